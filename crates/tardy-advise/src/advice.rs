@@ -29,42 +29,44 @@ pub struct Advice {
     pub conclusion: String,
     /// Whether PREEMPT_RT is needed.
     pub decision: Decision,
-    /// The conclusion about the deadline, for the recommended kernel; absent without a deadline.
+    /// The verdict on the deadline for the advised kernel; absent without a deadline.
     pub outcome: Option<Outcome>,
-    /// The kernel advised, of those measured.
+    /// The advised kernel, one of the measured kernels.
     pub kernel: Option<String>,
-    /// The user's statements.
+    /// The user's statements about the work.
     pub task: Task,
     /// One judgement per kernel, best first.
     pub kernels: Vec<Judgement>,
     /// The path through the rules.
     pub path: Path,
-    /// Each real-time kernel against the first one that is not.
+    /// Comparisons of each real-time kernel with the least preemptible kernel that is not
+    /// real-time.
     pub comparisons: Vec<Comparison>,
-    /// Improvements for the machine of the recommended kernel, or for this one if nothing was
-    /// measured.
+    /// Improvements for the machine on which the advised kernel was measured, or for this machine
+    /// if nothing was measured.
     pub helps: Improvements,
 }
 
-/// Comparison of two kernels by the model.
+/// Comparison of two kernels by the model of total delay.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     /// The kernel that is not a real-time kernel.
     pub fast: String,
     /// The real-time kernel.
     pub real_time: String,
-    /// The kind of clock of both; in virtual time only the lengths of code paths can be compared.
+    /// The kind of clock of both kernels' runs. Virtual time allows a comparison of the lengths of
+    /// code paths only.
     pub clock: ClockKind,
-    /// Share of the wake-ups seen that the latencies of the curves hold for.
+    /// The share of observed wake-ups whose latency is at most the one that the curves use.
     pub probability: f64,
-    /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it, and
-    /// the curves have none.
+    /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it. The
+    /// curves then use none.
     pub slowdown: Option<Slowdown>,
     pub curves: Curves,
 }
 
-/// Compiles the advice; `root` is this machine, from which rules are answered without a run;
-/// `probe` is the one to judge by, if the user named one.
+/// Compiles the advice. `root` is the root of this machine's files, which answer rules if there is
+/// no run. `probe` is the probe to judge by, if the user named one.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.
@@ -76,7 +78,7 @@ pub fn advice(
 ) -> Result<Advice, SummaryError> {
     let here = MachineFacts::read(root);
     let is_hardware = |kernel: &&Kernel| kernel.clock != ClockKind::Virtual;
-    // Others are compared with the one that changes least.
+    // All other kernels are compared with the least preemptible one.
     let fast = |clock: ClockKind| {
         kernels
             .iter()
@@ -88,8 +90,8 @@ pub fn advice(
     for kernel in kernels {
         let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
         let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
-        // The work's length is that on the fast kernel: it is not stretched there, and elsewhere by
-        // the measured factor.
+        // The length of the work is stated for the fast kernel. It is used unchanged for kernels
+        // that are not real-time, and multiplied by the measured slowdown for the others.
         let measured = slower.as_ref().map(|slower| slower.estimate.value);
         let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
         let judgement = judgement(kernel, task, probe, stretch)?;
@@ -101,8 +103,7 @@ pub fn advice(
             comparisons.extend(comparison(fast, kernel, slower)?);
         }
     }
-    // The cost of code paths in an emulated machine does not give the duration of work in
-    // microseconds.
+    // Costs measured in virtual time do not give the duration of work in microseconds.
     let of_a_machine = |comparison: &&Comparison| {
         comparison.slowdown.is_some() && comparison.clock != ClockKind::Virtual
     };
@@ -183,8 +184,8 @@ fn crossover_of(comparison: &Comparison) -> Option<(f64, Option<Interval>)> {
     }
 }
 
-/// Returns the curves of the largest latencies of two kernels, as the paper's; absent if one has no
-/// latencies.
+/// Returns the curves from the largest latencies of two kernels, as in the paper; absent if one of
+/// the kernels has no latencies.
 fn comparison(
     fast: &Kernel,
     real_time: &Kernel,
@@ -213,7 +214,7 @@ fn comparison(
     }))
 }
 
-/// Returns the largest latency of all runs, in ns; `None` if no run has latencies.
+/// Returns the largest latency of all runs of a kernel, in ns; `None` if no run has latencies.
 fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
     let mut largest = None;
     for run in &kernel.runs {
@@ -228,9 +229,9 @@ fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
     Ok(largest)
 }
 
-/// Returns the kernels from the most to the least suitable: a met deadline before an undecided one,
-/// and that before a missed one; among those that met it the one that changes least, among others
-/// the one that is nearest.
+/// Returns the kernels from the most to the least suitable. Kernels that meet the deadline come
+/// first, then the inconclusive ones, then those that miss it. Kernels that meet the deadline are
+/// sorted by how little they preempt, the others by their largest latency.
 fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     let mut ranked: Vec<&Judgement> = judged.iter().collect();
     ranked.sort_by_key(|judgement| {
@@ -248,7 +249,7 @@ fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     ranked
 }
 
-/// Returns the outcome and sentence of the best kernel.
+/// Returns the outcome for the most suitable kernel, and the conclusion as a sentence.
 fn conclude(judged: &[Judgement], deadline: Option<Nanos>) -> (Option<Outcome>, String) {
     let ranked = by_rank(judged);
     let best = ranked
@@ -299,7 +300,7 @@ fn measured(judgement: &Judgement, clock: ClockKind) -> Option<MeasuredKernel> {
     })
 }
 
-/// Returns the result of the rules.
+/// Returns the conclusion of the rules.
 fn rule_answer(path: &Path) -> Option<RuleAnswer> {
     let last = path.steps.last()?;
     let yes = if last.is_yes { "yes" } else { "no" };

@@ -1,5 +1,5 @@
 //! Total delay against the length of work, for two kernels: the curves of mckenney2009, figures 1
-//! to 3. A model, and called so wherever it is shown.
+//! to 3. The curves are a model, and every output calls them so.
 
 use serde::Serialize;
 use tardy_core::total_delay::{Crossover, crossover, total_delay};
@@ -26,10 +26,10 @@ pub const WORK_LENGTHS: [Nanos; 16] = [
     Nanos(100_000_000),
 ];
 
-/// Both kernels' total delay at one length of work.
+/// The total delay of both kernels at one length of work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Point {
-    /// Length of the work on the kernel that is fast.
+    /// Length of the work on the fast kernel, which is not real-time.
     pub work_ns: Nanos,
     /// Time from due to done on the fast kernel, in ns.
     pub real_fast_ns: f64,
@@ -40,23 +40,23 @@ pub struct Point {
 /// One figure: two curves and their crossing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
-    /// Their subject.
+    /// Title of the figure.
     pub title: String,
-    /// Always `true`: the curves were not measured as a whole.
+    /// Always `true`, because the curves are computed from measured latencies and slowdowns.
     pub is_model: bool,
-    /// Latency of the kernel that is fast, in ns.
+    /// Latency of the fast kernel, in ns.
     pub latency_fast_ns: Estimate,
     /// Latency of the real-time kernel, in ns.
     pub latency_real_time_ns: Estimate,
-    /// Share by which work takes longer on the real-time kernel; 0 for none.
+    /// Share by which work takes longer on the real-time kernel; 0 if it does not.
     pub slowdown: Estimate,
-    /// Their crossing.
+    /// The crossing of the two curves.
     pub crossing: Crossover,
-    /// The curves, by length of work.
+    /// Points of the curves, by length of work.
     pub points: Vec<Point>,
 }
 
-/// Returns the curves of two latencies in ns and a slowdown.
+/// Computes the curves from two latencies in ns and a slowdown.
 #[must_use]
 pub fn curves(
     title: String,

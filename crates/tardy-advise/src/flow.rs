@@ -1,10 +1,11 @@
 //! The decision flow of mckenney2009, section 5, as a table of rules. Each rule is answered from
 //! measurements if they suffice, otherwise from the user's statements, otherwise from the
-//! properties of most systems, called assumed. The result is the whole path with its reasons.
+//! properties of most systems; the last kind of answer is called assumed. The result is the whole
+//! path with its reasons.
 //!
-//! The user's statement about a machine overrides the detected machine. Commands are often typed in
-//! a virtual machine, but the real-time work seldom runs there. Kernels of the lab have curves,
-//! because lengths of code can be compared, and answer no rule.
+//! The user's statement about the machine overrides the detected machine, because commands are
+//! often typed in a virtual machine in which the real-time work does not run. Curves from runs of
+//! the lab answer no rule: they compare only the lengths of code paths.
 
 use serde::Serialize;
 use tardy_core::bytes::format_bytes;
@@ -14,22 +15,22 @@ use tardy_statistics::confidence::Interval;
 
 use super::task::{Task, WorkKind};
 
-/// Utilisation above which peaks of load degrade response: the paper limits CPU utilisation to this
-/// value, for example (mckenney2009, section 5, principle 2).
+/// Utilisation above which load peaks degrade response. The paper gives this value as an example of
+/// a limit (mckenney2009, section 5, principle 2).
 pub const UTILISATION_HIGH: f64 = 0.5;
-/// "Hundreds of milliseconds" (mckenney2009, section 5).
+/// Shortest work that counts as long: "hundreds of milliseconds" (mckenney2009, section 5).
 pub const WORK_LONG: Nanos = Nanos::from_millis(100);
-/// Crossing of the lines for work that is all system time: "about one millisecond" (mckenney2009,
-/// section 3).
+/// Shortest work that counts as long if it is all system time: the crossing of the lines at "about
+/// one millisecond" (mckenney2009, section 3).
 pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 
-/// The kind of kernel.
+/// The kind of kernel that the rules choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// One that starts work soon (PREEMPT_RT).
+    /// A kernel that starts work soon (PREEMPT_RT).
     RealTime,
-    /// One that does much work.
+    /// A kernel that gets much work done.
     RealFast,
 }
 
@@ -38,7 +39,7 @@ pub enum Choice {
 pub enum Rule {
     /// Does only throughput count?
     ThroughputOnly,
-    /// Does the CPU run so full that peaks degrade response?
+    /// Is the CPU utilisation so high that load peaks degrade response?
     Utilisation,
     /// Do parallel threads wait for each other at barriers?
     Barriers,
@@ -46,7 +47,7 @@ pub enum Rule {
     Memory,
     /// Is the machine virtual?
     Virtual,
-    /// Does the work spend its time in the kernel's services?
+    /// Does the work spend its time in kernel services?
     KernelServices,
     /// Is a unit of work long?
     LongWork,
@@ -56,7 +57,7 @@ pub enum Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// From runs or from this machine.
+    /// From runs, or from facts about this machine.
     Measured,
     /// From the user's statements.
     Stated,
@@ -74,30 +75,30 @@ pub struct Step {
     pub is_yes: bool,
     /// The source of the answer.
     pub basis: Basis,
-    /// The reason for it.
+    /// The reason for the answer.
     pub reason: String,
-    /// The source.
+    /// The section of the paper that has the rule.
     pub source: &'static str,
-    /// The choice it leads to; absent if the path continues.
+    /// The choice that follows from the answer; absent if the path continues.
     pub leads_to: Option<Choice>,
 }
 
 /// The path through the rules.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Path {
-    /// From the first question to the one that decided.
+    /// The steps from the first question to the one that decided.
     pub steps: Vec<Step>,
     pub choice: Choice,
 }
 
-/// The data that answer rules.
+/// The data from which rules are answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
     /// The user's statements.
     pub task: &'a Task,
-    /// The machine that was measured; absent if there is none.
+    /// The measured machine; absent if none was measured.
     pub machine: Option<&'a MachineFacts>,
-    /// Crossing of the measured kernels' curves, as length of work in ns, and its interval.
+    /// The length of work at which the measured kernels' curves cross, in ns, and its interval.
     pub crossover_ns: Option<(f64, Option<Interval>)>,
 }
 
@@ -108,7 +109,7 @@ enum NextStep {
     End(Choice),
 }
 
-/// A rule and the next steps after its answers.
+/// A rule, and the next step after each answer.
 struct Entry {
     rule: Rule,
     question: &'static str,
@@ -122,7 +123,7 @@ type Answer = (bool, Basis, String);
 
 const SECTION: &str = "mckenney2009, section 5";
 
-/// The flow, first question first; the questions and their order are those of the paper.
+/// The flow, first question first. The questions and their order are from the paper.
 const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::ThroughputOnly,
@@ -173,7 +174,8 @@ const FLOW: &[Entry] = &[
         source: "mckenney2009, section 5, principle 5, and section 3: a real-time kernel slows \
                  down work in the kernel, but hardly any work in user mode",
         answer: kernel_services,
-        // Both answers continue the path; the answer gives the length.
+        // Both answers lead to the same question; this answer selects the length that counts as
+        // long there.
         yes: NextStep::Ask(Rule::LongWork),
         no: NextStep::Ask(Rule::LongWork),
     },
@@ -189,7 +191,7 @@ const FLOW: &[Entry] = &[
     },
 ];
 
-/// Goes through the rules.
+/// Follows the rules from the first question to a choice.
 #[must_use]
 pub fn path(situation: &Situation<'_>) -> Path {
     let mut steps = Vec::new();
@@ -472,7 +474,7 @@ mod tests {
                     .iter()
                     .any(|other| leads(&other.yes) || leads(&other.no));
             assert!(is_led_to, "{:?}", entry.rule);
-            // Only forward, so that no path goes round.
+            // Steps only lead forward, so no path can loop.
             for next in [entry.yes, entry.no] {
                 let place = |rule: Rule| FLOW.iter().position(|other| other.rule == rule).unwrap();
                 assert!(

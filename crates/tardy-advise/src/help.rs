@@ -1,5 +1,5 @@
 //! The most effective improvements: settings of the machine that differ from the recommendation.
-//! Those that made tasks late in these runs come first.
+//! Settings that explain a warning of the runs come first.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
@@ -16,28 +16,27 @@ pub struct Help {
     /// The finding of the check.
     #[serde(flatten)]
     pub finding: Finding,
-    /// The warning of the runs that it explains; absent if the runs show no effect.
+    /// The warning of the runs that the setting explains; absent if the runs show no effect.
     pub seen_in_run: Option<String>,
 }
 
 /// The checked settings, and those that can be improved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Improvements {
-    /// The machine that was looked at.
+    /// The machine that was checked.
     pub machine: String,
-    /// Settings that can be improved, the most important first.
+    /// Settings that can be improved, most important first.
     pub improvable: Vec<Help>,
-    /// A setting that could be improved and is in no number here, because PREEMPT_RT is not
-    /// needed.
+    /// A check that is left out of all these lists, because PREEMPT_RT is not needed.
     pub left_out: Option<&'static str>,
-    /// Number of settings with recommended values.
+    /// Number of settings that have the recommended value.
     pub good: usize,
-    /// Unreadable settings, by name, with the missing file.
+    /// Settings that could not be checked, each with the missing file.
     pub unknown: Vec<(&'static str, String)>,
 }
 
-/// Checks `facts`, and the files of this machine if `here` shows that they are of the same boot of
-/// the same system. `cpus` are the CPUs that were measured, or all.
+/// Checks the settings of the machine with `facts`. Files of this machine are read only if `here`
+/// has the same boot ID. `cpus` are the measured CPUs; if it is empty, all CPUs are checked.
 #[must_use]
 pub fn helps(
     facts: &MachineFacts,
@@ -51,7 +50,7 @@ pub fn helps(
     let all = here.processors.online.clone().unwrap_or_default();
     let cpus = if cpus.is_empty() { &all } else { cpus };
     let findings = look(&CheckInput::new(facts, is_here.then_some(root), cpus));
-    // Measurements have just shown that it is not needed.
+    // Measurements have just shown that PREEMPT_RT is not needed.
     let is_unwanted =
         |finding: &&Finding| answer == Answer::No && finding.check == "real-time-kernel";
     let seen = |finding: &Finding| {
@@ -123,7 +122,8 @@ mod tests {
     }
 
     fn of(warnings: &[Warning], answer: Answer) -> Improvements {
-        // A missing root: a check that read it would find nothing, and report a different reason.
+        // The root does not exist: a check that reads files would find nothing, and would report
+        // another reason.
         helps(
             &facts(),
             &MachineFacts::default(),

@@ -1,15 +1,15 @@
-//! Judges whether work was in time on one kernel: applies [`tardy_core::verdict`] to the
+//! Judges whether work was on time on one kernel. Applies [`tardy_core::verdict`] to the
 //! measurements, and adds the margin, the conditions, and what would decide an inconclusive case.
 //!
-//! The data judged are, best first: measured completions of work; latencies of the start, against
-//! the time that the model leaves for them; latencies of the start alone. A run in virtual time is
-//! never judged: it measures lengths of code paths, which do not decide whether a deadline is met.
+//! The data to judge are, best first: measured completions of work; start latencies against the
+//! time that the work leaves for them; start latencies alone. The stated length of the work is
+//! extended by a measured slowdown. A verdict from start latencies and the length of the work is
+//! called a model.
 //!
-//! Advice uses the same `verdict::judge` as a run, on one probe's counts, over all runs of a
-//! kernel. Completions take precedence over late starts. Late starts are judged against the time
-//! that the stated work leaves, extended by a measured slowdown, and are called a model.
-//! Measurements take precedence over the rules, which break ties; a run in virtual time has no
-//! verdict here.
+//! The verdict uses the same `verdict::judge` as a run, on one probe's counts over all runs of a
+//! kernel. Measurements take precedence over the rules of [`crate::flow`]. A run in virtual time
+//! gets no verdict: it measures lengths of code paths, which do not decide whether a deadline is
+//! met.
 
 mod taken;
 
@@ -35,75 +35,77 @@ const YEAR: Nanos = Nanos::from_secs(31_557_600);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "basis", rename_all = "kebab-case")]
 pub enum Basis {
-    /// Work was done and timed from due to done.
+    /// Completions: work was done, and the time from due to done was measured.
     Completion {
         /// The judged probe.
         probe: String,
-        /// How long the timed work takes alone; absent if the run does not record it.
+        /// How long the timed work takes without interruption; absent if the run does not record
+        /// it.
         length_ns: Option<Nanos>,
-        /// The time that the model adds because the user's work is longer; negative if it is
-        /// shorter, 0 if equal.
+        /// Time that the model adds because the user's work is longer than the timed work; negative
+        /// if the user's work is shorter, 0 if its length is unknown or equal.
         added_ns: Nanos,
     },
-    /// Late starts were timed; the work is added by the model.
+    /// Start latencies were measured, and the model adds the length of the work.
     Model {
         /// The judged probe.
         probe: String,
-        /// The work as stretched.
+        /// Length of the work, including the slowdown.
         work_ns: Nanos,
-        /// The share by which it was stretched; absent if that was not measured, and none was
-        /// taken.
+        /// Slowdown as a share of the work's length; absent if it was not measured. The work is
+        /// then not extended.
         slowdown: Option<f64>,
     },
-    /// Late starts were timed, and the length of the work is not known.
+    /// Start latencies were measured, and the length of the work is unknown.
     Start {
         /// The judged probe.
         probe: String,
     },
 }
 
-/// The distance from the deadline.
+/// The distance between the measurements and the deadline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Margin {
-    /// The worst that was seen, from due to done (or to started, if no work is known).
+    /// Largest observed time from due to done, or from due to started if the length of the work is
+    /// unknown.
     pub worst_ns: Nanos,
-    /// Time from there to the deadline; negative after it.
+    /// Time from the largest observed time to the deadline; negative if the deadline was missed.
     pub to_deadline_ns: Nanos,
-    /// The distance as a share of the deadline.
+    /// `to_deadline_ns` as a share of the deadline.
     pub share: f64,
-    /// The least percentile at or above the share that must be in time, and its upper bound at 95
-    /// %; absent if no miss is allowed, or nothing bounds it.
+    /// The lowest percentile that covers the share of work that must be on time, with its upper
+    /// bound at 95 %; absent if no miss is allowed or no percentile is bounded.
     pub bounded: Option<BoundedMargin>,
 }
 
 /// The minimum distance of a percentile from the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BoundedMargin {
-    /// The share of work that is done by then.
+    /// The share of work that is done at this time.
     pub probability: f64,
-    /// Upper bound, at 95 %.
+    /// Upper bound of the percentile, at 95 % confidence.
     pub upper_ns: Nanos,
-    /// Time from there to the deadline.
+    /// Time from the upper bound to the deadline.
     pub to_deadline_ns: Nanos,
 }
 
-/// The conditions of a verdict; it says nothing about others.
+/// The conditions under which a verdict holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Conditions {
     pub runs: Vec<String>,
-    /// Their length together.
+    /// Total length of the runs.
     pub measured_ns: Nanos,
-    /// Names of their phases.
+    /// Names of the phases of all runs.
     pub phases: Vec<String>,
-    /// Whether no load ran in any of them.
+    /// Whether no load ran in any phase.
     pub is_idle: bool,
-    /// CPUs, as in the first run.
+    /// The measured CPUs of the first run.
     pub cpus: String,
-    /// Policy and priority of the probe, as in the first run.
+    /// Scheduling policy and priority of the probe in the first run.
     pub scheduling: Option<String>,
-    /// Whether sleep states of CPUs were held off by the tool while it measured.
+    /// Whether the tool limited the C-states of CPUs while it measured.
     pub is_kept_awake: bool,
-    /// Whose time.
+    /// The kind of clock of the runs.
     pub clock: ClockKind,
 }
 
@@ -111,15 +113,15 @@ pub struct Conditions {
 #[derive(Debug, Clone, Serialize)]
 pub struct Judgement {
     pub kernel: String,
-    /// Whether it is PREEMPT_RT; absent if the runs do not record it.
+    /// Whether the kernel has PREEMPT_RT; absent if the runs do not record it.
     pub is_real_time: Option<bool>,
-    /// Its preemption model; absent if the runs do not record it.
+    /// The kernel's preemption model; absent if the runs do not record it.
     pub preemption: Option<PreemptionModel>,
-    /// The largest latency, in virtual time too, with the work that the model adds; absent if there
-    /// is nothing to judge.
+    /// The largest latency, plus the work that the model adds; also given in virtual time. Absent
+    /// if there is nothing to judge.
     pub largest_ns: Option<Nanos>,
-    /// Relative slowdown of work compared with the kernel that changes least; absent without runs
-    /// of costs of both.
+    /// Relative slowdown of work compared with the least preemptible kernel; absent if one of the
+    /// two kernels has no runs of costs.
     pub slowdown: Option<Slowdown>,
     /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,
@@ -129,19 +131,20 @@ pub struct Judgement {
     pub no_verdict_because: Option<String>,
     /// The distance from the deadline.
     pub margin: Option<Margin>,
-    /// How much longer to measure, if that would decide and misses stay as rare as so far.
+    /// Measuring time that would decide the verdict if misses stay as rare as so far; absent if no
+    /// time would.
     pub measure_longer_ns: Option<Nanos>,
-    /// Misses in a year at most, at 95 %, if the conditions last all year; absent if nothing may be
-    /// concluded.
+    /// Upper bound of the misses in a year, at 95 %, if the conditions stay the same; absent if the
+    /// measurements allow no conclusion.
     pub misses_a_year_at_most: Option<f64>,
-    /// Under which conditions.
+    /// The conditions under which the verdict holds.
     pub conditions: Option<Conditions>,
-    /// The warnings of the runs, the most important first.
+    /// The warnings of the runs, most important first.
     pub warnings: Vec<Warning>,
 }
 
-/// Judges the measurements on `kernel`, by the named probe if there is one; `slowdown` is the
-/// measured relative slowdown of work compared with the stated length.
+/// Judges the measurements on `kernel`, using only `probe` if the user named one. `slowdown` is the
+/// measured relative slowdown of work compared with its stated length.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.
@@ -221,7 +224,7 @@ fn basis(taken: &JudgedProbe, task: &Task, slowdown: Option<f64>) -> Basis {
     }
 }
 
-/// Returns all runs together: counts add up.
+/// Returns the evidence of all runs together, with their counts added up.
 fn evidence(taken: &[JudgedProbe]) -> Evidence {
     let seen = |run: &JudgedProbe| {
         run.probe()
@@ -284,7 +287,7 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
     }
 }
 
-/// Returns `warned`, and information that an import lacks, each once.
+/// Returns `warned` plus the information that imported runs lack, without duplicates.
 fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     for text in taken
         .iter()
@@ -298,8 +301,8 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     warned
 }
 
-/// Returns the runs follow each other: each adds its own variance, and an event that was not seen
-/// may be as large as in the worst of them.
+/// Returns how misses cluster in all runs together. The runs' variances are averaged by their
+/// misses. An unseen event may be as large as in the worst run.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
@@ -329,8 +332,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// Returns how strongly late samples cluster in the run in which they do most; `None` if it is
-/// unknown for one run.
+/// Returns the smallest extremal index of the runs, which means the strongest clustering of late
+/// samples; `None` if it is unknown for a run.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()
@@ -339,7 +342,7 @@ fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     indices.into_iter().min_by(f64::total_cmp)
 }
 
-/// Returns the largest value plus the work added by the model.
+/// Returns the largest value plus `added`, the work that the model adds.
 fn largest(taken: &[JudgedProbe], added: Nanos) -> Option<Nanos> {
     let values = taken
         .iter()
@@ -347,11 +350,11 @@ fn largest(taken: &[JudgedProbe], added: Nanos) -> Option<Nanos> {
     Some(values.max()? + added)
 }
 
-/// `added` is the work that the model adds after each start.
+/// Returns the distance from the deadline. `added` is the work that the model adds to each value.
 fn margin(taken: &[JudgedProbe], task: &Task, deadline: Nanos, added: Nanos) -> Option<Margin> {
     let worst = largest(taken, added)?;
     let bounded = |share: f64| {
-        // Of several runs the longest one: percentiles of several cannot be combined.
+        // Percentiles of several runs cannot be combined, so the run with the most samples is used.
         let longest = taken
             .iter()
             .max_by_key(|run| run.numbers().map(|numbers| numbers.samples))?;

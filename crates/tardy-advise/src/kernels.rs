@@ -1,4 +1,4 @@
-//! The runs given, by the kernel and machine that they were made on.
+//! Groups the given runs by kernel and machine.
 
 use std::path::PathBuf;
 
@@ -16,29 +16,29 @@ use tardy_results::decision::{PreemptionModel, kernel_name};
 pub enum ReadError {
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A run of kind `cost`.
+    /// A run of costs cannot be read.
     #[error(transparent)]
     Cost(#[from] CostSummaryError),
 }
 
-/// A run of latencies or completions, read but for its samples.
+/// A run of latencies or completions. Its samples are read only when needed.
 #[derive(Debug, Clone)]
 pub struct LatencyRun {
     pub folder: PathBuf,
-    /// Its `run.json`.
+    /// The contents of its `run.json`.
     pub record: RunRecord,
 }
 
-/// Everything that was measured on one kernel.
+/// All runs that were made on one kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Release and preemption model, and the command line if those do not distinguish two kernels.
+    /// Release and preemption model, with the command line if two kernels differ only in that.
     pub name: String,
-    /// Whether it is PREEMPT_RT; absent if the run does not record it.
+    /// Whether the kernel has PREEMPT_RT; absent if the runs do not record it.
     pub is_real_time: Option<bool>,
-    /// The kind of clock of its runs.
+    /// The kind of clock of the runs.
     pub clock: ClockKind,
-    /// The machine of its first run.
+    /// The machine of the first run.
     pub machine: MachineFacts,
     /// Runs of latencies and completions.
     pub runs: Vec<LatencyRun>,
@@ -46,7 +46,7 @@ pub struct Kernel {
     pub costs: Vec<CostSummary>,
 }
 
-/// The facts by which two runs belong to the same kernel.
+/// Facts that are equal for all runs of the same kernel on the same machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     host: Option<String>,
@@ -67,14 +67,14 @@ impl Identity {
             release: kernel.release.clone(),
             version: kernel.version.clone(),
             command_line: kernel.command_line.as_deref().map(without_lab_words),
-            // The mode can change while the system runs.
+            // The preemption mode can change while the system runs, so it is part of the identity.
             preemption: kernel.preemption.clone(),
             is_virtual_time: record.clock == ClockKind::Virtual,
         }
     }
 }
 
-/// Reads run folders, or folders of them, in the order given.
+/// Reads run folders, or folders that contain run folders, in the given order.
 ///
 /// # Errors
 /// Returns [`ReadError`].
@@ -106,7 +106,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
 }
 
 impl Kernel {
-    /// Returns its preemption model; `None` if its runs do not record it.
+    /// Returns the kernel's preemption model; `None` if its runs do not record it.
     #[must_use]
     pub fn model(&self) -> Option<PreemptionModel> {
         PreemptionModel::of(self.machine.kernel.preemption.as_ref())
@@ -133,15 +133,15 @@ impl Kernel {
     }
 }
 
-/// Returns a command line without the lab's words for each guest, because replicas are runs of one
-/// kernel.
+/// Returns a command line without the words that the lab gives each guest, so that replicas count
+/// as runs of the same kernel.
 fn without_lab_words(command_line: &str) -> String {
     let is_own = |word: &&str| !word.starts_with("tardy.");
     let words: Vec<&str> = command_line.split_whitespace().filter(is_own).collect();
     words.join(" ")
 }
 
-/// Adds distinguishing facts to kernels of the same name.
+/// Adds distinguishing facts to kernels that have the same name.
 fn tell_apart(kernels: &mut [Kernel]) {
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
     for (index, kernel) in kernels.iter_mut().enumerate() {

@@ -11,43 +11,44 @@ use tardy_statistics::moments::Moments;
 use super::curves::{Curves, curves};
 use tardy_results::cost::reference::{Build, advantage_percent, mckenney2009_builds};
 
-/// The conclusions from the paper's numbers.
+/// Conclusions from the paper's numbers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conclusions {
-    /// Source of the numbers.
+    /// The source of the numbers.
     pub source: &'static str,
-    /// Tables 5 (2008) and 6 (2009), a row per cell.
+    /// Tables 5 (2008) and 6 (2009), one row per cell.
     pub builds: Vec<BuildRow>,
     /// Table 7.
     pub advantages: Vec<Advantage>,
-    /// Cells that come out otherwise in their last digit: the paper computed them before it rounded
-    /// the trials.
+    /// Cells whose printed last digit does not follow from the printed trials, because the paper
+    /// computed them from unrounded trials.
     pub rounded: Vec<RoundedCell>,
     /// Figures 1 to 3.
     pub figures: Vec<Curves>,
-    /// The crossings by the paper's text and by its own model: they differ.
+    /// The crossings as stated in the text and as computed from the paper's own model, which
+    /// differ.
     pub crossovers: Vec<PublishedCrossover>,
 }
 
-/// The crossing of two curves, as printed and by the model.
+/// The crossing of two curves, as printed and as computed from the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedCrossover {
-    /// In percent.
+    /// Slowdown of the real-time kernel, in percent.
     pub slowdown_percent: f64,
-    /// The paper's words before the number.
+    /// The words before the number in the paper.
     pub words: String,
-    /// As printed, in ms.
+    /// The crossing as printed, in ms.
     pub printed_ms: f64,
-    /// Computed from the printed latencies and the slowdown, in ms.
+    /// The crossing as computed from the printed latencies and the slowdown, in ms.
     pub model_ms: f64,
-    /// The latency of real fast that would give the printed crossing, in ms; the paper states 3.
+    /// The latency of real fast that would give the printed crossing, in ms. The paper states 3 ms.
     pub latency_fast_needed_ms: f64,
 }
 
 /// A time of a kernel build, in seconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct BuildRow {
-    /// As published.
+    /// The published numbers.
     #[serde(flatten)]
     pub published: Build,
     /// Arithmetic mean of the trials.
@@ -56,7 +57,7 @@ pub struct BuildRow {
     pub standard_deviation_computed: f64,
 }
 
-/// By how many percent real fast takes less, relative to itself.
+/// How many percent less time real fast takes than real time, relative to real fast.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advantage {
     /// Year of the experiment.
@@ -65,22 +66,22 @@ pub struct Advantage {
     pub time: String,
     /// Computed from the printed averages, in percent.
     pub percent: f64,
-    /// Interval of the ratio of the means, in percent; absent if trials do not vary.
+    /// Interval of the ratio of the means, in percent; absent if the trials do not vary.
     pub interval_percent: Option<(f64, f64)>,
 }
 
 /// A printed cell that does not follow from the printed trials.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RoundedCell {
-    /// Year, kernel, time and column.
+    /// Year, kernel, time and column of the cell.
     pub cell: String,
-    /// Computed from the printed trials.
+    /// The value computed from the printed trials.
     pub computed: f64,
-    /// In the paper.
+    /// The value printed in the paper.
     pub printed: f64,
 }
 
-/// Computes everything.
+/// Computes all conclusions.
 #[must_use]
 pub fn conclusions() -> Conclusions {
     let builds: Vec<BuildRow> = mckenney2009_builds().into_iter().map(build_row).collect();
@@ -124,7 +125,8 @@ pub fn conclusions() -> Conclusions {
     }
 }
 
-/// Compares figures 2 and 3 with the text: the paper's numbers do not give its stated crossings.
+/// Compares figures 2 and 3 with the text. The stated crossings do not follow from the paper's
+/// numbers.
 fn crossovers(figures: &[Curves]) -> Vec<PublishedCrossover> {
     let table = published::find("mckenney2009_crossover").expect("the table is part of the binary");
     let row = |(cells, figure): (Vec<&str>, &Curves)| {
@@ -188,8 +190,8 @@ fn rounded_cells(row: &BuildRow) -> Vec<RoundedCell> {
     cells.into_iter().filter(differs).map(cell).collect()
 }
 
-/// Section 3 takes the largest latencies: 3 ms for real fast, 20 us for real time; and the builds
-/// of 2008 for slowdowns.
+/// Computes figures 1 to 3 as section 3 does: from the largest latencies (3 ms for real fast, 20 us
+/// for real time) and the slowdowns of the builds of 2008.
 fn figures(advantages: &[Advantage]) -> Vec<Curves> {
     let latency_us = |kernel: &str| {
         let jitter =
@@ -320,8 +322,8 @@ mod tests {
         );
     }
 
-    /// Section 3 says "more than about" ten milliseconds and "about" one; its own numbers give 17.8
-    /// and 2.77.
+    /// Section 3 states "more than about" ten milliseconds and "about" one millisecond. Its own
+    /// numbers give 17.8 ms and 2.77 ms.
     #[test]
     fn the_crossovers_that_the_text_states_do_not_follow_from_its_numbers() {
         let rows: Vec<String> = conclusions()

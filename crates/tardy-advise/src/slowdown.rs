@@ -1,9 +1,9 @@
 //! Relative slowdown of work on one kernel compared with another, from runs of kind `cost` of both.
 //!
-//! A program timed as a whole has priority over single services: it has the mix that programs have,
-//! and is what mckenney2009 used. For services, the geometric mean over those that both kernels
-//! have is taken per round, because a round prepares everything again and is the unit of random
-//! variation.
+//! A program that is timed as a whole is preferred to single services, because it uses services in
+//! a realistic mix; mckenney2009 also timed programs. For services, the slowdown is the geometric
+//! mean over the services that both kernels have. It is computed per round: a round prepares
+//! everything again, so rounds vary independently.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -18,9 +18,9 @@ use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 /// A slowdown and its source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slowdown {
-    /// The share; 0 for none, negative for faster.
+    /// Slowdown as a share: 0 for none, negative if work is faster.
     pub estimate: Estimate,
-    /// A description of the measurement.
+    /// What was measured, as text.
     pub measured_by: String,
 }
 
@@ -50,8 +50,8 @@ fn is_alike(base: &CostSummary, other: &CostSummary) -> bool {
         && base.how.command == other.how.command
 }
 
-/// Returns the time of a program for `kind`: mckenney2009 uses real time for work of all sorts,
-/// system time for work in the kernel.
+/// Returns the slowdown of a timed program for `kind`. As in mckenney2009, real time stands for all
+/// kinds of work, and system time for work in the kernel.
 fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
     if base.how.set == CostSet::Metrics {
         return None;
@@ -90,7 +90,7 @@ fn of_services(kind: WorkKind, base: &CostSummary, other: &CostSummary) -> Optio
         return None;
     }
     let is_wanted = |group: Group| match kind {
-        // Arithmetic uses no service of the kernel.
+        // Arithmetic uses no kernel services.
         WorkKind::Compute => false,
         WorkKind::Syscalls => matches!(
             group,

@@ -1,4 +1,5 @@
-//! The user's description of the real-time work. Missing statements are absent, never assumed here.
+//! The user's description of the real-time work. A missing statement is absent; this module assumes
+//! nothing.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -6,41 +7,42 @@ use tardy_core::verdict::Window;
 
 pub use tardy_run::work_kind::WorkKind;
 
-/// The work, and its requirements.
+/// The work and its requirements.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Task {
-    /// Duration of an undisturbed unit of work on the fast kernel.
+    /// Length of an undisturbed unit of work on the fast kernel.
     pub work_ns: Option<Nanos>,
-    /// Time from its due time until it must be done.
+    /// Time from the due time of a unit until it must be done.
     pub deadline_ns: Option<Nanos>,
-    /// Time between two units.
+    /// Time between the due times of two units.
     pub period_ns: Option<Nanos>,
     /// The kind of work.
     pub kind: Option<WorkKind>,
-    /// Share of units that may be late; none if absent or 0.
+    /// Share of units that may be late; no unit if absent or 0.
     pub misses: Option<f64>,
-    /// Target share of the CPUs' time for everything together.
+    /// Intended utilisation of the CPUs by all programs together.
     pub utilisation: Option<f64>,
-    /// Memory that everything together works on, in bytes.
+    /// Memory that all programs together use, in bytes.
     pub memory_bytes: Option<u64>,
     /// Whether only the amount of work done counts.
     pub is_throughput_only: Option<bool>,
     /// Whether parallel threads wait for each other at barriers.
     pub has_barriers: Option<bool>,
-    /// Whether the work's machine is virtual, which overrides the measured or current machine.
+    /// Whether the work runs on a virtual machine. This statement overrides the measured or current
+    /// machine.
     pub is_virtual: Option<bool>,
 }
 
-/// Why no advice can be given on such work.
+/// Why the stated work cannot be done, so that no advice is given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
-    /// It would never be done.
+    /// The work would never be done.
     #[error(
         "--work {work} is longer than --period {period}: such work never catches up; give a \
          longer period, or split the work"
     )]
     LongerThanPeriod { work: String, period: String },
-    /// It would always be late.
+    /// The work would always be late.
     #[error(
         "--work {work} is longer than --deadline {deadline}: it would miss the deadline even if \
          it started at once; give a later deadline, or split the work"
@@ -73,21 +75,21 @@ impl Task {
         Ok(())
     }
 
-    /// Returns the share of misses that is allowed, as verdicts take it: a share of 0 allows none.
+    /// Returns the allowed share of misses as verdicts take it: `None` if it is 0.
     #[must_use]
     pub fn misses_allowed(&self) -> Option<f64> {
         self.misses.filter(|share| *share > 0.0)
     }
 
-    /// Returns the duration of work that is slower by `slowdown` (a share).
+    /// Returns the length of the work if it is slower by the share `slowdown`.
     #[must_use]
     pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
         self.work_ns
             .map(|work| Nanos((work.get() as f64 * (1.0 + slowdown)).ceil() as i64))
     }
 
-    /// Returns the values that are in time if the work after them takes `added` longer, or shorter
-    /// if negative. Absent without a deadline.
+    /// Returns the window in which a measured value meets the deadline if the work takes `added`
+    /// longer than the measured part; `added` may be negative. `None` without a deadline.
     #[must_use]
     pub fn window(&self, added: Nanos) -> Option<Window> {
         self.deadline_ns

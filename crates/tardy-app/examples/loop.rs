@@ -25,7 +25,7 @@ fn main() {
     });
     let mut due = tardy_app::now();
     for _ in 0..cycles {
-        // The next due time that has not passed: lateness must not add up.
+        // Due times that have already passed are skipped, so latency does not accumulate.
         due += period;
         let now = tardy_app::now();
         if due <= now {

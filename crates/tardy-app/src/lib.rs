@@ -18,11 +18,11 @@
 //! ```
 //!
 //! The loop is measured if `tardy run -- ./program` started the program; otherwise, the calls do
-//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock, make no system call if
-//! the clock is read without one, and never wait: if tardy is too slow, cycles are dropped, and
-//! counted as lost.
+//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock and never wait. They
+//! make no system call if the clock can be read without one. If tardy reads too slowly, cycles are
+//! dropped and counted as lost.
 //!
-//! The memory shared with tardy is that of `include/tardy.h`, which offers the same for C and C++.
+//! `include/tardy.h` offers the same for C and C++, with the same shared memory.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -43,7 +43,7 @@ use std::io;
 
 use region::Region;
 
-/// A loop that tardy measures, if it is there; of one thread.
+/// A loop of one thread. tardy measures it if tardy started the program.
 #[derive(Debug)]
 pub struct Loop {
     open: Option<Open>,
@@ -56,30 +56,32 @@ struct Open {
     begun: Option<(i64, i64)>,
 }
 
-/// Why a loop is not measured although a tardy is there.
+/// Why a loop cannot be measured although tardy started the program.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The name is empty, longer than 47 bytes, or has others than letters, digits, `-` and `_`; or
-    /// the period is negative.
+    /// The name is empty, is longer than 47 bytes, or contains a character other than ASCII
+    /// letters, digits, `-` and `_`; or the period is negative.
     Argument,
-    /// Another loop of the program is measured already.
+    /// The shared memory has no free region for another loop.
     TooMany,
-    /// The tardy that started this program has another version.
+    /// The tardy that started this program uses another layout of the shared memory.
     Version,
     /// The memory that tardy shares could not be opened.
     System(io::Error),
 }
 
 impl Loop {
-    /// Opens a loop of this name for the calling thread. `period` is the time between two due times
-    /// in ns, which then must lie on one grid, `first + k * period`; with 0, there is no grid, so
-    /// due times can be late but not skipped.
+    /// Opens a loop named `name` for the calling thread.
     ///
-    /// Without tardy (the variable `TARDY_APP` is not set) the loop exists, and its calls do
-    /// nothing.
+    /// `period` is the time between two due times in ns. If it is not 0, all due times must lie on
+    /// one grid, `first + k * period`. If it is 0, there is no grid: due times can be late, but
+    /// none is skipped.
+    ///
+    /// Without tardy (the variable `TARDY_APP` is not set), the returned loop is not measured: its
+    /// calls do nothing.
     ///
     /// # Errors
-    /// Returns [`OpenError`]; use [`Loop::unmeasured`] to continue.
+    /// Returns [`OpenError`]; the caller can continue with [`Loop::unmeasured`].
     pub fn open(name: &str, period: i64) -> Result<Self, OpenError> {
         match std::env::var_os("TARDY_APP").filter(|path| !path.is_empty()) {
             None => Ok(Self::unmeasured()),
@@ -87,13 +89,14 @@ impl Loop {
         }
     }
 
-    /// A loop whose calls do nothing.
+    /// Returns a loop whose calls do nothing.
     #[must_use]
     pub fn unmeasured() -> Self {
         Self { open: None }
     }
 
-    /// Works like [`Loop::open`] for the memory at `path`, instead of that in the environment.
+    /// Works like [`Loop::open`], with the shared memory at `path` instead of the path in
+    /// `TARDY_APP`.
     ///
     /// # Errors
     /// Returns [`OpenError`].
@@ -112,8 +115,8 @@ impl Loop {
         self.open.is_some()
     }
 
-    /// Records, directly after waking up, the start of a cycle that was due at `due`, in ns of
-    /// CLOCK_MONOTONIC.
+    /// Records the start of a cycle that was due at `due`, in ns of CLOCK_MONOTONIC. Call it
+    /// directly after waking up.
     #[inline]
     pub fn due(&mut self, due: i64) {
         let Some(open) = &mut self.open else { return };
@@ -125,8 +128,8 @@ impl Loop {
         open.region.begin(due);
     }
 
-    /// Marks the work of the cycle as complete. A loop that never calls it is measured by its
-    /// starts alone.
+    /// Marks the work of the cycle as complete. If a loop never calls this function, only the
+    /// starts of its cycles are measured.
     #[inline]
     pub fn done(&mut self) {
         if let Some(open) = &mut self.open
@@ -148,7 +151,7 @@ impl Drop for Loop {
     }
 }
 
-/// CLOCK_MONOTONIC in ns.
+/// Returns the time on CLOCK_MONOTONIC in ns.
 #[inline]
 #[must_use]
 pub fn now() -> i64 {
@@ -193,8 +196,7 @@ mod tests {
     use std::io::Read;
     use std::path::{Path, PathBuf};
 
-    /// A file as tardy makes it: the words before the regions, then so many regions with rings of
-    /// `slots` cycles.
+    /// A shared file as tardy makes it: the head, then regions with rings of `slots` cycles each.
     struct SharedFile(PathBuf);
 
     impl SharedFile {
@@ -295,7 +297,7 @@ mod tests {
         ));
         assert!(matches!(open(&shared.0, "n", -1), Err(OpenError::Argument)));
         let mut bytes = std::fs::read(&shared.0).unwrap();
-        // The regions would extend beyond the file's end.
+        // 200 regions would extend beyond the end of the file.
         bytes[8] = 200;
         std::fs::write(&shared.0, &bytes).unwrap();
         assert!(matches!(open(&shared.0, "n", 0), Err(OpenError::Version)));

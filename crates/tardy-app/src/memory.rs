@@ -1,8 +1,8 @@
 //! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2), declared here
 //! because the crate depends on nothing.
 //!
-//! The declarations hold for Linux on CPUs of 64 bits; elsewhere memory cannot be mapped, and every
-//! call returns an error.
+//! The declarations are valid for Linux on 64-bit CPUs. On other systems, memory cannot be mapped:
+//! every attempt returns an error.
 
 use std::fs::File;
 use std::io;
@@ -17,8 +17,8 @@ mod system {
     use std::os::fd::AsRawFd;
     use std::ptr::NonNull;
 
-    // include/uapi/linux/mman.h, asm-generic/mman-common.h and time.h; the same on every
-    // architecture of Linux with 64 bits but MIPS and Alpha.
+    // Values from include/uapi/linux/mman.h, asm-generic/mman-common.h and time.h. They are the
+    // same on all 64-bit architectures of Linux except MIPS and Alpha.
     const PROT_READ: c_int = 1;
     const PROT_WRITE: c_int = 2;
     const MAP_SHARED: c_int = 1;
@@ -44,23 +44,24 @@ mod system {
         fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     }
 
-    /// Words of a file that tardy reads and writes, too.
+    /// The mapped words of a file that tardy also maps.
     #[derive(Debug)]
     pub(crate) struct Memory {
         start: NonNull<AtomicU64>,
         words: usize,
     }
 
-    // SAFETY: the mapping belongs to the value and stays where it is; atomics may be used from any
+    // SAFETY: the mapping belongs to this value and never moves; atomics may be used from any
     // thread.
     unsafe impl Send for Memory {}
 
     impl Memory {
-        /// Maps the first `words` words of `file`; tardy seals its size, so that it cannot shrink.
+        /// Maps the first `words` words of `file`. tardy seals the size of the file, so it cannot
+        /// shrink.
         pub(crate) fn map(file: &File, words: usize) -> io::Result<Self> {
             let protection = PROT_READ | PROT_WRITE;
-            // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing
-            // mapping is touched.
+            // SAFETY: with a null address and without MAP_FIXED, the kernel chooses a free range,
+            // so no existing mapping is touched.
             let start = unsafe {
                 mmap(
                     std::ptr::null_mut(),
@@ -79,31 +80,31 @@ mod system {
                 .ok_or_else(|| io::Error::other("mapped at address zero"))
         }
 
-        /// Returns all mapped words, the head of the file first.
+        /// Returns all mapped words. The first ones are the head of the file.
         #[inline]
         pub(crate) fn words(&self) -> &[AtomicU64] {
-            // SAFETY: the mapping has so many words, begins at a page, and is there while `self`
-            // is; every value is a valid AtomicU64.
+            // SAFETY: the mapping has `self.words` words, starts at a page, and lives as long as
+            // `self`; every value is a valid AtomicU64.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
         }
     }
 
     impl Drop for Memory {
         fn drop(&mut self) {
-            // SAFETY: the mapping is this value's own, and nothing refers to it any more.
+            // SAFETY: the mapping belongs to this value, and nothing refers to it after the drop.
             unsafe { munmap(self.start.as_ptr().cast(), self.words * 8) };
         }
     }
 
-    /// CLOCK_MONOTONIC in ns.
+    /// Returns the time on CLOCK_MONOTONIC in ns.
     #[inline]
     pub(crate) fn now() -> i64 {
         let mut time = Timespec {
             seconds: 0,
             nanos: 0,
         };
-        // SAFETY: `time` is valid for writing; the clock exists on every Linux, so that the call
-        // cannot fail.
+        // SAFETY: `time` is valid for writing. The clock exists on every Linux, so the call cannot
+        // fail.
         unsafe { clock_gettime(CLOCK_MONOTONIC, &mut time) };
         time.seconds * 1_000_000_000 + time.nanos
     }
@@ -113,7 +114,7 @@ mod system {
 mod system {
     use super::{AtomicU64, File, io};
 
-    /// Nothing.
+    /// Cannot exist, because no memory can be mapped on this system.
     #[derive(Debug)]
     pub(crate) struct Memory(std::convert::Infallible);
 

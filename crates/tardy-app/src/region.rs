@@ -15,8 +15,8 @@ use crate::memory::Memory;
 #[derive(Debug)]
 pub(crate) struct Region {
     memory: Memory,
-    /// Its lock shows tardy that the program lives; the kernel releases it however the program
-    /// ends.
+    /// The lock on this file shows tardy that the program is alive. The kernel releases the lock
+    /// however the program ends.
     _file: File,
     begin: usize,
     slots: u64,
@@ -101,8 +101,8 @@ impl Region {
         &self.memory.words()[self.begin + place]
     }
 
-    /// Records the start of a cycle. The due times of this cycle and of the previous one are side
-    /// by side, so that a reader of both words never confuses them.
+    /// Records the start of a cycle. The due times of even and odd cycles are in two different
+    /// words, so a reader never takes the due time of one cycle for that of the other.
     #[inline]
     pub(crate) fn begin(&mut self, due: i64) {
         self.begun += 1;
@@ -111,7 +111,8 @@ impl Region {
         self.word(BEGUN).store(self.begun, Ordering::Release);
     }
 
-    /// Publishes the last cycle; `None` if its work was not reported as done.
+    /// Publishes the current cycle. `done` is `None` if the loop did not report the end of the
+    /// work.
     #[inline]
     pub(crate) fn hand_over(&mut self, due: i64, start: i64, done: Option<i64>) {
         if self.head == self.free_until {
@@ -119,8 +120,8 @@ impl Region {
                 .word(TAIL)
                 .load(Ordering::Acquire)
                 .wrapping_add(self.slots);
-            // Still full: the gap in the numbers of the cycles shows tardy the number and position
-            // of lost ones.
+            // The ring is still full, so this cycle is lost. tardy sees the number and position of
+            // lost cycles from the gap in the cycle numbers.
             if self.head == self.free_until {
                 return;
             }
@@ -139,13 +140,13 @@ impl Region {
         self.word(HEAD).store(self.head, Ordering::Release);
     }
 
-    /// Records that the last cycle was written.
+    /// Marks the region as closed after the last cycle was published.
     pub(crate) fn close(&self) {
         self.word(STATE).store(CLOSED, Ordering::Release);
     }
 }
 
-/// Returns the thread's number, from the link that /proc has for each thread; 0 without /proc.
+/// Returns the number of the calling thread, read from the link /proc/thread-self; 0 without /proc.
 fn thread_id() -> u64 {
     let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     link.file_name()

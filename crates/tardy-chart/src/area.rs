@@ -1,4 +1,4 @@
-//! The area of a chart's values in the picture.
+//! The part of a picture in which a chart's values are drawn.
 
 use super::model::Chart;
 
@@ -14,19 +14,19 @@ pub struct Area {
 }
 
 impl Area {
-    /// Returns the position of a point of the chart.
+    /// Returns the position of the point (`x`, `y`) of the chart, in px.
     #[must_use]
     pub fn point(&self, chart: &Chart, x: f64, y: f64) -> (f64, f64) {
         (self.x(chart, x), self.y(chart, y))
     }
 
-    /// Returns the position of a value of the x axis.
+    /// Returns the position of a value on the x axis, in px.
     #[must_use]
     pub fn x(&self, chart: &Chart, value: f64) -> f64 {
         self.left + self.width * chart.x.fraction(value).clamp(-0.5, 1.5)
     }
 
-    /// Returns the position of a value of the y axis.
+    /// Returns the position of a value on the y axis, in px.
     #[must_use]
     pub fn y(&self, chart: &Chart, value: f64) -> f64 {
         self.top + self.height * (1.0 - chart.y.fraction(value).clamp(-0.5, 1.5))

@@ -1,20 +1,20 @@
-//! Bins of latencies for charts, of equal visual width on their axis.
+//! Bins of latencies for charts. All bins have equal visual width on the axis.
 
 use tardy_core::histogram::Histogram;
 
 use super::scale::Scale;
 
-/// Contiguous bins of whole ns.
+/// Adjacent bins of whole ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bins {
-    /// First value of each bin, ascending, and one past the last value of the last bin.
+    /// First value of each bin in ascending order, and the value after the last bin.
     edges: Vec<i64>,
 }
 
 impl Bins {
-    /// Makes about `count` bins from `min` to `max`, both included, of equal width on `scale`. No
-    /// bin is narrower than `resolution`, the distance of the values that occur: narrower ones
-    /// would leave empty bins between possible values.
+    /// Makes about `count` bins of equal width on `scale`, from `min` to `max` inclusive. No bin is
+    /// narrower than `resolution`, the distance between possible values, because a narrower bin
+    /// could be empty between two possible values.
     #[must_use]
     pub fn over(min: i64, max: i64, scale: Scale, count: usize, resolution: i64) -> Self {
         let resolution = resolution.max(1);
@@ -33,25 +33,26 @@ impl Bins {
         Self { edges }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of bins.
     #[must_use]
     pub fn len(&self) -> usize {
         self.edges.len() - 1
     }
 
-    /// Returns whether there is none; there always is one.
+    /// Returns whether there are no bins, which is never so.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// First value of bin `index`, and one past its last.
+    /// Returns the first value of bin `index` and the first value after the bin.
     #[must_use]
     pub fn edges(&self, index: usize) -> (i64, i64) {
         (self.edges[index], self.edges[index + 1])
     }
 
-    /// Returns the bin of `value`: the first or the last one for values beyond them.
+    /// Returns the bin of `value`. Values before the first or after the last bin count as in that
+    /// bin.
     #[must_use]
     pub fn index(&self, value: i64) -> usize {
         self.edges
@@ -75,8 +76,8 @@ impl Bins {
     }
 }
 
-/// Returns the unit that all values are multiples of: 1000 ns if a tool counts in us, otherwise 1
-/// ns.
+/// Returns the unit of which all values are multiples: 1000 ns if the values come from a tool that
+/// counts in us, otherwise 1 ns.
 #[must_use]
 pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i64 {
     let mut resolution = 1_000_000;
@@ -87,7 +88,7 @@ pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i6
             }
         });
     }
-    // Milliseconds occur by chance in the shortest runs only.
+    // Whole milliseconds occur only by chance, in very short runs.
     resolution.min(1_000)
 }
 

@@ -1,5 +1,5 @@
-//! Turns the data of runs into charts: one file per kind. Charts of several runs have the same
-//! axes.
+//! Turns the data of runs into charts, one file per kind of chart. Charts of the same kind have the
+//! same axes for all runs.
 
 mod bars;
 pub mod costs;
@@ -20,8 +20,8 @@ use super::data::{Group, ProbeData, RunData};
 use super::model::{Axis, Chart, Kind, Rule, Tone, Values};
 use super::scale::Scale;
 
-/// Returns a chart of `kind` of the probe for each run, in their order; `None` if the run lacks its
-/// data.
+/// Returns a chart of `kind` for the probe of each run, in the order of the runs; `None` for a run
+/// without the necessary data.
 #[must_use]
 pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let charts = match kind {
@@ -34,7 +34,7 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         Kind::CpuMap => cpu_map::charts(runs, probe),
         Kind::Scatter => grid::scatters(runs, probe),
         Kind::Bars => vec![together(runs, probe)],
-        // It needs costs and a model in addition to runs.
+        // This kind needs costs and a model in addition to runs.
         Kind::TotalDelay => Vec::new(),
     };
     charts
@@ -43,21 +43,20 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         .collect()
 }
 
-/// Returns the chart that has all runs in one: smallest, median and largest latency of each run and
-/// load.
+/// Returns one chart of all runs: smallest, median and largest latency of each run and load.
 #[must_use]
 pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe).map(Chart::distinct)
 }
 
-/// Returns all probes of each run in one chart, without and with load; `None` if a run has fewer
-/// than two.
+/// Returns a chart of all probes for each run, without and with load; `None` for a run with fewer
+/// than two probes.
 #[must_use]
 pub fn all_probes(runs: &[RunData]) -> Vec<Option<Chart>> {
     probes::charts(runs)
 }
 
-/// Returns all runs in one chart; `None` for a kind that would be unreadable.
+/// Returns one chart of all runs; `None` for a kind that would be unreadable.
 #[must_use]
 pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let chart = match kind {
@@ -65,7 +64,8 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
         Kind::Hist => hist::overlaid(runs, probe),
         Kind::Percentiles => percentiles::overlaid(runs, probe),
         Kind::RunningMax => running_max::overlaid(runs, probe),
-        // Extremes over time, heat maps and scatters cover each other; bars have all runs anyway.
+        // Extremes over time, heat maps and scatters would cover each other. The chart of bars
+        // shows all runs anyway.
         Kind::Timeline
         | Kind::Heatmap
         | Kind::CpuMap
@@ -76,7 +76,7 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     chart.map(Chart::distinct)
 }
 
-/// Returns the deadlines of all runs, each once.
+/// Returns the deadlines of all runs, without duplicates.
 fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     let mut all: Vec<Rule> = Vec::new();
     for rule in of_probe(runs, probe).flat_map(|probe| rules(probe, is_vertical)) {
@@ -87,10 +87,10 @@ fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     all
 }
 
-/// Maximum number of runs with bands; more would overlap.
+/// Maximum number of runs with bands. More bands would overlap.
 const BANDS_MAX: usize = 2;
 
-/// Returns each run that has the probe, as one group under its own name, with its colour.
+/// Returns all samples of each run that has the probe, named after the run, with the run's colour.
 fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
     let named = |(index, run): (usize, &RunData)| {
         Some((
@@ -108,7 +108,7 @@ fn of_probe<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a
     runs.iter().filter_map(move |run| run.probe(probe))
 }
 
-/// Returns the quantity with a capital letter, as titles start.
+/// Returns `quantity` with a capital first letter, for titles.
 fn capital(quantity: &str) -> String {
     let mut letters = quantity.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -116,7 +116,7 @@ fn capital(quantity: &str) -> String {
     })
 }
 
-/// Smallest and largest latency of all runs; the axes of all charts reach so far.
+/// Returns the smallest and the largest latency of all runs, which all axes of latencies cover.
 fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
     let histograms = || of_probe(runs, probe).map(|probe| &probe.all().histogram);
     let min = histograms()
@@ -130,7 +130,8 @@ fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
     (min, max)
 }
 
-/// Returns an axis for latencies, with some margin at its ends, that shows a nearby deadline.
+/// Returns an axis for latencies with some margin at its ends. A deadline close to the latencies is
+/// on the axis.
 fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (min, max) = extent(runs, probe);
     let scale = Scale::of_latency(min);
@@ -140,7 +141,7 @@ fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (low, mut high) = (scale.place(min as f64), scale.place(max as f64));
     for window in of_probe(runs, probe).filter_map(|probe| probe.window) {
         let deadline = scale.place(window.latest.get() as f64);
-        // A deadline ten times as long as anything seen would leave the chart empty.
+        // A deadline ten times as long as the largest latency would leave the chart almost empty.
         if deadline > high && deadline < high + 1.0 {
             high = deadline;
         }
@@ -155,7 +156,7 @@ fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     )
 }
 
-/// Returns the longest run's time.
+/// Returns a time axis that covers the longest run.
 fn time_axis(runs: &[RunData], probe: &str) -> Axis {
     let longest = of_probe(runs, probe)
         .map(|probe| probe.length)
@@ -175,7 +176,7 @@ fn time_axis(runs: &[RunData], probe: &str) -> Axis {
     )
 }
 
-/// Returns the deadline of a probe as lines across its chart.
+/// Returns the limits of a probe's window as lines across its chart.
 fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     let Some(window) = probe.window else {
         return Vec::new();
@@ -203,7 +204,7 @@ fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     rules
 }
 
-/// Returns the note for charts over time if not every sample was stored.
+/// Returns the note for charts over time, which is not empty if some samples were not stored.
 fn kept_note(probe: &ProbeData) -> &'static str {
     if probe.is_partial {
         " Only samples that were stored are shown."

@@ -1,13 +1,13 @@
 //! The largest latency of each CPU over time, for machines with more CPUs than colours.
 //!
-//! Its size is independent of the CPUs and the length of the run: many CPUs share rows, as many per
-//! row as necessary.
+//! The size of the map does not depend on the number of CPUs or on the length of the run: if there
+//! are many CPUs, several adjacent ones share a row.
 
 use tardy_core::cpu::{CpuId, CpuList};
 
 use tardy_samples::sweep::Columns;
 
-/// Rows at most: three pixels each in a chart of the usual height.
+/// Maximum number of rows, which gives each row three pixels in a chart of the usual height.
 const ROWS_MAX: usize = 128;
 /// Number of time intervals.
 pub const STRETCHES: usize = 120;
@@ -15,24 +15,24 @@ pub const STRETCHES: usize = 120;
 /// The map of one probe.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CpuMap {
-    /// In the order of the CPUs' numbers.
+    /// The rows, ordered by CPU number.
     pub rows: Vec<Row>,
 }
 
-/// Adjacent CPUs.
+/// A row of the map, for one CPU or several adjacent ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The first of them.
+    /// The first CPU of the row.
     pub first: CpuId,
-    /// The last of them.
+    /// The last CPU of the row.
     pub last: CpuId,
-    /// Largest latency of the CPU in each of [`STRETCHES`] intervals of time, in ns; `None` without
-    /// samples.
+    /// The largest latency in each of [`STRETCHES`] time intervals, in ns; `None` for an interval
+    /// without samples.
     pub largest: Vec<Option<i64>>,
 }
 
 impl CpuMap {
-    /// An empty map of these CPUs.
+    /// Creates an empty map for `cpus`.
     #[must_use]
     pub fn new(cpus: &CpuList) -> Self {
         let cpus: Vec<CpuId> = cpus.iter().collect();
@@ -48,7 +48,7 @@ impl CpuMap {
         }
     }
 
-    /// Adds the extremes of a CPU over the whole length of the run.
+    /// Adds the extremes of a CPU. `columns` must cover the whole length of the run.
     pub fn add(&mut self, cpu: CpuId, columns: &Columns) {
         let Some(row) = self
             .rows
@@ -71,7 +71,7 @@ impl CpuMap {
 }
 
 impl Row {
-    /// Returns the largest latency and its interval.
+    /// Returns the largest latency of the row, and the index of its time interval.
     #[must_use]
     pub fn worst(&self) -> Option<(i64, usize)> {
         let known = self
@@ -79,7 +79,7 @@ impl Row {
             .iter()
             .enumerate()
             .filter_map(|(stretch, largest)| Some(((*largest)?, stretch)));
-        // The first one if several are equal.
+        // Of several equal latencies, the first one is returned.
         known.max_by_key(|&(largest, stretch)| (largest, std::cmp::Reverse(stretch)))
     }
 }

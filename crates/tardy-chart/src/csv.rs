@@ -1,11 +1,12 @@
-//! A chart's numbers as CSV: a line for each point, bin, interval, cell or bar, in the units that
-//! its columns name.
+//! A chart's numbers as CSV: a line for each point, bin, interval, cell or bar. The column names
+//! contain the units.
 
 use std::fmt::Write as _;
 
 use super::model::{Axis, Chart, Layer, Shape, Values};
 
-/// Quotes a field if necessary. A spreadsheet takes text that starts like a formula for one.
+/// Quotes a field if necessary. Text that starts like a formula gets an apostrophe, so that a
+/// spreadsheet does not evaluate it.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
@@ -20,7 +21,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns the numbers of named charts with the same axes.
+/// Returns the numbers of the named charts, which must have the same axes.
 #[must_use]
 pub fn text(charts: &[(&str, &Chart)]) -> String {
     let Some((_, first)) = charts.first() else {
@@ -67,7 +68,7 @@ pub fn text(charts: &[(&str, &Chart)]) -> String {
     out
 }
 
-/// Returns the unit of a column, for its name.
+/// Returns the unit of the values on `axis`, for a column name.
 fn unit(axis: &Axis) -> &'static str {
     match axis.values {
         Values::Latency => "ns",
@@ -79,7 +80,7 @@ fn unit(axis: &Axis) -> &'static str {
     }
 }
 
-/// A line of the file; fields that a shape lacks stay empty.
+/// A line of the file. Fields that a shape does not have stay empty.
 #[derive(Default)]
 struct Line {
     x: Option<f64>,
@@ -95,7 +96,7 @@ impl Line {
         let [name, series, shape] = names.map(quoted);
         let number = |axis: &Axis, value: Option<f64>| match (value, axis.values) {
             (None, _) => String::new(),
-            // Grouped bars are centred on the position of their category.
+            // Bars of a category stand beside its position, so rounding gives the category.
             (Some(value), Values::Category) => axis
                 .categories
                 .get(value.round().max(0.0) as usize)

@@ -1,5 +1,5 @@
-//! The data of charts: the cells of a run's summary, and one sweep of its samples. They are read
-//! once for all charts.
+//! The data of charts: the numbers of a run's summary, and the result of one pass over its samples.
+//! All charts use the same data, which are read once.
 
 use std::path::Path;
 
@@ -28,18 +28,19 @@ use tardy_samples::tail::TailReader;
 use super::cpu_map::CpuMap;
 use super::model::Span;
 
-/// CPUs that get a colour each; of more, the worst do, and the others share one.
+/// Number of CPUs that get a colour of their own. If there are more CPUs, the worst get one each,
+/// and the others share one.
 pub const LANES_MAX: usize = 7;
 /// Number of worst samples of an explained run that are shown in full.
 const STORIES: usize = 5;
 
-/// Why there are no charts.
+/// Why a run has no data for charts.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// The folder or a series of it cannot be read.
+    /// The folder, or a series in it, cannot be read.
     #[error(transparent)]
     Summary(#[from] SummaryError),
-    /// It holds costs.
+    /// The folder contains costs, not latencies.
     #[error("{0} holds costs of operations, not latencies: see `tardy show {0}`")]
     Cost(String),
 }
@@ -47,101 +48,103 @@ pub enum DataError {
 /// The level of detail.
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Number of intervals with extremes, over all CPUs that are drawn.
+    /// Number of time intervals with extremes, for all drawn CPUs together.
     pub columns: usize,
-    /// Samples that are drawn one by one; more are drawn as places.
+    /// Number of samples up to which each sample is drawn; more samples are drawn as cells of a
+    /// grid.
     pub points: usize,
-    /// Parameters of the statistics, with the tail model; `None` skips them.
+    /// Parameters of the statistics, including the tail model; `None` skips the statistics.
     pub statistics: Option<Question>,
 }
 
 #[derive(Debug)]
 pub struct RunData {
-    /// Its name: the folder's.
+    /// Name of the run: the name of its folder.
     pub name: String,
-    /// Its folder as given.
+    /// Path of the run's folder, as given.
     pub folder: String,
-    /// Its `run.json`.
+    /// The contents of the run's `run.json`.
     pub record: RunRecord,
     /// The summary that `tardy show` prints.
     pub summary: Summary,
     pub probes: Vec<ProbeData>,
-    /// Its statistics, if requested.
+    /// The statistics of the run, if requested.
     pub statistics: Option<Statistics>,
-    /// Causes of its late samples, if it was explained and statistics were requested.
+    /// The causes of late samples, if the run was explained and statistics were requested.
     pub explanation: Option<RunExplanation>,
-    /// Sections of its kernel by load, if it was watched and statistics were requested.
+    /// The kernel's sections by load, if the run was watched and statistics were requested.
     pub watched: Vec<Sections>,
 }
 
-/// Samples that belong together.
+/// Samples with a common property, such as a load or a CPU.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Its name in legends.
+    /// Name of the group in legends.
     pub name: String,
-    /// The property that they share.
+    /// The property that the samples share.
     pub what: GroupKind,
-    /// Their latencies.
+    /// The latencies of the samples.
     pub histogram: Histogram,
-    /// Their dependence.
+    /// How the samples depend on each other.
     pub dependence: Dependence,
-    /// The tail by a model, from the threshold on; empty if there is no model, or the gate is
-    /// closed.
+    /// The curve of the tail model, from its threshold on; empty if there is no model or the gate
+    /// refused it.
     pub model: Vec<CurvePoint>,
 }
 
-/// The shared property of the samples of a group.
+/// The property that the samples of a group share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
-    /// Only the probe.
+    /// The samples only have the probe in common.
     All,
     Load,
-    /// Taken on one CPU.
+    /// The samples were taken on the same CPU.
     Processor,
 }
 
-/// One series over time, or several put together.
+/// One series over time, or the combination of several series.
 #[derive(Debug, Clone)]
 pub struct Lane {
-    /// Its name on axes: its CPU.
+    /// Name of the lane on axes, such as its CPU.
     pub name: String,
-    /// The result of the sweep.
+    /// The samples of the lane, in the reduced form for charts.
     pub swept: SeriesExtract,
 }
 
-/// One probe of a run.
+/// The data of one probe of a run.
 #[derive(Debug)]
 pub struct ProbeData {
-    /// Its name in the run.
+    /// Name of the probe in the run.
     pub probe: String,
-    /// Name of the quantity of a value.
+    /// Name of the quantity that a value measures.
     pub quantity: String,
-    /// All samples first, then those of each load if there are several, then those of each CPU.
+    /// First the group of all samples, then one group per load if there are several loads, then one
+    /// group per CPU.
     pub groups: Vec<Group>,
-    /// CPUs over time, worst first.
+    /// The CPUs over time, worst CPU first.
     pub lanes: Vec<Lane>,
-    /// All CPUs over time, by number.
+    /// The largest latency of each CPU over time, by CPU number.
     pub map: CpuMap,
     /// Time from the start of the run to its last wake-up, in s.
     pub length: f64,
-    /// Its phases, in s from the start on.
+    /// The phases of the run, in s from its start.
     pub spans: Vec<Span>,
-    /// The largest latency: when it was due in s, and its ns.
+    /// The largest latency: its due time in s from the start of the run, and its value in ns.
     pub worst: Option<(f64, i64)>,
-    /// Whether samples were not stored, so that charts over time do not show all.
+    /// Whether some samples were not stored. Charts over time then lack them.
     pub is_partial: bool,
-    /// Values that are in time; absent if the probe can miss no deadline.
+    /// The window in which values meet the deadline; absent if the probe cannot miss a deadline.
     pub window: Option<Window>,
 }
 
 impl ProbeData {
-    /// Returns all samples.
+    /// Returns the group of all samples.
     #[must_use]
     pub fn all(&self) -> &Group {
         &self.groups[0]
     }
 
-    /// Returns whether there is anything to draw over time.
+    /// Returns whether there are samples to draw over time.
     #[must_use]
     pub fn has_time(&self) -> bool {
         self.length > 0.0 && self.lanes.iter().any(|lane| lane.swept.samples > 0)
@@ -149,7 +152,8 @@ impl ProbeData {
 }
 
 impl RunData {
-    /// Reads the run in `path`, judged against `window`, or against the one that it was made with.
+    /// Reads the run in `path`. The run is judged against `requirement`, or else against the window
+    /// with which it was made.
     ///
     /// # Errors
     /// Returns [`DataError`].
@@ -164,7 +168,7 @@ impl RunData {
         }
         let summary = run.summary();
         let probes = run.probes();
-        // One pass over the samples for both, charts over time and models of the tail.
+        // One pass over the samples serves both the charts over time and the tail models.
         let mut tails = detail
             .statistics
             .as_ref()
@@ -210,7 +214,7 @@ impl RunData {
             ),
             folder: path.display().to_string(),
             probes: data,
-            // A folder whose explanations cannot be read has its numbers all the same.
+            // If the explanations cannot be read, the run is shown without them.
             explanation,
             watched,
             statistics,
@@ -219,7 +223,7 @@ impl RunData {
         })
     }
 
-    /// Returns the probe of that name.
+    /// Returns the probe named `name`, if it has samples.
     #[must_use]
     pub fn probe(&self, name: &str) -> Option<&ProbeData> {
         self.probes
@@ -275,7 +279,8 @@ fn over_time(
             map.add(cpu, &swept.columns);
         }
         match lanes.get_mut(LANES_MAX) {
-            // With one series more than there are colours, no colour is shared.
+            // If there is only one series more than there are colours, it gets its own line in
+            // grey.
             Some(rest) if index > LANES_MAX => {
                 rest.swept.add_beside(&swept);
                 rest.name = format!("{} others", count - LANES_MAX);
@@ -290,8 +295,9 @@ fn over_time(
     Ok(OverTime { length, lanes, map })
 }
 
-/// Sweeps series with all CPUs: those with a model in parallel, the others in parts. `add` gets
-/// each in the order of `series`; at most one result per CPU is held at a time.
+/// Passes over all series, using all CPUs. Several series are read in parallel; if there are fewer
+/// series than CPUs, a series without a tail model is read in parallel parts. `add` gets the
+/// results in the order of `series`. At most one result per CPU is held at a time.
 fn sweep_all(
     series: &[&SeriesData],
     division: Division,
@@ -398,7 +404,8 @@ fn groups(
     }
     let series = worst_first(run, probe);
     match series.as_slice() {
-        // A model describes one series: several together are a mixture that no model describes.
+        // A tail model describes one series. Several series together are a mixture, which has no
+        // model.
         [one] => groups[0].model = model(statistics, one),
         several => {
             for read in several.iter().take(LANES_MAX) {
@@ -422,7 +429,7 @@ fn groups(
     groups
 }
 
-/// Returns the model's curve of a series, if the gate passed it.
+/// Returns the curve of a series' tail model, if the gate accepted the model.
 fn model(statistics: Option<&Statistics>, read: &SeriesData) -> Vec<CurvePoint> {
     let Descriptor {
         probe, cpu, copy, ..
@@ -452,7 +459,7 @@ fn worst_first<'a>(run: &'a LoadedRun, probe: &str) -> Vec<&'a SeriesData> {
     series
 }
 
-/// Returns the CPU or the copy that took a series.
+/// Returns a name for a series: its CPU, or its copy.
 fn series_name(read: &SeriesData) -> String {
     let descriptor = read.descriptor();
     match (descriptor.cpu, descriptor.copy) {

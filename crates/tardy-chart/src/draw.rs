@@ -1,4 +1,4 @@
-//! A chart as a scene: frame, axes, phases, layers, marks.
+//! Draws a chart as a scene: frame, axes, phases, layers and marks.
 
 use super::area::Area;
 use super::model::{Chart, HEAT_LEVELS, Kind, Rule, Tone};
@@ -10,23 +10,25 @@ use super::words;
 
 const TITLE: f64 = 15.0;
 const LEGEND_LINE: f64 = 18.0;
-/// Height for the names of phases above the axes, where no line crosses them.
+/// Height of the line above the plot area for the names of phases, where no curve crosses them.
 const SPAN_LINE: f64 = 16.0;
-/// Distance from one name in the chart to the one below it.
+/// Distance between two lines of names in the chart.
 const LABEL_LINE: f64 = 15.0;
-/// Distance from the axis to the names of its ticks.
+/// Distance between an axis and the labels of its ticks.
 const TICK: f64 = 6.0;
 
-/// The elements drawn around the plot area.
+/// The elements that are drawn around the plot area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// Title and legend too: a stand-alone figure.
+    /// Title and legend: the picture is a stand-alone figure.
     Figure,
-    /// Nothing: the page around it has them. Hidden layers are drawn, and not shown.
+    /// Nothing, because the page has title and legend. Hidden layers are drawn invisibly, so that
+    /// the page can show them.
     Plot,
 }
 
-/// Draws `chart` on `width` by `height` px; the rectangle between its axes is for scripts.
+/// Draws `chart` with a size of `width` by `height` px. Scripts need the returned area between the
+/// axes.
 #[must_use]
 pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene, Area) {
     let mut items = Vec::new();
@@ -45,7 +47,8 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
         .iter()
         .filter_map(|rule| self::rule(chart, rule, &area, &mut labels))
         .unzip();
-    // Bars have numbers, which a line must not cross; cells would hide one.
+    // In a chart of bars, lines are below the bars, so they do not cross the numbers. In other
+    // charts, lines are above the layers, which would hide them.
     let (below, above) = if chart.kind == Kind::Bars {
         (lines, Vec::new())
     } else {
@@ -84,7 +87,7 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
     )
 }
 
-/// Places several drawings side by side, under one description.
+/// Combines several drawings side by side, with one description.
 #[must_use]
 pub fn beside(scenes: Vec<Scene>) -> Scene {
     let mut all = Scene::default();
@@ -172,7 +175,7 @@ pub(super) fn line(from: (f64, f64), to: (f64, f64), tone: Tone, width: f64) -> 
     }
 }
 
-/// Draws them, and gives the height that they take.
+/// Draws title and legend, and returns the height that they take.
 fn title_and_legend(chart: &Chart, width: f64, items: &mut Vec<Item>) -> f64 {
     let margin = 12.0;
     let mut title = text(
@@ -247,7 +250,7 @@ fn title_and_legend(chart: &Chart, width: f64, items: &mut Vec<Item>) -> f64 {
     y + 6.0
 }
 
-/// Returns the colours of cells in a row, between the values of the first and the last.
+/// Draws a row of all cell colours between the texts of the smallest and the largest value.
 fn heat_legend((least, most): &(String, String), (left, y): (f64, f64), items: &mut Vec<Item>) {
     const SWATCH: f64 = 18.0;
     items.push(Item::Text(text(
@@ -274,7 +277,7 @@ fn heat_legend((least, most): &(String, String), (left, y): (f64, f64), items: &
     )));
 }
 
-/// Returns the part of a text that fits.
+/// Returns `text`, shortened if it is wider than `width`.
 pub(super) fn fitting(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_owned();
@@ -300,7 +303,7 @@ fn area(chart: &Chart, (width, height): (f64, f64), top: f64) -> Area {
     let widest = named
         .map(|tick| text_width(&words::tick(&chart.y, tick.value), SMALL))
         .fold(0.0, f64::max);
-    // The name of the y axis is above it.
+    // The title of the y axis is above the axis.
     let names_of_spans = if chart.spans.is_empty() {
         0.0
     } else {
@@ -408,7 +411,8 @@ fn x_axis(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// Names below their places; every other one a line lower, if they are many.
+/// Returns the names of categories below their positions. If they need much space, every second
+/// name is one line lower.
 fn categories(chart: &Chart, area: &Area) -> Vec<Item> {
     let names = &chart.x.categories;
     let room = area.width / names.len().max(1) as f64;
@@ -433,7 +437,7 @@ fn categories(chart: &Chart, area: &Area) -> Vec<Item> {
     names.iter().enumerate().map(name).collect()
 }
 
-/// Shades every other phase, and names each if its name fits.
+/// Shades every second phase, and names the phases whose names fit.
 fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     let mut items = Vec::new();
     for (index, span) in chart.spans.iter().enumerate() {
@@ -474,7 +478,7 @@ fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// Returns the rule's line and its name; `None` if it lies outside.
+/// Returns a rule's line and its name; `None` if the value is not on the axis.
 fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<(Item, Item)> {
     let axis = if rule.is_vertical { &chart.x } else { &chart.y };
     if !(0.0..=1.0).contains(&axis.fraction(rule.value)) {
@@ -532,18 +536,18 @@ fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<
     ))
 }
 
-/// Distance between two names on one line, in px.
+/// Minimum distance between two names on the same line, in px.
 const NAME_GAP: f64 = 4.0;
 
-/// Placed names, so that none covers another.
+/// The positions of placed names. New names are placed where they cover no other name.
 #[derive(Default)]
 struct Labels {
-    /// Left, right, and the line under each.
+    /// Left end, right end and line of each placed name.
     taken: Vec<(f64, f64, f64)>,
 }
 
 impl Labels {
-    /// Returns the line of the name: the preferred one, or the nearest free one above or below.
+    /// Returns the line for a name: the preferred line, or the nearest free one above or below it.
     fn place(&mut self, label: &Text, area: &Area) -> f64 {
         let width = label.width();
         let left = match label.anchor {
@@ -599,7 +603,7 @@ fn marks(chart: &Chart, area: &Area, labels: &mut Labels) -> Vec<Item> {
             x if x - half < area.left => (area.left + 2.0, Anchor::Start),
             x => (x, Anchor::Middle),
         };
-        // Above the point, or below it without space.
+        // The name is above the point, or below it if there is not enough space.
         let base = if y - area.top > 40.0 {
             y - 10.0
         } else {
@@ -618,7 +622,7 @@ mod tests {
     use super::super::scale::Scale;
     use super::*;
 
-    /// Left, right and line of every name in the chart.
+    /// Returns left end, right end and line of every name in the chart.
     fn names(items: &[Item]) -> Vec<(f64, f64, f64)> {
         let of_item = |item: &Item| match item {
             Item::Group(group) if ["rules", "marks", "layer"].contains(&group.class) => {
@@ -651,7 +655,7 @@ mod tests {
             axis(Values::Seconds),
             axis(Values::Latency),
         );
-        // The distance is that of names in the ordinary weight.
+        // This distance is free between names in regular weight, but not in bold.
         chart.marks = [50.0, 60.7]
             .map(|x| Mark {
                 x,

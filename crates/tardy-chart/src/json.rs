@@ -1,5 +1,5 @@
-//! A chart's data for the script of a page: the input of hovering, zooming and the legend, without
-//! anything drawn already.
+//! A chart's data for the script of a report page: the numbers that it needs for hovering, zooming
+//! and the legend.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::area::Area;
 use super::model::{Axis, Chart, Layer, Shape, Values};
 use tardy_samples::sweep::Columns;
 
-/// Returns the chart as JSON.
+/// Returns the data of a chart as JSON.
 #[must_use]
 pub fn chart(chart: &Chart) -> Value {
     json!({
@@ -20,7 +20,8 @@ pub fn chart(chart: &Chart) -> Value {
     })
 }
 
-/// Returns text for a script element: it can neither end the element nor start a comment.
+/// Returns JSON text that can be embedded in a script element: it contains no characters that could
+/// end the element or start a comment.
 #[must_use]
 pub fn embedded(value: &Value) -> String {
     value
@@ -30,7 +31,7 @@ pub fn embedded(value: &Value) -> String {
         .replace('&', "\\u0026")
 }
 
-/// Returns the rectangle between the axes, for a data attribute.
+/// Returns the rectangle between the axes as text for a data attribute.
 #[must_use]
 pub fn area(area: &Area) -> String {
     format!(
@@ -117,7 +118,7 @@ fn layer(layer: &Layer) -> Value {
     value
 }
 
-/// Converts extremes to two columns of ns; null for an interval without samples.
+/// Converts extremes to two lists in ns, with null for an interval without samples.
 fn columns(columns: &Columns) -> Value {
     let min: Vec<Option<i64>> = columns
         .extremes
@@ -132,7 +133,7 @@ fn columns(columns: &Columns) -> Value {
     json!({"shape": "columns", "begin": columns.begin, "step": columns.step, "min": min, "max": max})
 }
 
-/// Writes whole numbers exactly and without a point, others to six digits.
+/// Writes whole numbers exactly and without a decimal point, and other numbers with six digits.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return json!(value as i64);

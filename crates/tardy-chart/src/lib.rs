@@ -1,11 +1,12 @@
-//! Charts: their content is computed once from the folders of runs ([`data`], [`build`]), and drawn
-//! from that alone ([`draw`], [`svg`], [`png`]; [`json`] for the pages of reports).
+//! Charts. Their content is computed once from run folders ([`data`], [`build`]). It is then drawn
+//! without reading the folders again ([`draw`], [`svg`], [`png`]; [`json`] for the pages of
+//! reports).
 //!
-//! We draw charts ourselves, once. A scene of paths and text becomes SVG for papers, SVG in the
-//! report (with colours as variables of the page: light, dark, print) and PNG (tiny-skia, with a
-//! font in the binary, because boards have none); resvg alone takes 106 s of CPU time to build. The
-//! report's script (about 500 lines, no library) adds hover, legend, keys and zoom; without it
-//! every chart and number is still there.
+//! This crate draws charts itself, without a chart library. A scene of paths and text becomes SVG
+//! for papers, SVG for reports, and PNG. In reports, colours are variables of the page, for light,
+//! dark and print. PNG uses tiny-skia and a built-in font, because boards have no fonts; resvg
+//! would take 106 s of CPU time to build. The report's script (about 500 lines, no library) adds
+//! hovering, legend, keys and zoom; all charts and numbers are visible without it.
 #![forbid(unsafe_code)]
 
 pub mod area;

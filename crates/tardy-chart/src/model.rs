@@ -1,5 +1,5 @@
-//! The content of a chart: axes, layers, marks, and the same numbers as a table. Drawn by
-//! [`super::draw`], embedded in reports by [`super::json`].
+//! The content of a chart: axes, layers, marks, and the same numbers as a table. [`super::draw`]
+//! draws it, and [`super::json`] embeds it in reports.
 
 use std::collections::BTreeSet;
 
@@ -10,27 +10,27 @@ use super::scale::{Scale, Tick, time_ticks, whole_ticks};
 /// The kinds of charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Smallest and largest latency over time, with the phases
+    /// Smallest and largest latency over time, with the phases.
     Timeline,
-    /// How many samples have which latency, both scales logarithmic
+    /// Number of samples by latency, both scales logarithmic.
     Hist,
-    /// Share of samples at or below a latency, with its 95 % band
+    /// Share of samples at or below a latency, with its 95 % band.
     Cdf,
-    /// Share of samples at or above a latency, with its 95 % band
+    /// Share of samples at or above a latency, with its 95 % band.
     Ccdf,
-    /// Latency of each percentile, with its 95 % interval
+    /// Latency of each percentile, with its 95 % interval.
     Percentiles,
-    /// Largest latency so far against the number of samples
+    /// Largest latency so far against the number of samples.
     RunningMax,
-    /// How many samples have which latency when
+    /// Number of samples by time and latency.
     Heatmap,
-    /// Largest latency of each CPU over time, for machines with many CPUs
+    /// Largest latency of each CPU over time, for machines with many CPUs.
     CpuMap,
-    /// Samples over time, drawn one by one if there are few
+    /// Samples over time, drawn one by one if there are few.
     Scatter,
-    /// Smallest, median and largest latency of each run and load
+    /// Smallest, median and largest latency of each run and load.
     Bars,
-    /// Time from due to done, for each length of work; drawn by `tardy advise`, which has the model
+    /// Time from due to done by length of work; drawn by `tardy advise`, which has the model.
     TotalDelay,
 }
 
@@ -49,7 +49,7 @@ impl Kind {
         Self::Bars,
     ];
 
-    /// Returns its name on the command line and in file names.
+    /// Returns the name of the kind on the command line and in file names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,39 +68,39 @@ impl Kind {
     }
 }
 
-/// The kind of an axis' values, which determines how they are written.
+/// The kind of values on an axis, which determines how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// Latencies in ns.
     Latency,
-    /// Seconds from the start of the run on.
+    /// Seconds since the start of the run.
     Seconds,
     Count,
     /// Shares from 0 to 1.
     Share,
-    /// One in so many samples, written as the percentile.
+    /// A value n, which means one in n samples and is written as a percentile.
     OneIn,
-    /// Places in [`Axis::categories`].
+    /// Indices of [`Axis::categories`].
     Category,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// Its subject, with the unit if its ticks do not name it.
+    /// What the axis shows, with the unit if the ticks do not contain it.
     pub title: String,
     /// The mapping from values to positions.
     pub scale: Scale,
     pub values: Values,
-    /// Smallest value shown.
+    /// Smallest value on the axis.
     pub low: f64,
-    /// Largest value shown.
+    /// Largest value on the axis.
     pub high: f64,
-    /// Names of categories.
+    /// Names of the categories; empty for other axes.
     pub categories: Vec<String>,
 }
 
 impl Axis {
-    /// An axis without categories.
+    /// Creates an axis without categories.
     #[must_use]
     pub fn new(
         title: impl Into<String>,
@@ -108,7 +108,7 @@ impl Axis {
         values: Values,
         (low, high): (f64, f64),
     ) -> Self {
-        // A single value still needs an axis of some length around it.
+        // If all values are equal, the axis still needs some length.
         let (low, high) = match scale {
             Scale::Log => (
                 low.max(f64::MIN_POSITIVE),
@@ -127,12 +127,12 @@ impl Axis {
         }
     }
 
-    /// Values to mark, about `wanted` of them named.
+    /// Returns the values to mark on the axis, about `wanted` of them with names.
     #[must_use]
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         match self.values {
             Values::Seconds => time_ticks(self.low, self.high, wanted),
-            // Counts and CPU numbers are whole.
+            // Counts and CPU numbers are whole, so their ticks are too.
             Values::Count if self.scale == Scale::Linear => {
                 whole_ticks(self.low, self.high, wanted)
             }
@@ -140,8 +140,8 @@ impl Axis {
         }
     }
 
-    /// Returns the relative position of `value` between the ends, from 0 to 1; outside that range
-    /// beyond them.
+    /// Returns the relative position of `value` on the axis: 0 at the low end, 1 at the high end,
+    /// and outside this range for values beyond the ends.
     #[must_use]
     pub fn fraction(&self, value: f64) -> f64 {
         let (low, high) = (self.scale.place(self.low), self.scale.place(self.high));
@@ -149,18 +149,18 @@ impl Axis {
     }
 }
 
-/// Colours by role; each renderer has its own shades.
+/// Colours by their role. Each renderer chooses the shades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// All samples together.
     All,
     /// One of several series.
     Series(usize),
-    /// A count in a heat map, 0 for the fewest to [`HEAT_LEVELS`] - 1 for the most.
+    /// A level in a heat map, from 0 for the fewest samples to [`HEAT_LEVELS`] - 1 for the most.
     Heat(usize),
     /// Text.
     Ink,
-    /// Text that steps back, and axes.
+    /// Axes and less important text.
     Muted,
     /// Grid lines.
     Grid,
@@ -172,39 +172,39 @@ pub enum Tone {
     Alarm,
 }
 
-/// Different colours for series; further ones repeat them.
+/// Number of different colours for series. Further series repeat them.
 pub const SERIES_TONES: usize = 7;
-/// Different colours of a heat map.
+/// Number of different colours of a heat map.
 pub const HEAT_LEVELS: usize = 8;
 
-/// A cell of a heat map, or a position with samples.
+/// A cell of a heat map.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cell {
     /// Range on the x axis.
     pub x: (f64, f64),
     /// Range on the y axis.
     pub y: (f64, f64),
-    /// Number of samples.
+    /// Number of samples in the cell, or a latency in ns if [`Shape::Cells`] shows latencies.
     pub count: u64,
 }
 
-/// The smallest and the largest value, and statistics in between.
+/// A bar with the smallest value, the largest value, and statistics in between.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// Position on the axis of categories; fractions are side by side.
+    /// Position on the axis of categories. Fractions place several bars of a category side by side.
     pub x: f64,
-    /// Width on that axis.
+    /// Width on the axis of categories.
     pub width: f64,
-    /// Smallest.
+    /// Smallest value.
     pub min: f64,
     pub median: f64,
-    /// The average, if it is drawn beside the median.
+    /// Average, if it is drawn beside the median.
     pub average: Option<f64>,
-    /// 99.9 % of the values are at or below it; absent if the bar has no separate tail.
+    /// The 99.9 % percentile; absent if the bar has no separate tail.
     pub tail: Option<f64>,
-    /// Largest.
+    /// Largest value.
     pub max: f64,
-    /// The statistic shown as the bar's number.
+    /// The number that is written at the bar.
     pub figure: f64,
 }
 
@@ -213,49 +213,49 @@ pub struct Range {
 pub enum Shape {
     /// Straight lines between points.
     Line(Vec<(f64, f64)>),
-    /// A value that holds from each point on to the next.
+    /// Each value holds from its point to the next point.
     Steps(Vec<(f64, f64)>),
-    /// A value that holds from each point back to the one before.
+    /// Each value holds from its point back to the previous point.
     StepsBefore(Vec<(f64, f64)>),
-    /// Counts between successive edges, of which there is one more.
+    /// Counts between successive edges. There is one edge more than counts.
     Bins { edges: Vec<f64>, counts: Vec<u64> },
-    /// (x, lower, upper) of a band.
+    /// A band, as (x, lower, upper).
     Band(Vec<(f64, f64, f64)>),
-    /// Extremes of intervals.
+    /// Smallest and largest values of time intervals.
     Columns(Columns),
     /// Single points.
     Dots(Vec<(f64, f64)>),
-    /// Cells of a heat map, coloured by count up to the largest.
+    /// Cells of a heat map. Colours depend on the cells' counts.
     Cells {
         /// The non-empty cells.
         cells: Vec<Cell>,
-        /// The count of the last colour.
+        /// The count at which the last colour is reached.
         largest: u64,
-        /// Whether the counts are latencies in ns.
+        /// Whether the counts of the cells are latencies in ns.
         are_latencies: bool,
     },
-    /// Extents with a median.
+    /// Bars of smallest, median and largest values.
     Ranges(Vec<Range>),
 }
 
-/// One series of a chart.
+/// One line, band or set of cells in a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
-    /// Its name in the legend.
+    /// Name of the layer in the legend.
     pub name: String,
     pub tone: Tone,
-    /// The shape.
     pub shape: Shape,
-    /// Whether lines are dashed, which marks a model instead of an observation.
+    /// Whether lines are dashed, which marks a model.
     pub is_dashed: bool,
-    /// Whether it is hidden until selected in the legend.
+    /// Whether the layer is hidden until the user selects it in the legend.
     pub is_hidden: bool,
-    /// Whether it belongs to the layer before it, and has no separate entry in the legend.
+    /// Whether the layer is shown and hidden with the previous layer, without an entry in the
+    /// legend.
     pub is_companion: bool,
 }
 
 impl Layer {
-    /// A layer that is shown.
+    /// Creates a visible layer.
     #[must_use]
     pub fn new(name: impl Into<String>, tone: Tone, shape: Shape) -> Self {
         Self {
@@ -268,7 +268,7 @@ impl Layer {
         }
     }
 
-    /// Returns the layer as a companion, shown and hidden with the layer before it.
+    /// Returns the layer as a companion of the previous layer.
     #[must_use]
     pub fn companion(self) -> Self {
         Self {
@@ -277,7 +277,7 @@ impl Layer {
         }
     }
 
-    /// Returns the layer, hidden if `is_hidden`.
+    /// Returns the layer, which is hidden if `is_hidden`.
     #[must_use]
     pub fn hidden(self, is_hidden: bool) -> Self {
         Self { is_hidden, ..self }
@@ -288,37 +288,33 @@ impl Layer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     pub name: String,
-    /// From where.
     pub begin: f64,
-    /// To where.
     pub end: f64,
 }
 
-/// A named point.
+/// A point with a name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// Position on the x axis.
     pub x: f64,
     /// Position on the y axis.
     pub y: f64,
-    /// Its text.
     pub text: String,
 }
 
-/// A line across the chart at a value: a deadline.
+/// A line across the chart at a value, such as a deadline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// Whether it is at a value of the x axis.
+    /// Whether the line is vertical, at a value of the x axis.
     pub is_vertical: bool,
     pub value: f64,
-    /// Its text.
     pub text: String,
 }
 
-/// The numbers of a chart.
+/// The numbers of a chart as a table.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
-    /// Names of the columns, with units.
+    /// Names of the columns, with their units.
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
@@ -327,13 +323,13 @@ pub struct Table {
 pub struct Chart {
     pub kind: Kind,
     pub title: String,
-    /// The subject of its numbers, for a stand-alone picture.
+    /// Which run or runs the numbers come from, for a stand-alone picture.
     pub subtitle: String,
-    /// A sentence on how to read it.
+    /// A sentence that explains how to read the chart.
     pub note: String,
     /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
     /// Phases.
     pub spans: Vec<Span>,
@@ -343,15 +339,15 @@ pub struct Chart {
     pub rules: Vec<Rule>,
     /// Named points.
     pub marks: Vec<Mark>,
-    /// All of it in numbers.
+    /// All numbers of the chart.
     pub table: Table,
 }
 
 impl Chart {
-    /// Shows the layers of these names and no others; a companion goes with its layer.
+    /// Shows the layers with these names and hides all others. A companion follows its layer.
     ///
     /// # Errors
-    /// Returns the first name that no layer has, and the existing names.
+    /// Returns the first name that no layer has, with the existing names.
     pub fn choose(&mut self, names: &[String]) -> Result<(), String> {
         let own = |layer: &&Layer| !layer.is_companion;
         if let Some(unknown) = names.iter().find(|name| {
@@ -382,7 +378,7 @@ impl Chart {
         Ok(())
     }
 
-    /// A chart with nothing in it yet.
+    /// Creates a chart without layers and numbers.
     #[must_use]
     pub fn new(
         kind: Kind,
@@ -407,9 +403,9 @@ impl Chart {
         }
     }
 
-    /// Returns the chart without two visible lines of one colour. There are [`SERIES_TONES`]
-    /// colours: one more line is grey, and further ones are hidden until selected in the legend. A
-    /// model keeps the colour of its series.
+    /// Returns the chart changed so that no two visible lines have the same colour. There are
+    /// [`SERIES_TONES`] colours. One further line is grey, and all others are hidden until the user
+    /// selects them in the legend. A model keeps the colour of its series.
     pub(crate) fn distinct(mut self) -> Self {
         let mut order: Vec<(usize, usize)> = self
             .layers
@@ -444,7 +440,8 @@ impl Chart {
 }
 
 impl Shape {
-    /// Returns the counts, or latencies, of the first and the last colour; `None` for other shapes.
+    /// Returns the values of the first and the last colour, and whether they are latencies; `None`
+    /// for other shapes than cells.
     #[must_use]
     pub fn heat_range(&self) -> Option<(u64, u64, bool)> {
         let Self::Cells {
@@ -455,7 +452,7 @@ impl Shape {
         else {
             return None;
         };
-        // Counts start at 1; the shortest latency may be anything.
+        // The smallest count is 1. The smallest latency is not known in advance.
         let least = if *are_latencies {
             cells.iter().map(|cell| cell.count).min().unwrap_or(1)
         } else {
@@ -484,7 +481,7 @@ mod tests {
             axis(Values::Count),
         );
         chart.layers.push(Layer::new("all", Tone::All, line()));
-        // The worst is drawn last, on top.
+        // The worst series is drawn last, on top of the others.
         for index in (0..10).rev() {
             let tone = Tone::Series(index);
             chart

@@ -1,14 +1,14 @@
-//! Names of runs in one chart: the differing parts of their folders' paths, and their differing
-//! labels or kernels.
+//! Names of several runs in one chart. A name consists of the parts in which the runs' paths
+//! differ, and of their differing labels or kernels.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::data::RunData;
 
-/// Gives each run a unique name: its folder's, or if those are equal, the differing parts of the
-/// paths. This names the lab's folders after their variant, not after their replica. Runs on
-/// different kernels are labelled.
+/// Gives each run a unique name: the name of its folder, or, if two folders have the same name, the
+/// parts in which the paths differ. Runs of the lab are therefore named after their variant, not
+/// after their replica. The names of runs on different kernels contain the kernel.
 pub fn tell_apart(runs: &mut [RunData]) {
     let folders: Vec<String> = runs.iter().map(|run| run.folder.clone()).collect();
     let own: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
@@ -19,7 +19,7 @@ pub fn tell_apart(runs: &mut [RunData]) {
     }
 }
 
-/// The facts about a run that its name may contain.
+/// Facts about a run that its name may contain.
 #[derive(Debug, Default)]
 struct Facts {
     labels: BTreeMap<String, String>,
@@ -46,13 +46,14 @@ impl Facts {
     }
 }
 
-/// Labels that a name holds; more are no name.
+/// Maximum number of labels in a name. More labels would make the name too long.
 const LABELS_MAX: usize = 2;
-/// Folders of the lab's guests, whose names are uninformative; the second is the old name.
+/// Prefixes of the lab's guest folders, whose names are uninformative. "pad-" is the prefix in
+/// older folders.
 const REPLICAS: [&str; 2] = ["replica-", "pad-"];
 
 /// Adds distinguishing facts to each name: labels, or otherwise the release and the preemption
-/// model of the kernel. Facts that all names contain already are not repeated.
+/// model of the kernel. A fact that all names already contain is not added.
 fn told(names: Vec<String>, facts: &[Facts]) -> Vec<String> {
     let mut more: Vec<Vec<String>> = vec![Vec::new(); names.len()];
     let mut add = |values: Vec<Option<String>>, label: &str| {
@@ -162,7 +163,7 @@ pub fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
             .join("/")
     };
     let names: Vec<String> = parts.iter().map(named).collect();
-    // Only its position distinguishes a repeated folder.
+    // A folder that is given twice gets a number, because nothing else distinguishes it.
     let numbered = |(place, name): (usize, &String)| {
         let is_alone = !name.is_empty() && names.iter().filter(|other| *other == name).count() == 1;
         if is_alone {
@@ -252,7 +253,8 @@ mod tests {
                 "c (6.12, PREEMPT_RT)"
             ]
         );
-        // Nothing differs, or the names contain it already.
+        // Nothing is added if the runs do not differ, or if the names already contain the
+        // difference.
         let alike = [
             facts(&[("board", "7")], "6.1", "PREEMPT"),
             facts(&[("board", "7")], "6.1", "PREEMPT"),
@@ -266,7 +268,7 @@ mod tests {
             told(names(&["board7-old", "board7-new"]), &said),
             ["board7-old", "board7-new"]
         );
-        // The name of a guest's folder is never used alone.
+        // The name of a guest's folder is always completed with the kernel.
         assert_eq!(
             told(names(&["pad-000", "replica-001"]), &alike),
             ["pad-000 (6.1, PREEMPT)", "replica-001 (6.1, PREEMPT)"]

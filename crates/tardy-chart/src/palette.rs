@@ -1,13 +1,14 @@
-//! Colours. Series differ in lightness as well as in hue, so that colour-blind readers, and grey
-//! prints, distinguish them.
+//! Colours. Series differ in lightness as well as in hue, so they can be distinguished by
+//! colour-blind readers and in grey prints.
 //!
-//! Colours are checked by calculation, not by eye. Series differ by at least 0.08 in Oklab, also
-//! for eyes without one kind of cones, and contrast with the background by 3:1 (WCAG 1.4.11). A
-//! heat map's first colour contrasts by 1.6:1, and a cell has 2 px: late samples are the rare ones.
+//! Tests calculate whether colours can be distinguished. Series differ by at least 0.08 in Oklab,
+//! also for eyes that lack one type of cone cell, and their contrast with the background is at
+//! least 3:1 (WCAG 1.4.11). The first colour of a heat map has a contrast of 1.6:1, and a cell is
+//! at least 2 px wide, because the rare late samples have this colour.
 
 use super::model::{HEAT_LEVELS, SERIES_TONES, Tone};
 
-/// The shades of one ground.
+/// The colours for one background.
 #[derive(Debug, Clone, Copy)]
 pub struct Palette {
     ink: &'static str,
@@ -20,7 +21,7 @@ pub struct Palette {
     heat: [&'static str; HEAT_LEVELS],
 }
 
-/// On paper, and on light screens.
+/// Colours for paper and for light screens.
 pub const LIGHT: Palette = Palette {
     ink: "#1b1f24",
     muted: "#59636e",
@@ -36,7 +37,7 @@ pub const LIGHT: Palette = Palette {
     ],
 };
 
-/// On dark screens.
+/// Colours for dark screens.
 pub const DARK: Palette = Palette {
     ink: "#e8ebee",
     muted: "#9aa4af",
@@ -68,7 +69,7 @@ impl Palette {
         }
     }
 
-    /// Returns the colours as variables of a style sheet, named by [`variable`].
+    /// Returns the colours as CSS variables, with the names from [`variable`].
     #[must_use]
     pub fn style(&self) -> String {
         let tones = [
@@ -89,7 +90,7 @@ impl Palette {
     }
 }
 
-/// Returns the name of a tone's variable in a style sheet.
+/// Returns the name of a tone's CSS variable.
 #[must_use]
 pub fn variable(tone: Tone) -> String {
     match tone {
@@ -108,8 +109,9 @@ pub fn variable(tone: Tone) -> String {
 mod tests {
     use super::*;
 
-    /// Perception of linear red, green and blue by eyes without one kind of cones: Machado,
-    /// Oliveira and Fernandes 2009, table 1, severity 1.0; the first is the eye that has all.
+    /// Matrices from linear red, green and blue to the colours that different eyes perceive:
+    /// Machado, Oliveira and Fernandes 2009, table 1, severity 1.0. The first is the eye with all
+    /// types of cone cells, the others lack one type.
     const EYES: [(&str, [[f64; 3]; 3]); 4] = [
         (
             "all cones",
@@ -141,11 +143,11 @@ mod tests {
         ),
     ];
 
-    /// Distance in Oklab at which neighbouring lines are easily distinguished; a just noticeable
-    /// one is about 0.02.
+    /// Distance in Oklab at which adjacent lines are easily distinguished. A just noticeable
+    /// distance is about 0.02.
     const APART: f64 = 0.08;
 
-    /// Linear red, green and blue of `#rrggbb`, as sRGB (IEC 61966-2-1) has them.
+    /// Returns the linear red, green and blue of `#rrggbb`, as defined by sRGB (IEC 61966-2-1).
     fn linear(color: &str) -> [f64; 3] {
         [1, 3, 5].map(|at| {
             let share = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
@@ -166,14 +168,14 @@ mod tests {
         })
     }
 
-    /// Contrast of two colours as WCAG 2.2 defines it, from 1 to 21.
+    /// Returns the contrast of two colours as defined by WCAG 2.2, from 1 to 21.
     fn contrast(one: &str, other: &str) -> f64 {
         let luminance = |color: &str| times(&[[0.2126, 0.7152, 0.0722]; 3], linear(color))[0];
         let (one, other) = (luminance(one), luminance(other));
         (one.max(other) + 0.05) / (one.min(other) + 0.05)
     }
 
-    /// Returns the perceived colour in Oklab (Ottosson 2020).
+    /// Returns the colour that `eye` perceives, in Oklab (Ottosson 2020).
     fn seen(eye: &[[f64; 3]; 3], color: &str) -> [f64; 3] {
         const CONES: [[f64; 3]; 3] = [
             [0.412_221_470_8, 0.536_332_536_3, 0.051_445_992_9],
@@ -199,8 +201,8 @@ mod tests {
                     "series {color} on {ground}: {contrast:.2}, and WCAG 1.4.11 asks for 3"
                 );
             }
-            // Late samples are one of a kind: they have the first colour of a heat map, in shaded
-            // phases as well.
+            // A cell with a single late sample has the first colour of a heat map, which must also
+            // be visible in shaded phases.
             for (behind, least) in [(palette.surface, 1.6), (palette.shade, 1.4)] {
                 let contrast = contrast(palette.heat[0], behind);
                 assert!(

@@ -1,5 +1,5 @@
-//! Charts as a file: a picture, or their numbers, by the end of its name; standard output gets an
-//! SVG.
+//! Writes charts to a file: a picture, or their numbers. The end of the file name selects the
+//! format; standard output without one gets an SVG.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use super::model::Chart;
 use super::png::{self, PngError};
 use super::svg;
 
-/// Why there is no picture.
+/// Why no picture was written.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// The name implies no format.
+    /// The file name selects no format.
     #[error("{0}: the name must end in .svg, .png or .csv")]
     Format(PathBuf),
-    /// It could not be drawn.
+    /// The picture could not be drawn.
     #[error(transparent)]
     Png(#[from] PngError),
-    /// It could not be written.
+    /// The file could not be written.
     #[error("cannot write {0}: {1}: give another file")]
     Unwritable(PathBuf, std::io::Error),
 }
 
-/// A picture to be written.
+/// The file that a picture is written to.
 #[derive(Debug, Clone)]
 pub struct Picture {
     path: PathBuf,
@@ -40,7 +40,7 @@ enum Format {
 }
 
 impl Picture {
-    /// Prepares a picture at `path`; nothing is written yet.
+    /// Prepares a picture at `path`, without writing it.
     ///
     /// # Errors
     /// Returns [`PictureError::Format`].
@@ -58,8 +58,9 @@ impl Picture {
         })
     }
 
-    /// Writes the charts, which have the same axes, side by side, or their numbers with the names
-    /// of the charts. `size` is that of each in px, `scale` the number of pixels of a PNG per px.
+    /// Writes charts with the same axes side by side, or their numbers with the names of the
+    /// charts. `size` is the size of each chart in px, and `scale` the number of pixels of a PNG
+    /// per px.
     ///
     /// # Errors
     /// Returns [`PictureError::Png`], [`PictureError::Unwritable`].

@@ -1,4 +1,4 @@
-//! A scene as PNG, with built-in fonts: the machine may have none.
+//! Draws a scene as PNG, with built-in fonts, because the machine may have none.
 
 use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, StrokeDash,
@@ -12,24 +12,24 @@ use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text};
 
 const REGULAR: &[u8] = include_bytes!("../assets/Roboto-Regular-subset.ttf");
 const BOLD: &[u8] = include_bytes!("../assets/Roboto-Bold-subset.ttf");
-/// Largest picture in px; more would take gigabytes.
+/// Maximum number of pixels of a picture. A larger picture would need gigabytes of memory.
 const PIXELS_MAX: f64 = 64e6;
 
-/// Why there is no picture.
+/// Why a scene cannot be drawn as PNG.
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
-    /// Too many px.
+    /// The picture would have too many pixels.
     #[error(
         "a picture of {0} by {1} px is too large: at most 64 million px; give a smaller --size or \
          --scale, or write SVG"
     )]
     TooLarge(f64, f64),
-    /// The encoder's word.
+    /// The encoder failed, with its message.
     #[error("cannot encode the picture: {0}")]
     Encoding(String),
 }
 
-/// Returns the bytes of the file, with `scale` px for each px of the scene.
+/// Returns the scene as a PNG file, with `scale` pixels per px of the scene.
 ///
 /// # Errors
 /// Returns [`PngError`].
@@ -226,7 +226,7 @@ impl Canvas {
     }
 }
 
-/// A glyph's outline, from the font's units upwards to px downwards.
+/// Collects a glyph's outline. Font units count upwards, px downwards.
 struct Outline {
     builder: PathBuilder,
     x: f32,

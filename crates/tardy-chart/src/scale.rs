@@ -1,33 +1,33 @@
-//! The mapping of values to positions on an axis, and the named values.
+//! The mapping from values to positions on an axis, and the values that are marked on it.
 
 use serde::Serialize;
 
-/// Below this magnitude, in ns, a signed logarithmic scale is linear.
+/// Magnitude in ns below which the signed logarithmic scale is linear.
 const SIGNED_LOG_UNIT: f64 = 1_000.0;
 
-/// A mapping of values to positions; equal distances look equal.
+/// A mapping from values to positions. Equal distances between positions look equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Places are values.
+    /// The position is the value.
     Linear,
     /// Decimal logarithm, for values above zero.
     Log,
-    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of it: for latencies
-    /// that include early ones.
+    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of zero. For latencies
+    /// that can be negative.
     SignedLog,
 }
 
-/// A named value on an axis.
+/// A marked value on an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
     pub value: f64,
-    /// Whether it is named; the others are marked only.
+    /// Whether the value is written at its mark.
     pub is_named: bool,
 }
 
 impl Scale {
-    /// Returns the scale for latencies from `min` to any larger one, in ns.
+    /// Returns the scale for latencies from `min` up, in ns.
     #[must_use]
     pub fn of_latency(min: i64) -> Self {
         if min > 0 { Self::Log } else { Self::SignedLog }
@@ -55,8 +55,9 @@ impl Scale {
         }
     }
 
-    /// Returns values between `low` and `high` to mark, about `wanted` of them named: decades (and
-    /// 2 and 5 of each if there is space) or round steps.
+    /// Returns the values to mark between `low` and `high`, about `wanted` of them with names.
+    /// Logarithmic scales mark powers of ten, and twice and five times these if there is space.
+    /// Linear scales mark round steps.
     #[must_use]
     pub fn ticks(self, low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         let wanted = wanted.max(2);
@@ -104,7 +105,7 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         .collect()
 }
 
-/// Returns whole numbers between `low` and `high`, at round steps.
+/// Returns the values to mark between `low` and `high` for whole numbers.
 #[must_use]
 pub fn whole_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     let mut ticks = linear_ticks(low, high, wanted.max(2));
@@ -112,7 +113,7 @@ pub fn whole_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     ticks
 }
 
-/// Times in s between `low` and `high`, at steps that clocks have.
+/// Returns the times in s to mark between `low` and `high`, at steps that are usual on clocks.
 #[must_use]
 pub fn time_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     const STEPS: [f64; 19] = [
@@ -133,7 +134,7 @@ pub fn time_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     }
 }
 
-/// Returns the next larger one of 1, 2 and 5 times a power of ten.
+/// Returns the smallest step of 1, 2 or 5 times a power of ten that is not below `step`.
 #[must_use]
 pub fn round_step(step: f64) -> f64 {
     if step.is_nan() || step <= 0.0 {
@@ -154,7 +155,7 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         (high.log10() + 1e-9).floor() as i32,
     );
     let decades = (high / low).log10();
-    // Every digit is marked; the number of named ones depends on the space.
+    // All multiples of a power of ten are marked. The space decides which of them have names.
     let named: &[u32] = match wanted as f64 / decades.max(1e-9) {
         room if room >= 8.0 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
         room if room >= 3.0 => &[1, 2, 5],
@@ -181,7 +182,7 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     ticks
 }
 
-/// A latency as an axis names it, with its unit and no more digits than it has.
+/// Formats a latency for an axis, with its unit and at most three digits.
 #[must_use]
 pub fn latency_name(nanos: f64) -> String {
     let magnitude = nanos.abs();
@@ -195,8 +196,8 @@ pub fn latency_name(nanos: f64) -> String {
     format!("{} {unit}", trimmed(nanos / divisor))
 }
 
-/// Formats with at most three significant digits, without trailing zeros; half a digit is rounded
-/// up, as in `tardy_core::units::three_digits`, so that a chart and its table agree.
+/// Formats with at most three significant digits, without trailing zeros. Halves are rounded up, as
+/// in `tardy_core::units::three_digits`, so a chart and its table agree.
 fn trimmed(value: f64) -> String {
     let decimals = match value.abs() {
         below if below < 10.0 => 2,

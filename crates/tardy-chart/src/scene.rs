@@ -1,18 +1,18 @@
-//! Drawing by few primitives, which SVG and PNG both have.
+//! A drawing made of a few primitives that both SVG and PNG support.
 
 use super::model::Tone;
 
-/// Height of small text, in px.
+/// Font size of small text, in px.
 pub(super) const SMALL: f64 = 12.0;
 
-/// A step of a path; coordinates in px, to the right and downwards.
+/// A step of a path. Coordinates are in px and count to the right and downwards.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// Go there.
+    /// Moves to the point without drawing.
     Move(f64, f64),
-    /// Draw a straight line there.
+    /// Draws a straight line to the point.
     Line(f64, f64),
-    /// Draw a line back to the last move.
+    /// Draws a straight line back to the point of the last `Move`.
     Close,
 }
 
@@ -20,40 +20,37 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stroke {
     pub tone: Tone,
-    /// Its width in px.
+    /// Width of the line in px.
     pub width: f64,
-    /// Whether it is dashed.
     pub is_dashed: bool,
-    /// Between 0 and 1.
+    /// Opacity between 0 and 1.
     pub opacity: f64,
 }
 
-/// The alignment of a text relative to its point.
+/// How a text is aligned to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// It starts there.
+    /// The text starts at the point.
     Start,
-    /// It is centred there.
+    /// The text is centred on the point.
     Middle,
-    /// It ends there.
+    /// The text ends at the point.
     End,
 }
 
 /// A line of text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Text {
-    /// Position in px; the base line for y.
+    /// Point to which the text is aligned, in px; y is the base line.
     pub at: (f64, f64),
-    /// Against that point.
     pub anchor: Anchor,
-    /// Height in px.
+    /// Font size in px.
     pub size: f64,
     pub tone: Tone,
-    /// Whether it is set in bold.
     pub is_bold: bool,
-    /// Whether the paper's colour surrounds it, so that it can be read above lines.
+    /// Whether the text has an outline in the background colour, which keeps it readable on top of
+    /// lines.
     pub has_halo: bool,
-    /// Its text.
     pub text: String,
 }
 
@@ -63,18 +60,18 @@ pub enum Item {
     /// An area, a line, or both.
     Path {
         steps: Vec<Step>,
-        /// The area's colour and opacity.
+        /// Colour and opacity of the area; `None` does not fill it.
         fill: Option<(Tone, f64)>,
-        /// Its outline; `None` draws none.
+        /// Style of the outline; `None` draws none.
         stroke: Option<Stroke>,
     },
     Circle {
         at: (f64, f64),
-        /// Its radius in px.
+        /// Radius in px.
         radius: f64,
-        /// The area's colour.
+        /// Colour of the area; `None` does not fill it.
         fill: Option<Tone>,
-        /// Its outline; `None` draws none.
+        /// Style of the outline; `None` draws none.
         stroke: Option<Stroke>,
     },
     Text(Text),
@@ -82,28 +79,28 @@ pub enum Item {
     Group(Group),
 }
 
-/// Items that belong together, and are cut off at the edge of `clip`.
+/// Items that belong together. They are cut off at the edges of `clip`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
-    /// Its class, for scripts and style sheets.
+    /// CSS class, for scripts and style sheets.
     pub class: &'static str,
-    /// Index of the layer that it draws.
+    /// Index of the chart's layer that the group draws.
     pub layer: Option<usize>,
-    /// Whether it is not shown at first.
+    /// Whether the group is hidden at first.
     pub is_hidden: bool,
-    /// Left, top, width, height in px.
+    /// Left, top, width and height of the visible rectangle, in px.
     pub clip: Option<(f64, f64, f64, f64)>,
     pub items: Vec<Item>,
 }
 
-/// Everything that is drawn, and how large the picture is.
+/// A whole drawing and its size.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scene {
-    /// In px.
+    /// Width in px.
     pub width: f64,
-    /// In px.
+    /// Height in px.
     pub height: f64,
-    /// A description for readers who cannot see it.
+    /// A description for readers who cannot see the picture.
     pub description: String,
     /// The items, in drawing order.
     pub items: Vec<Item>,
@@ -121,7 +118,8 @@ pub fn rectangle(left: f64, top: f64, width: f64, height: f64) -> Vec<Step> {
     ]
 }
 
-/// About how wide a text is, in px: the mean width of the letters of common fonts for screens.
+/// Returns the approximate width of a text in px, from the mean width of letters in common screen
+/// fonts.
 #[must_use]
 pub fn text_width(text: &str, size: f64) -> f64 {
     let units = |c: char| match c {
@@ -134,13 +132,13 @@ pub fn text_width(text: &str, size: f64) -> f64 {
 }
 
 impl Text {
-    /// About how wide it is, in px: bold letters are wider.
+    /// Returns the approximate width in px; bold letters are wider.
     pub(super) fn width(&self) -> f64 {
         text_width(&self.text, self.size) * if self.is_bold { 1.16 } else { 1.0 }
     }
 }
 
-/// Small text in the ordinary weight.
+/// Returns a small text in regular weight.
 pub(super) fn text(at: (f64, f64), anchor: Anchor, tone: Tone, text: impl Into<String>) -> Text {
     Text {
         at,

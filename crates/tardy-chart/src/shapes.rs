@@ -1,4 +1,4 @@
-//! The shapes of layers, between the axes.
+//! Draws the shapes of layers between the axes.
 
 use super::area::Area;
 use super::model::{Cell, Chart, HEAT_LEVELS, Layer, Range, Shape, Tone};
@@ -127,7 +127,7 @@ fn bins(chart: &Chart, layer: &Layer, area: &Area, edges: &[f64], counts: &[u64]
 }
 
 fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step> {
-    // A band is cut off at the axis.
+    // The band is cut off at the lower end of the axis.
     let lower = band
         .iter()
         .map(|&(x, lower, _)| area.point(chart, x, lower.max(chart.y.low)));
@@ -140,7 +140,8 @@ fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step>
     steps
 }
 
-/// Merges intervals until each is at least a px wide: extremes of extremes, so that none is lost.
+/// Merges time intervals until each is at least 1 px wide. The merged interval keeps the smallest
+/// and the largest value.
 #[must_use]
 pub fn by_pixel(columns: &Columns, pixel: impl Fn(f64) -> f64) -> Vec<(f64, i64, i64)> {
     let mut pixels: Vec<(f64, i64, i64)> = Vec::new();
@@ -166,7 +167,7 @@ fn extremes(chart: &Chart, layer: &Layer, area: &Area, columns: &Columns) -> Vec
             Step::Move(x, area.y(chart, min as f64).max(top + 1.0)),
             Step::Line(x, top),
         ]);
-        // A gap in time is a gap in the line.
+        // A gap in the data is a gap in the line.
         edge.push(
             if (x - previous)
                 < (3.0 * columns.step / (chart.x.high - chart.x.low) * area.width).max(3.0)
@@ -200,7 +201,8 @@ fn extremes(chart: &Chart, layer: &Layer, area: &Area, columns: &Columns) -> Vec
     ]
 }
 
-/// Returns the colour of a count: the logarithm's share of the largest one's.
+/// Returns the colour of a count, which depends on the logarithm of the count between `least` and
+/// `largest`.
 #[must_use]
 pub fn heat_level(count: u64, least: u64, largest: u64) -> usize {
     let least = least.max(1);
@@ -212,7 +214,8 @@ pub fn heat_level(count: u64, least: u64, largest: u64) -> usize {
     ((share * HEAT_LEVELS as f64) as usize).min(HEAT_LEVELS - 1)
 }
 
-/// The least side of a cell in px: one late sample is seen however long the run was.
+/// Minimum width and height of a cell in px, so a single late sample is visible in a run of any
+/// length.
 const CELL_LEAST: f64 = 2.0;
 
 fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)) -> Vec<Item> {
@@ -222,7 +225,7 @@ fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)
             area.point(chart, cell.x.0, cell.y.0),
             area.point(chart, cell.x.1, cell.y.1),
         );
-        // Rows and columns touch: edges are rounded alike on both sides.
+        // Adjacent cells touch, because both round their common edge in the same way.
         let (left, right) = (left.round(), right.round().max(left.round() + CELL_LEAST));
         let (top, bottom) = (top.round(), bottom.round().max(top.round() + CELL_LEAST));
         levels[heat_level(cell.count, least, largest)].extend(rectangle(
@@ -241,13 +244,14 @@ fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)
         .collect()
 }
 
-/// Size of the number at a bar in px, and the width of its characters as a share of that.
+/// Font size of the number at a bar in px, and the width of a character as a share of the font
+/// size.
 const LABEL_SIZE: f64 = 11.0;
 const CHARACTER_WIDTH: f64 = 0.56;
 
-/// Width of the part of a bar above 99.9 %, as a share of the bar's.
+/// Width of the part of a bar above 99.9 %, as a share of the bar's width.
 const TAIL_SHARE: f64 = 0.3;
-/// Radius of the average's circle in px.
+/// Radius in px of the circle that shows the average.
 const AVERAGE: f64 = 3.4;
 
 fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> {
@@ -273,7 +277,7 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
         stroke: stroke(1.2),
     }];
     if range.tail.is_some() {
-        // The one sample in a thousand: narrow, with its end marked.
+        // The tail, the largest sample in a thousand: a narrow bar whose end is marked.
         let narrow = (width * TAIL_SHARE).max(2.0);
         let tail = rectangle(
             left + (width - narrow) / 2.0,
@@ -306,8 +310,8 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
             stroke: stroke(1.6),
         });
     }
-    // Writes the number of the bar above it, if it is narrower than the bar; the table and the tip
-    // show it anyway.
+    // The number is written above the bar if the bar is wide enough. The table and the tooltip
+    // always show it.
     let words = words::tick(&chart.y, range.figure);
     if words.chars().count() as f64 * LABEL_SIZE * CHARACTER_WIDTH < width {
         let at = ((left + right) / 2.0, area.y(chart, range.figure) - 5.0);

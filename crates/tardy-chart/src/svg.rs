@@ -1,4 +1,5 @@
-//! A scene as SVG 1.1, for papers with built-in colours, or for a page whose style sheet has them.
+//! Writes a scene as SVG 1.1: with its own colours for papers, or with colours from the style sheet
+//! of a page.
 
 use std::fmt::Write as _;
 
@@ -7,20 +8,20 @@ use super::palette::{LIGHT, variable};
 use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text};
 use crate::xml::escape;
 
-/// Fonts by availability; the last one always exists.
+/// Preferred fonts, best first. The last one always exists.
 const FONTS: &str =
     "Roboto, Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 
-/// The source of colours.
+/// Where colours are defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
-    /// Those of [`LIGHT`], in the file itself.
+    /// In the SVG file itself, with the colours of [`LIGHT`].
     Own,
-    /// Variables of the page's style sheet.
+    /// In the style sheet of the page, as variables.
     OfPage,
 }
 
-/// A whole file.
+/// Returns a complete SVG file.
 #[must_use]
 pub fn file(scene: &Scene) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -46,7 +47,8 @@ pub fn file(scene: &Scene) -> String {
     writer.out + "</svg>\n"
 }
 
-/// Returns only the items of a scene; `prefix` keeps identifiers unique on a page with several.
+/// Returns only the items of a scene, for a page. `prefix` keeps identifiers unique if the page has
+/// several scenes.
 #[must_use]
 pub fn fragment(scene: &Scene, prefix: &str) -> String {
     let mut writer = Writer {
@@ -213,7 +215,7 @@ fn path(steps: &[Step]) -> String {
                 let _ = write!(out, "M{} {}", number(x), number(y));
                 point = (x, y);
             }
-            // Most lines of charts are level or upright.
+            // Most lines of charts are horizontal or vertical and have a shorter notation.
             Step::Line(x, y) if number(y) == number(point.1) => {
                 let _ = write!(out, "H{}", number(x));
                 point = (x, y);
@@ -232,10 +234,10 @@ fn path(steps: &[Step]) -> String {
     out
 }
 
-/// Formats to a tenth of a px.
+/// Formats a coordinate with a tenth of a px.
 fn number(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
-    // Minus zero is written as zero.
+    // Avoids minus zero.
     format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
 }
 

@@ -1,9 +1,9 @@
-//! The format of numbers in charts and their tables.
+//! Formats numbers for charts and their tables.
 
 use super::model::{Axis, Chart, Values};
 use super::scale::latency_name;
 
-/// A value of an axis as a tick names it.
+/// Formats a value of an axis for its tick.
 #[must_use]
 pub fn tick(axis: &Axis, value: f64) -> String {
     match axis.values {
@@ -20,8 +20,8 @@ pub fn tick(axis: &Axis, value: f64) -> String {
     }
 }
 
-/// A moment of a run that lasts up to `longest`, both in s: bare seconds up to two minutes, then
-/// minutes and hours.
+/// Formats a time since the start of a run, both times in s. Runs of up to two minutes use seconds;
+/// longer ones use minutes and hours.
 #[must_use]
 pub fn time(seconds: f64, longest: f64) -> String {
     if longest <= 120.0 {
@@ -46,7 +46,7 @@ pub fn time(seconds: f64, longest: f64) -> String {
     }
 }
 
-/// A count as an axis names it.
+/// Formats a count for an axis.
 #[must_use]
 pub fn count(value: f64) -> String {
     let (divisor, unit) = match value {
@@ -90,20 +90,20 @@ fn superscript(number: i32) -> String {
     number.to_string().chars().map(digit).collect()
 }
 
-/// Returns the percentile that one in `one_in` samples reaches or exceeds.
+/// Formats the percentile that one in `one_in` samples reaches or exceeds.
 #[must_use]
 pub fn percentile(one_in: f64) -> String {
     if one_in <= 1.0 {
         return "min".to_owned();
     }
-    // Enough digits that the last nine is seen: 1 in 1000 is 99.9 %.
+    // There are enough digits to show the last nine, as in 99.9 % for 1 in 1000.
     let decimals = (one_in.log10().ceil() as usize).saturating_sub(2).min(12);
     let text = format!("{:.decimals$}", 100.0 - 100.0 / one_in);
     format!("{text} %")
 }
 
-/// Returns the meaning of the first and the last colour of a chart's cells; `None` if it has no
-/// cells.
+/// Returns the texts of the first and the last colour of a chart's cells; `None` if the chart has
+/// no cells.
 #[must_use]
 pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
     let (least, largest, are_latencies) = chart
@@ -117,7 +117,7 @@ pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
     })
 }
 
-/// A latency in us with ns, for tables.
+/// Formats a latency in us with three decimals, for tables.
 #[must_use]
 pub fn micros(nanos: i64) -> String {
     format!("{:.3}", nanos as f64 / 1e3)

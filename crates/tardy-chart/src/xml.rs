@@ -1,6 +1,7 @@
-//! Text in XML.
+//! Escapes text for XML.
 
-/// Text for an element or an attribute; characters that XML 1.0 cannot hold at all become U+FFFD.
+/// Escapes text for an element or an attribute. Characters that XML 1.0 cannot represent become
+/// U+FFFD.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

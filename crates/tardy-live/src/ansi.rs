@@ -1,5 +1,5 @@
-//! Draws pictures with escape sequences of ECMA-48, as every terminal and console of Linux
-//! understands them (console_codes(4)).
+//! Draws frames with escape sequences of ECMA-48 that all terminals and the Linux console
+//! understand (console_codes(4)).
 
 use std::io::{self, Write};
 
@@ -9,12 +9,12 @@ use ratatui::layout::{Position, Rect, Size};
 use ratatui::style::{Color, Modifier};
 use tardy_sys::printable::printable;
 
-/// Switches to a screen without history, and hides the cursor.
+/// Switches to the alternate screen, which has no scrollback, and hides the cursor.
 pub(crate) const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-/// Shows the shell's screen and the cursor again.
+/// Switches back to the shell's screen and shows the cursor.
 pub(crate) const LEAVE: &str = "\x1b[?1049l\x1b[?25h";
 
-/// Attributes that the view uses, with their numbers.
+/// Text attributes that the view uses, with their SGR numbers.
 const ATTRIBUTES: [(Modifier, u8); 2] = [(Modifier::BOLD, 1), (Modifier::REVERSED, 7)];
 
 /// A terminal of a known size.
@@ -61,7 +61,7 @@ impl<W: Write> Backend for Ansi<W> {
     }
 
     fn get_cursor_position(&mut self) -> io::Result<Position> {
-        // The view has no cursor.
+        // The view shows no cursor, so any position will do.
         Ok(Position::ORIGIN)
     }
 
@@ -101,7 +101,8 @@ impl<W: Write> Backend for Ansi<W> {
     }
 }
 
-/// Returns the last digit of a colour's number: for the view's colours, and the terminal's default.
+/// Returns the last digit of the SGR number of a colour that the view uses, or of the terminal's
+/// default colour.
 fn color(color: Color) -> u8 {
     match color {
         Color::Red => 1,

@@ -1,4 +1,4 @@
-//! The growing content of a screen.
+//! The content of a screen, which grows with the run.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Adds new data: the state of a run, and figures from about the same time.
+    /// Adds new data: the progress of a run, and figures from about the same time.
     pub(crate) fn take(&mut self, progress: RunProgress, figures: Option<Vec<Figures>>) {
         if let Some(figures) = figures {
             self.tracks
@@ -34,7 +34,8 @@ impl Content {
         self.progress = Some(progress);
     }
 
-    /// Adds a single value of a series: for readers that arrived after its measurement.
+    /// Adds a single value of a series. Used when samples are read from a folder after they were
+    /// measured.
     pub(crate) fn note(&mut self, series: usize, at: Nanos, value: Nanos) {
         self.tracks
             .resize_with(self.tracks.len().max(series + 1), Track::default);
@@ -42,14 +43,14 @@ impl Content {
         self.all.note(at, value);
     }
 
-    /// Returns the time line of a series, or of all.
+    /// Returns the time line of `series`, or of all series together.
     pub(crate) fn track(&self, series: Option<usize>) -> &Track {
         series
             .and_then(|series| self.tracks.get(series))
             .unwrap_or(&self.all)
     }
 
-    /// Returns the distribution of the values of a series, or of all.
+    /// Returns the distribution of the values of `series`, or of all series together.
     pub(crate) fn shape(&self, series: Option<usize>) -> Shape {
         let mut shape = Shape::default();
         let chosen = self
@@ -63,14 +64,14 @@ impl Content {
         shape
     }
 
-    /// Returns the indices of the series, those with the largest values first.
+    /// Returns the indices of the series, sorted by their largest value, largest first.
     pub(crate) fn worst_first(&self) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.series.len()).collect();
         places.sort_by_key(|&place| std::cmp::Reverse(max_of(&self.series[place])));
         places
     }
 
-    /// Returns the largest value of each measured CPU; `None` for one without a value yet.
+    /// Returns the largest value of each measured CPU; `None` for a CPU without values so far.
     pub(crate) fn cpus(&self) -> Vec<(CpuId, Option<Nanos>)> {
         let mut cpus: BTreeMap<CpuId, Option<Nanos>> = BTreeMap::new();
         for figures in &self.series {
@@ -82,7 +83,7 @@ impl Content {
         cpus.into_iter().collect()
     }
 
-    /// Returns whether there are several probes or parts of one.
+    /// Returns whether the series belong to several probes or to several parts of a probe.
     pub(crate) fn has_several_probes(&self) -> bool {
         self.series
             .windows(2)

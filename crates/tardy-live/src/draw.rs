@@ -1,5 +1,5 @@
-//! Draws a screen as a picture of characters. Parts that do not fit are dropped, the least
-//! important first.
+//! Draws a screen as a grid of characters. If the terminal is too small, the least important parts
+//! are dropped first.
 
 mod charts;
 mod heat;
@@ -21,9 +21,9 @@ use crate::screen::{Owner, Screen};
 /// The drawing capabilities of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Whether it shows more than ASCII.
+    /// Whether the terminal shows characters other than ASCII.
     pub is_unicode: bool,
-    /// Whether it shows colours, and its user wants them.
+    /// Whether the terminal shows colours and its user wants them.
     pub is_colored: bool,
 }
 
@@ -36,19 +36,19 @@ impl Look {
         }
     }
 
-    /// Returns the style of a value that violates its limit.
+    /// Returns the style for a value outside its limit.
     fn alarm(self) -> Style {
         self.color(Color::Red).add_modifier(Modifier::BOLD)
     }
 }
 
-/// Width in columns from which on the charts are side by side.
+/// Minimum width in columns for charts side by side.
 const WIDE: u16 = 110;
-/// Lines of a chart with its title and its axis, at least and at most.
+/// Minimum and maximum number of lines of a chart, including its title and axis.
 const CHART_LINES: (u16, u16) = (4, 12);
-/// Lines of the charts that are worth more than further rows of the table.
+/// Chart height up to which lines go to the charts rather than to more rows of the table.
 const CHART_LINES_WANTED: u16 = 6;
-/// Lines above the table, and the one of the keys.
+/// Number of lines above the table, and number of lines for the keys.
 const HEAD_LINES: u16 = 3;
 const FOOT_LINES: u16 = 1;
 
@@ -64,8 +64,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
     let charts = if is_wide { 1 } else { 2 };
     let room = area.height.saturating_sub(HEAD_LINES + FOOT_LINES);
     let rows = table::lines_wanted(content, area.width);
-    // The table gets its preferred size as far as the charts keep their minimum; the charts get the
-    // rest.
+    // The table gets the number of lines that it wants, unless the charts would fall below their
+    // minimum. The charts get the remaining lines.
     let is_roomy = room >= charts * CHART_LINES_WANTED + table::lines_least(content, area.width);
     let least = charts
         * if is_roomy {
@@ -100,7 +100,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
     frame.render_widget(foot_line(screen, content, area.width, look), foot);
 }
 
-/// Draws the measurement and its progress, the activity of the loads, and a bar.
+/// Draws what is measured and how far the run is, the work of the loads, and a progress bar.
 fn draw_head(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -155,7 +155,7 @@ fn draw_head(
     frame.render_widget(gauge, bar);
 }
 
-/// Returns the keys, or the current question.
+/// Returns the line with the keys, or the question that waits for an answer.
 fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line<'static> {
     if screen.is_asking {
         return Line::styled(
@@ -181,7 +181,7 @@ fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line
         keys.push(("m", "mark"));
     }
     keys.push(("q", end));
-    // "previous" is the one that can be done without.
+    // If the line is too long, "previous" is omitted, because "next" also reaches every series.
     let length = |keys: &[(&str, &str)]| {
         keys.iter()
             .map(|(key, word)| key.len() + word.len() + 3)

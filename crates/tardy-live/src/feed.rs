@@ -1,8 +1,8 @@
-//! The channel from a run to its display. Measuring and recording threads never wait here: while
-//! the display holds the lock, they retry later.
+//! The channel from a run to its display. Measuring and recording threads never wait here: if the
+//! display holds a lock, they try again later.
 //!
-//! The recorder never waits for the view. It makes figures when the view asks for them, and
-//! publishes them only if the view is not reading at that moment.
+//! The recorder computes figures when the view asks for them, and publishes them only if the view
+//! is not reading at that moment.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use tardy_core::units::Nanos;
 
 use crate::progress::RunProgress;
 
-/// Merges the largest values of `older` figures, which the view has not taken, into `figures` of the
+/// Merges the largest values of `older` figures, which the view has not read, into `figures` of the
 /// same series.
 pub fn after(figures: &mut [Figures], older: &[Figures]) {
     for (figures, older) in figures.iter_mut().zip(older) {
@@ -20,7 +20,7 @@ pub fn after(figures: &mut [Figures], older: &[Figures]) {
     }
 }
 
-/// Shared by a run and its view.
+/// The data that a run and its view share.
 #[derive(Debug, Default)]
 pub struct Feed {
     progress: Mutex<Option<RunProgress>>,
@@ -36,11 +36,12 @@ impl Feed {
         self.is_wanted.load(Ordering::Acquire)
     }
 
-    /// Publishes figures of all series, in the same order each time. The largest values of figures
-    /// that the view has not taken are merged into these.
+    /// Publishes figures of all series, in the same order each time. The largest values of earlier
+    /// figures that the view has not read are merged into them.
     ///
     /// # Errors
-    /// Returns the figures if the view holds the lock: pass them to [`after`] with the next ones.
+    /// Returns the figures if the view holds the lock. The caller passes them to [`after`] together
+    /// with the next figures.
     pub fn publish_figures(&self, mut figures: Vec<Figures>) -> Result<(), Vec<Figures>> {
         let Ok(mut place) = self.figures.try_lock() else {
             return Err(figures);
@@ -53,7 +54,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Stores the progress of the run.
+    /// Publishes the progress of the run, unless the view is reading at that moment.
     pub fn publish_progress(&self, progress: RunProgress) {
         if let Ok(mut place) = self.progress.try_lock() {
             *place = Some(progress);
@@ -65,26 +66,26 @@ impl Feed {
         self.is_wanted.store(true, Ordering::Release);
     }
 
-    /// Figures that came since the last call.
+    /// Returns the figures that were published since the last call.
     #[must_use]
     pub fn take_figures(&self) -> Option<Vec<Figures>> {
         self.figures.lock().ok()?.take()
     }
 
-    /// Returns how far the run is.
+    /// Returns the last published progress of the run.
     #[must_use]
     pub fn progress(&self) -> Option<RunProgress> {
         self.progress.lock().ok()?.clone()
     }
 
-    /// Marks this moment.
+    /// Marks the time `at`.
     pub fn mark(&self, at: Nanos) {
         if let Ok(mut marks) = self.marks.lock() {
             marks.push(at);
         }
     }
 
-    /// Moments that were marked since the last call.
+    /// Returns the times that were marked since the last call.
     #[must_use]
     pub fn take_marks(&self) -> Vec<Nanos> {
         self.marks
@@ -117,8 +118,8 @@ mod tests {
     }
 
     proptest! {
-        // Each step: the recorder's largest value, whether the view holds the lock meanwhile, and
-        // whether it reads afterwards.
+        // Each step has the recorder's largest value, whether the view holds the lock meanwhile,
+        // and whether the view reads afterwards.
         #[test]
         fn no_largest_value_is_lost_whoever_comes_when(steps in prop::collection::vec((1_i64..1_000_000, any::<bool>(), any::<bool>()), 1..60)) {
             let feed = Feed::default();

@@ -1,4 +1,4 @@
-//! A run folder that another process fills: each call reads the new data, and no sample twice.
+//! Reads a run folder that another process fills. Each call reads only new data.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,24 +18,24 @@ use tardy_sys::clock;
 use crate::content::Content;
 use crate::progress::RunProgress;
 
-/// A folder and how far it was read.
+/// A run folder, and how much of it has been read.
 #[derive(Debug)]
 pub struct GrowingFolder {
     path: PathBuf,
     series: Vec<GrowingSeries>,
-    /// When new data were last found, since the first poll.
+    /// Time at which a poll after the first one last found new data.
     grew_at: Option<Nanos>,
 }
 
-/// A folder that is copied here grows in steps; after such a time without any it is taken for one
-/// that does not grow.
+/// A folder without new data for this long is considered complete. A folder that is copied here
+/// from another machine grows in steps.
 const QUIET_MAX: Nanos = Nanos::from_secs(30);
 
 #[derive(Debug)]
 struct GrowingSeries {
     path: PathBuf,
     file: SeriesFile,
-    /// Bytes of the file that were read.
+    /// Number of bytes of the file that have been read.
     place: u64,
     histogram: Histogram,
     watch: Watch,
@@ -43,7 +43,7 @@ struct GrowingSeries {
 }
 
 impl GrowingFolder {
-    /// Returns the run in the folder `path`.
+    /// Opens the run folder `path`.
     ///
     /// # Errors
     /// Returns errors of [`folder::open`].
@@ -56,7 +56,7 @@ impl GrowingFolder {
         })
     }
 
-    /// Reads new data.
+    /// Reads new data and adds it to `content`.
     pub(crate) fn look(&mut self, content: &mut Content) -> io::Result<()> {
         let record = folder::open(&self.path).map_err(io::Error::other)?;
         let start = record.started.monotonic_ns;
@@ -91,7 +91,7 @@ impl GrowingFolder {
         self.series.iter().map(|series| series.place).sum()
     }
 
-    /// Opens the series that have got a head since.
+    /// Opens the series whose file has got its header since the last call.
     fn open_series(&mut self, record: &RunRecord) {
         let samples = record
             .samples_folder
@@ -106,7 +106,7 @@ impl GrowingFolder {
             if known.as_ref().is_some_and(|known| known.path == path) {
                 continue;
             }
-            // One without a head yet is tried again.
+            // A series file without a header is tried again at the next poll.
             let Ok(file) = SeriesFile::open(&path) else {
                 continue;
             };
@@ -115,7 +115,8 @@ impl GrowingFolder {
                 histogram.merge(&hours.latency());
             }
             if let Some(known) = known {
-                // It was moved here from --spool, unchanged.
+                // The run moved the file here from its --spool folder. The contents are unchanged,
+                // so reading continues at the same position.
                 (known.file, known.path) = (file, path);
             } else {
                 self.series.push(GrowingSeries {
@@ -150,13 +151,13 @@ impl GrowingSeries {
                 note(sample.due, sample.latency);
             }
         };
-        // A disk that does not answer now may do so at the next poll.
+        // After a read error, for example of a slow network disk, the next poll tries again.
         if let Ok(read) = file.read_on(*place, &mut visit) {
             *place = read;
         }
     }
 
-    /// When its last sample was due, about.
+    /// Returns the approximate due time of the last sample.
     fn latest(&self) -> Option<Nanos> {
         let schedule = self.file.descriptor().schedule;
         match schedule {
@@ -171,18 +172,19 @@ impl GrowingSeries {
         let mut figures = self
             .watch
             .figures(self.file.descriptor(), self.counts, &self.histogram);
-        // Noted one by one.
+        // The recent values are already in the content: each one was added when it was read.
         figures.recent = Peaks::default();
         if self.counts.unstored > 0
             && let Some(stored) = histogram_file::read(&self.path.with_extension("histogram"))
         {
-            // All samples, as of a few seconds ago. They lack the misses of a deadline that include
-            // skipped periods.
+            // The stored histogram has all samples, but is a few seconds old. It does not contain
+            // the deadline misses of skipped periods, so the number of misses is unknown.
             figures.numbers = FiguresNumbers::of(&stored.histogram);
             figures.misses = None;
         }
         if self.file.hours().is_some_and(|hours| hours.samples > 0) {
-            // Misses of samples that were folded before the first poll are not included.
+            // Samples that were folded into hourly histograms before the first poll were not read,
+            // so the number of misses is unknown.
             figures.misses = None;
         }
         figures

@@ -1,20 +1,19 @@
 //! Limits how often an expensive action is repeated.
 //!
-//! Cost sets the pace. Computing figures walks every histogram, which on a large machine takes
-//! longer than drawing. Both may repeat after 250 times the CPU time that they took, so that
-//! together they stay below 1 % of one CPU on any machine.
+//! The cost of an action sets its pace. Computing figures walks every histogram, which takes longer
+//! than drawing on a large machine. Each of the two may repeat after 250 times the CPU time that it
+//! took. Together they use less than 1 % of one CPU on any machine.
 
 use tardy_core::units::Nanos;
 
-/// Share of a CPU that is used: one of this many parts of the time. Making figures and drawing them
-/// each use one share, so both together use less than 1 % of one CPU.
+/// An action may use one part in this many of the time of one CPU.
 const PARTS: i64 = 250;
-/// The fastest rate that a person can follow.
+/// Shortest interval between two frames; a person cannot follow faster changes.
 const INTERVAL: Nanos = Nanos::from_millis(500);
-/// Longest interval between two frames at any cost.
+/// Longest interval between two frames, whatever drawing costs.
 pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);
 
-/// Schedules the next turn by the cost of the last one.
+/// Schedules the next turn of an action from the cost of its last turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     next: Nanos,
@@ -22,7 +21,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Starts with a turn at `now`.
+    /// Creates a pace whose first turn is at `now`.
     #[must_use]
     pub fn new(now: Nanos) -> Self {
         Self {
@@ -31,19 +30,19 @@ impl Pace {
         }
     }
 
-    /// Limits the interval between two turns.
+    /// Limits the interval between two turns to `longest`.
     #[must_use]
     pub fn at_least_every(self, longest: Nanos) -> Self {
         Self { longest, ..self }
     }
 
-    /// When the next turn is.
+    /// Returns the time of the next turn.
     #[must_use]
     pub fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Records the CPU time of a turn at `now`.
+    /// Records a turn at `now` that took the CPU time `cost`.
     pub fn spent(&mut self, now: Nanos, cost: Nanos) {
         let rest = Nanos(cost.get().saturating_mul(PARTS)).max(INTERVAL);
         self.next = now + rest.min(self.longest);

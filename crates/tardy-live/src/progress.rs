@@ -4,27 +4,27 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_run::record::{RunRecord, State};
 
-/// A run at a moment; times but the first are from its start on.
+/// The state of a run at a moment. All times except `start` are relative to the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunProgress {
     pub run: String,
-    /// On the clock of the samples.
+    /// Start of the run, on the clock of the samples.
     pub start: Nanos,
     pub state: State,
-    /// Below zero before it starts.
+    /// Time since the start; negative before it.
     pub elapsed: Nanos,
-    /// Planned length; phases that are counted in cycles take about that. Absent for an endless
-    /// run.
+    /// Planned length of the run. If phases are counted in cycles, it is an estimate. Absent for an
+    /// endless run.
     pub planned: Option<Nanos>,
     pub phases_planned: usize,
     /// Phases that have started.
     pub phases: Vec<PhaseProgress>,
-    /// The loads of the last one of them.
+    /// Loads of the last phase in `phases`.
     pub loads: Vec<LoadProgress>,
     pub marks: Vec<Nanos>,
-    /// Allowed latencies.
+    /// Limits for the latency.
     pub window: Option<Window>,
-    /// Whether the process that made it is gone, and the record does not state how it ended.
+    /// Whether the process that measured the run has died without recording the run's end.
     pub is_cut_off: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct RunProgress {
 pub struct PhaseProgress {
     pub name: String,
     pub begin: Nanos,
-    /// Planned end; absent if cycles or the user end it.
+    /// Planned end; absent if a number of cycles or the user ends the phase.
     pub end: Option<Nanos>,
 }
 
@@ -43,12 +43,13 @@ pub struct LoadProgress {
     pub operations: u64,
     pub bytes: u64,
     pub errors: u64,
-    /// For how long it has worked; absent before that.
+    /// How long the load has worked; absent until it starts to work.
     pub worked: Option<Nanos>,
 }
 
 impl RunProgress {
-    /// Returns the run in the folder `run`, by its record, at `now` on its clock.
+    /// Returns the progress of the run in the folder `run`, from its record, at time `now` on the
+    /// run's clock.
     #[must_use]
     pub fn of(record: &RunRecord, run: String, now: Nanos) -> Self {
         let start = record.started.monotonic_ns;
@@ -84,8 +85,8 @@ impl RunProgress {
     }
 }
 
-/// Returns the parts of each load of the last phase together. A load without reported work, as in
-/// the folder of another process's run, is omitted.
+/// Returns the loads of the last phase, with the work of each load's parts added up. Loads whose
+/// work was not reported are omitted, as in the folder of another process's run.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
     let Some(phase) = record.phases.len().checked_sub(1) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! An interactive screen: its content, and the effects of keys. It is independent of the terminal.
+//! An interactive screen: its content, and the effects of keys. Independent of the terminal.
 
 use crate::content::Content;
 
@@ -11,21 +11,21 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// Parses the keys in a terminal's input.
+    /// Parses the keys in the bytes that a terminal sent.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Vec<Self> {
         let mut keys = Vec::new();
         let mut rest = bytes;
         while let Some((&first, after)) = rest.split_first() {
             rest = after;
             match (first, after) {
-                // Arrows come as ESC [ A to D, or ESC O A to D.
+                // Arrow keys send ESC [ A to D, or ESC O A to D.
                 (0x1b, [b'[' | b'O', last, ..]) => {
                     rest = &after[2..];
                     match last {
                         b'A' | b'D' | b'Z' => keys.push(Self::Previous),
                         b'B' | b'C' => keys.push(Self::Next),
-                        // Longer sequences are not used, and their ends must not be taken for
-                        // letters.
+                        // The rest of a longer sequence is dropped, so its last letter is not taken
+                        // for a key.
                         _ => rest = &[],
                     }
                 }
@@ -42,18 +42,18 @@ impl Key {
 /// The effect of a key on the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Keep this moment.
+    /// Mark this moment.
     Mark,
-    /// End the run now, or if it is another process's, leave it.
+    /// Stop this process's run, or stop watching another process's run.
     End,
 }
 
 /// The owner of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// This process: it can mark and end the run.
+    /// This process, so the keys can mark and stop the run.
     Own,
-    /// Another process, whose run is only shown.
+    /// Another process; the screen only shows its run.
     Other,
 }
 
@@ -61,15 +61,15 @@ pub(crate) enum Owner {
 pub(crate) struct Screen {
     pub(crate) owner: Owner,
     pub(crate) content: Content,
-    /// The content while the view is paused.
+    /// The content at the moment when the user paused the view.
     paused: Option<Box<Content>>,
-    /// The series whose charts are shown; absent for those of all together.
+    /// Index of the series whose charts are shown; absent if the charts show all series together.
     pub(crate) selected: Option<usize>,
-    /// Whether it waits for a yes before the run is ended.
+    /// Whether the screen waits for the user to confirm that the run should stop.
     pub(crate) is_asking: bool,
-    /// Whether the run was stopped.
+    /// Whether the user has stopped the run.
     pub(crate) is_ending: bool,
-    /// Whether keys can be pressed.
+    /// Whether the terminal delivers keys.
     pub(crate) has_keys: bool,
 }
 
@@ -86,7 +86,7 @@ impl Screen {
         }
     }
 
-    /// Returns the content to draw.
+    /// Returns the content to draw, which stays the same while the view is paused.
     pub(crate) fn shown(&self) -> &Content {
         self.paused.as_deref().unwrap_or(&self.content)
     }
@@ -119,8 +119,8 @@ impl Screen {
         None
     }
 
-    /// Selects the next or previous series; before the first and after the last one is the view of
-    /// all together.
+    /// Selects the next or previous series. The view of all series together lies before the first
+    /// and after the last series.
     fn select(&mut self, step: isize) {
         let places = self.shown().series.len() as isize + 1;
         let place = self.selected.map_or(0, |place| place as isize + 1);

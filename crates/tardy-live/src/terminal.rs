@@ -1,9 +1,10 @@
-//! The terminal while a screen is drawn on it. It is restored on every exit except SIGKILL, after
-//! which `reset` does it.
+//! The terminal while a screen is drawn on it. It is restored on every exit except SIGKILL; after a
+//! SIGKILL, the command `reset` restores it.
 //!
-//! The view reads its few keys itself, without the event loop of a terminal library. Such loops
-//! install a handler of SIGWINCH, and the kernel may run a process's handler in any thread, a
-//! measuring one included. Each picture queries the size of the terminal.
+//! The view reads its few keys itself, instead of using the event loop of a terminal library. Such
+//! loops install a handler of SIGWINCH, and the kernel may run the handler in any thread of the
+//! process, even in a measuring thread. Instead, the size of the terminal is queried for each
+//! frame.
 
 use std::io::{self, BufWriter, Stderr, Write};
 use std::os::fd::AsFd;
@@ -19,15 +20,15 @@ use crate::ansi::{self, Ansi};
 use crate::draw::{self, Look};
 use crate::screen::Screen;
 
-/// The settings to restore. It is static because a panic of any thread must leave a terminal on
-/// which its message can be read.
+/// The settings to restore. This is a static variable, because a panic of any thread must restore
+/// the terminal to make its message readable.
 static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 struct SavedTerminal {
     setting: Option<Setting>,
 }
 
-/// Bytes of the largest picture that goes out in one write.
+/// Buffer size in bytes. A frame up to this size is written with one system call.
 const FRAME_BYTES: usize = 64 << 10;
 
 pub(crate) struct Terminal {
@@ -36,13 +37,15 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Returns whether keys can be read: standard input is a terminal, and its shell gives them to
+    /// Returns whether keys can be read: standard input is a terminal, and this process is in its
+    /// foreground.
     /// this process.
     pub(crate) fn has_keys() -> bool {
         io::IsTerminal::is_terminal(&io::stdin()) && terminal::is_in_foreground(io::stdin().as_fd())
     }
 
-    /// Takes the terminal of standard error.
+    /// Prepares the terminal of standard error for drawing, and standard input for reading single
+    /// keys.
     pub(crate) fn take() -> io::Result<Self> {
         put_back_on_panic();
         let has_keys = Self::has_keys();
@@ -55,8 +58,7 @@ impl Terminal {
             out.write_all(ansi::ENTER.as_bytes())?;
             out.flush()?;
             let size = size();
-            // The size is read for each frame, to avoid a handler of SIGWINCH, which the kernel
-            // might run in a measuring thread.
+            // The viewport is fixed, because `draw` queries the size of the terminal itself.
             let options = TerminalOptions {
                 viewport: Viewport::Fixed(size),
             };
@@ -66,7 +68,7 @@ impl Terminal {
         taken().inspect_err(|_| put_back())
     }
 
-    /// Draws a picture.
+    /// Draws a frame.
     pub(crate) fn draw(&mut self, screen: &Screen, look: Look) -> io::Result<()> {
         if SAVED
             .lock()
@@ -85,12 +87,12 @@ impl Terminal {
             .map(drop)
     }
 
-    /// Returns the pressed keys; empty if the terminal has gone.
+    /// Returns the pressed keys; empty if the terminal is gone.
     pub(crate) fn keys(&mut self) -> Vec<u8> {
         let mut room = [0; 64];
         match terminal::read(io::stdin().as_fd(), &mut room) {
             Ok(count) if count > 0 => room[..count].to_vec(),
-            // It can be read, and there is nothing: it was hung up.
+            // The terminal was readable but has no bytes, so it was hung up.
             _ => {
                 self.has_keys = false;
                 Vec::new()
@@ -98,7 +100,7 @@ impl Terminal {
         }
     }
 
-    /// Returns whether to wait for keys.
+    /// Returns whether keys are expected.
     pub(crate) fn waits_for_keys(&self) -> bool {
         self.has_keys
     }
@@ -110,13 +112,13 @@ impl Drop for Terminal {
     }
 }
 
-/// Puts the terminal back, once.
+/// Restores the terminal. Further calls do nothing.
 pub(crate) fn put_back() {
     let Some(saved) = SAVED.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return;
     };
     let mut out = io::stderr().lock();
-    // A terminal that cannot be written to is gone, and needs no restoring.
+    // A terminal that cannot be written to is gone and needs no restoring.
     let _ = out
         .write_all(ansi::LEAVE.as_bytes())
         .and_then(|()| out.flush());

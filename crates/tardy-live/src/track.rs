@@ -1,11 +1,11 @@
-//! A time line that grows in constant memory: the largest value of each time interval. Intervals
-//! double when there are too many of them.
+//! A time line that grows in constant memory: the largest value of each time interval. When there
+//! are too many intervals, pairs of them are merged.
 
 use tardy_core::units::Nanos;
 
-/// Maximum number of intervals; more than a screen has columns.
+/// Maximum number of intervals, which is more than the columns of a screen.
 const STRETCHES: usize = 512;
-/// Length of the first intervals.
+/// Length of an interval at the start.
 const STEP: Nanos = Nanos::from_millis(125);
 
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ impl Default for Track {
 }
 
 impl Track {
-    /// Adds a value of the time `at` after the start.
+    /// Adds a value at the time `at` after the start of the run.
     pub(crate) fn note(&mut self, at: Nanos, value: Nanos) {
         let at = at.max(Nanos::ZERO);
         while at.get() / self.step.get() >= STRETCHES as i64 {

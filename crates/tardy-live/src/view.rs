@@ -1,12 +1,11 @@
-//! The thread that draws a run, on the CPUs of the tool's own work, and hears keys. It sleeps in
-//! between.
+//! The thread that draws a run and reads keys, on the housekeeping CPUs. It sleeps between frames
+//! and keys.
 //!
-//! Ctrl-C stays a signal. The view's thread may hang in a terminal that accepts no output; stopping
-//! a run must not need it. Ctrl-Z and Ctrl-\ are off, because both return the terminal to the shell
-//! in this state.
+//! Ctrl-C stays a signal, because stopping a run must not depend on the view's thread, which may
+//! hang in a terminal that accepts no output. Ctrl-Z and Ctrl-\ are disabled, because they would
+//! return the terminal to the shell while the screen is drawn on it.
 //!
-//! A mark is the moment of the key press, not of its entry into the record: the view takes the
-//! time.
+//! The view takes the time of a mark when the key is pressed, not when the mark is recorded.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -28,34 +27,35 @@ use crate::screen::{Action, Key, Owner, Screen};
 use crate::terminal::Terminal;
 
 const STACK_BYTES: usize = 512 << 10;
-/// A terminal that takes nothing holds up the end of a run for no longer than this.
+/// Maximum time for which a terminal that accepts no output delays the end of a run.
 const END_LIMIT: Duration = Duration::from_secs(1);
-/// Time for the recorder to answer a request.
+/// Figures are requested this long before a frame, which is enough time for the recorder to answer.
 const FIGURES_COME_WITHIN: Nanos = Nanos::from_millis(130);
 
-/// A view of this process's own run.
+/// The view of this process's own run.
 #[derive(Debug)]
 pub struct View {
     end: Arc<EventFd>,
     has_ended: Receiver<()>,
 }
 
-/// Returns whether a screen can be drawn: standard output and standard error are terminals that can
-/// move their cursor.
+/// Returns whether a screen can be drawn: standard output and standard error are terminals with a
+/// movable cursor, and this process is in the foreground if standard input is a terminal.
 #[must_use]
 pub fn is_possible() -> bool {
     let can_move = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
     let is_terminal =
         io::IsTerminal::is_terminal(&io::stderr()) && io::IsTerminal::is_terminal(&io::stdout());
-    // A run in the background leaves the terminal to the foreground process.
+    // A run in the background must not draw on the terminal of the foreground process.
     can_move && is_terminal && (Terminal::has_keys() || !io::IsTerminal::is_terminal(&io::stdin()))
 }
 
 impl View {
-    /// Takes the terminal and starts the thread on `cpus`.
+    /// Prepares the terminal and starts the thread on `cpus`.
     ///
     /// # Errors
-    /// Returns errors of the terminal and of starting a thread; the terminal is then unchanged.
+    /// Returns errors of the terminal and of starting the thread. After an error, the terminal is
+    /// unchanged.
     pub fn start(feed: Arc<Feed>, cpus: &CpuList, look: Look) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let is_ended = Arc::clone(&end);
@@ -67,7 +67,7 @@ impl View {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
-                // An error of the terminal does not end a run.
+                // An error of the terminal must not stop the run.
                 let _ = follow(&feed, &is_ended, &mut terminal, look);
                 drop(terminal);
                 let _ = ended.send(());
@@ -75,7 +75,7 @@ impl View {
         Ok(Self { end, has_ended })
     }
 
-    /// Gives the terminal back.
+    /// Ends the view and restores the terminal.
     pub fn finish(self) {
         drop(self);
     }
@@ -106,7 +106,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
         let mut has_asked = false;
         loop {
             let now = Nanos(clock::monotonic());
-            // Requested just before drawing, figures are as new as possible.
+            // Figures are requested shortly before they are drawn, so they are recent.
             let next = if has_asked {
                 pace.next()
             } else {
@@ -134,7 +134,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
                 for key in Key::of_bytes(&terminal.keys()) {
                     match screen.press(key) {
                         Some(Action::Mark) => feed.mark(Nanos(clock::monotonic())),
-                        // Like Ctrl-C: the run ends normally and is complete.
+                        // As with Ctrl-C, the run stops regularly and its record is complete.
                         Some(Action::End) => {
                             process::kill(std::process::id() as i32, signal::INTERRUPT)?
                         }
@@ -148,10 +148,10 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
     }
 }
 
-/// Shows the run in `folder` until it ends or its user has seen enough.
+/// Shows the run in `folder` until the run ends or the user quits.
 ///
 /// # Errors
-/// Returns errors of the terminal, and of a folder that cannot be read.
+/// Returns errors of the terminal, and of reading the folder.
 pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
     let signals =
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;

@@ -1,4 +1,5 @@
-//! The binary for a board: this one if the architecture is the same, otherwise one next to it.
+//! Chooses the binary for a board: the running binary if the architecture is the same, otherwise a
+//! binary built for the board's architecture.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +8,10 @@ use tardy_sys::regular_file;
 
 /// Folder in which a package puts binaries of other architectures, such as `tardy-aarch64`.
 const INSTALLED: &str = "/usr/lib/tardy";
-/// More than any binary has.
+/// Size limit for a binary, in bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Why there is none.
+/// Why there is no binary for a board.
 #[derive(Debug, thiserror::Error)]
 pub enum BinaryError {
     #[error("tardy does not support the machine's architecture, {0}")]
@@ -39,7 +40,8 @@ const ARCHITECTURES: [(&str, &str, &str); 7] = [
     ("riscv64", "riscv64", "riscv64gc-unknown-linux-gnu"),
 ];
 
-/// Returns the file to copy to a board with `machine` in `uname -m`; `given` if the user named one.
+/// Returns the binary to copy to a board whose `uname -m` prints `machine`. `given` is the binary
+/// that the user named.
 ///
 /// # Errors
 /// Returns [`BinaryError`].
@@ -57,7 +59,7 @@ pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, Binar
         return Ok(given.to_owned());
     }
     let name = format!("tardy-{architecture}");
-    // Binaries in a checkout are where they were built.
+    // In a checkout, binaries of other architectures are in the target folder.
     let built = own
         .ancestors()
         .skip(1)
@@ -75,7 +77,7 @@ pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, Binar
         })
 }
 
-/// SHA-256 of a file, as `sha256sum` writes it.
+/// Returns the SHA-256 of a file in the notation of `sha256sum`.
 ///
 /// # Errors
 /// Returns errors of reading.

@@ -1,5 +1,5 @@
-//! A command on one board, step by step: found out, copied, started, waited for, brought back,
-//! cleaned up.
+//! Runs a command on one board, step by step: make a folder, copy the binary and files, start the
+//! command, wait for it, fetch its output, remove the folder.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -21,8 +21,8 @@ use super::step::{Limits, PATIENCE, Step, WaitKind};
 /// Prefix of the names of folders on a board.
 const FOLDER: &str = "tardy-on.";
 const FINDING: &str = "looking for a folder";
-/// Makes the folder `$name` on a disk from which programs may run; memory is the last resort but
-/// one, and a home the last.
+/// Makes the folder `$name` on a disk from which programs may run. Tries `$TMPDIR`, then
+/// `/var/tmp`, then `/tmp`, which is often in memory, and the home folder last.
 const FIND_FOLDER: &str = r#"echo tardy-machine "$(uname -m)"
 umask 077
 for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
@@ -41,15 +41,15 @@ exit 1"#;
 /// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
 const REMOVE_FOLDER: &str =
     r#"rm -rf -- "$TMPDIR/$name" "/var/tmp/$name" "/tmp/$name" "$HOME/$name""#;
-/// Time limit for removing a folder on a board that may hang: the user may have stopped the
-/// command.
+/// Time limit for removing a folder. It is short because the board may hang and the user may
+/// already have stopped the command.
 const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
 const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
-/// How long to try. The last attempt may start later, and with a board that hangs each one waits
-/// for ssh's ConnectTimeout.
+/// Time for which attempts continue after the first break. The last attempt may start a little
+/// later. Each attempt on a board that hangs takes ssh's ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
-/// Duration after which a connection counts as working, so that the attempts start again.
+/// After a connection held for this long, the next break gets all attempts again.
 const WORKING: Duration = Duration::from_secs(300);
 
 /// Why a command on a board has no result.
@@ -63,7 +63,7 @@ pub enum BoardError {
     Unreached(String),
     #[error("{step}: {said}")]
     Step { step: &'static str, said: String },
-    /// It hangs.
+    /// The board did not answer in time.
     #[error("{step}: {error}")]
     Silent {
         step: &'static str,
@@ -77,7 +77,8 @@ pub enum BoardError {
     File(PathBuf, io::Error),
     #[error("the copy of tardy differs from {0}: the connection or the board's disk corrupts data")]
     Copied(PathBuf),
-    /// The command may run on, and waits to be fetched.
+    /// The connection was lost. The command may still be running, and its results can be fetched
+    /// later.
     #[error(
         "lost contact with the command ({said}); it may continue there. To get its results: tardy \
          fetch {address}{folder}"
@@ -87,7 +88,7 @@ pub enum BoardError {
         address: Address,
         folder: String,
     },
-    /// The connection broke while the command was started, and whether it started is unknown.
+    /// The connection broke during the start, so it is unknown whether the command runs.
     #[error(
         "the connection broke while the command was started ({said}); the command may continue \
          there. To get its results: tardy fetch {address}{folder}"
@@ -108,12 +109,12 @@ pub enum BoardError {
     },
 }
 
-/// The command to execute.
+/// A command to run on a board.
 #[derive(Debug, Clone)]
 pub struct Order {
     /// The command line, without the program.
     pub words: Vec<Word>,
-    /// A binary for boards of another architecture.
+    /// The binary for boards of another architecture, if the user named one.
     pub binary: Option<PathBuf>,
 }
 
@@ -121,53 +122,54 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Text(String),
-    /// The text before it, and a file of this machine that the command reads.
+    /// A file of this machine that the command reads, and the text before the file's name in the
+    /// word.
     File(String, PathBuf),
-    /// The output path of the command.
+    /// The path where the command writes its output.
     Out,
 }
 
-/// A progress event.
+/// A progress report about a command on a board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Copied {
         bytes: u64,
     },
-    /// It is started in this folder, and may run from now on.
+    /// The command is being started in this folder, and may run from now on.
     Starting {
         folder: String,
     },
-    /// It runs in this folder.
+    /// The command runs in this folder.
     Started {
         folder: String,
     },
-    /// The connection broke; attempts continue for about this time.
+    /// The connection broke. Attempts to reach the board continue for about `left`.
     Interrupted {
         said: String,
         left: Duration,
     },
     Ended,
-    /// A folder that was probably not removed.
+    /// A folder that probably remains on the board.
     Left {
         folder: String,
     },
 }
 
-/// A board that can be reached.
+/// A board and the means to reach it.
 #[derive(Debug, Clone, Copy)]
 pub struct Board<'a> {
     pub ssh: &'a Ssh,
     pub address: &'a Address,
-    /// Whether the user stopped the command: a board that has not started it never does.
+    /// Whether the user stopped the command. A command that has not started by then is not started.
     pub is_ending: &'a AtomicBool,
 }
 
 impl Board<'_> {
-    /// Executes `order`; its output becomes `out`.
+    /// Runs `order` on the board and stores its output as `out`.
     ///
     /// # Errors
-    /// Returns [`BoardError`]. Nothing stays on the board, unless the error or [`Event::Left`]
-    /// names it.
+    /// Returns [`BoardError`]. Everything is removed from the board, unless the error or
+    /// [`Event::Left`] names a folder that stays.
     pub fn carry_out(
         &self,
         order: &Order,
@@ -182,7 +184,8 @@ impl Board<'_> {
         tell(Event::Starting {
             folder: folder.clone(),
         });
-        // After this check, Ctrl-C stops the command because the event above announced it.
+        // From this check on, Ctrl-C no longer prevents the start. It ends the command on the
+        // board, because the event above has announced the folder.
         if self.is_ending.load(Ordering::SeqCst) {
             self.remove(&folder, tell);
             return Err(BoardError::Ended);
@@ -192,7 +195,7 @@ impl Board<'_> {
             folder: folder.clone(),
         });
         self.fetch(&folder, out, tell).map_err(|error| match error {
-            // It was started, so its results can be fetched later.
+            // The command was started, so its results can be fetched later.
             BoardError::Step { said, .. } => BoardError::Lost {
                 said,
                 address: self.address.clone(),
@@ -216,7 +219,7 @@ impl Board<'_> {
         let answer = self
             .capture(FINDING, line(FIND_FOLDER), WaitKind::Preparation)
             .and_then(|found| {
-                // A board's shell may greet before.
+                // A board's shell may print a greeting before the script's output.
                 let value = |name: &str| {
                     found
                         .lines()
@@ -285,7 +288,7 @@ impl Board<'_> {
         Ok(returned)
     }
 
-    /// Asks the command in `folder` to end early.
+    /// Asks the command in `folder` to stop early.
     ///
     /// # Errors
     /// Returns [`BoardError`].
@@ -342,7 +345,7 @@ impl Board<'_> {
         Ok(())
     }
 
-    /// A shell's line that reads a file.
+    /// Runs `line` in the board's shell with the contents of `file` as its standard input.
     fn put(&self, step: &'static str, line: &str, file: &Path) -> Result<String, BoardError> {
         let command = self.ssh.shell(self.address, line);
         let file =
@@ -350,8 +353,9 @@ impl Board<'_> {
         self.capture_of(step, command, Some(file), WaitKind::Preparation)
     }
 
-    /// Starts the command. If the connection breaks meanwhile, the command may be running: it is
-    /// started again, which a board does only once, and nothing is removed.
+    /// Starts the command. If the connection breaks, the command may already be running. The
+    /// request is then repeated, because a board starts a command only once, and the folder is
+    /// kept.
     fn start(&self, order: &Order, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
         let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"]
             .map(ToString::to_string)
@@ -412,7 +416,7 @@ impl Board<'_> {
         let error = match received {
             Ok(returned) => return Ok(returned),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => error,
-            // The board may send without end, so its output is not awaited.
+            // The board may send data without end, so its remaining output is not awaited.
             Err(error) => return Err(taken(error)),
         };
         match step.finish() {
@@ -423,7 +427,7 @@ impl Board<'_> {
         }
     }
 
-    /// Removes the folder. If it stays, the caller gets [`Event::Left`].
+    /// Removes the folder, or reports [`Event::Left`] if it remains.
     fn remove(&self, folder: &str, tell: &dyn Fn(Event)) {
         if !is_ours(folder) {
             return;
@@ -443,7 +447,7 @@ impl Board<'_> {
         }
     }
 
-    /// Repeats it for a while if the connection breaks.
+    /// Repeats `step` while the connection breaks, for up to [`TRIES`].
     fn through_breaks<T>(
         &self,
         tell: &dyn Fn(Event),
@@ -536,8 +540,8 @@ fn name_there(folder: &str, index: usize) -> String {
     format!("{folder}/files/{index}")
 }
 
-/// Returns whether a board's folder was made for a command, so that no other is removed, and
-/// contains no shell syntax.
+/// Returns whether `folder` is named like the folders that tardy makes on boards, and its path
+/// contains no shell syntax. Only such folders are removed.
 #[must_use]
 pub fn is_ours(folder: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
@@ -549,7 +553,7 @@ pub fn is_ours(folder: &str) -> bool {
         && name.starts_with(FOLDER)
 }
 
-/// Returns the last line that ssh wrote.
+/// Returns the last line of `words` that is not blank.
 fn last_line(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
     let line = text

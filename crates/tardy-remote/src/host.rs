@@ -1,4 +1,4 @@
-//! Parses machines: `ssh://[USER@]HOST[:PORT]`, alone or as lines of a file.
+//! Parses addresses of machines: `ssh://[USER@]HOST[:PORT]`, alone or as lines of a file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The address of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Its name for OpenSSH: from its configuration, the network, or an address.
+    /// A name that OpenSSH resolves through its configuration or the network, or an IP address.
     pub host: String,
     pub user: Option<String>,
     pub port: Option<u16>,
 }
 
-/// A machine with the name that its folder and its rows get.
+/// A machine, and the name of its folder and of its rows in tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     pub name: String,
     pub address: Address,
 }
 
-/// A text that names no machine.
+/// The error for a text that is not the address of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not the address of a machine: write it as in ssh://root@board7 or \
@@ -63,7 +63,8 @@ impl FromStr for Address {
                     .ok_or_else(refused)?,
             ),
         };
-        // A leading dash would be an option, and syntax of a shell or ssh is not part of a name.
+        // ssh would take a name with a leading dash for an option. A host or user name contains no
+        // shell syntax.
         let is_name = |text: &str| {
             !text.is_empty()
                 && !text.starts_with('-')
@@ -98,11 +99,12 @@ impl fmt::Display for Address {
     }
 }
 
-/// One machine, or a file that lists some.
+/// The address of one machine, or a file with a list of machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     Machine(Address),
-    /// A line per machine: its address, optionally preceded by a name; `#` starts a comment.
+    /// A file with one machine per line: its address, optionally preceded by a name; `#` starts a
+    /// comment.
     List(PathBuf),
 }
 
@@ -118,7 +120,7 @@ impl FromStr for Place {
     }
 }
 
-/// Why there are no machines.
+/// Why a list of machines cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     #[error("{0}: {1}: give a machine as in ssh://root@board7, or a file with a line for each")]
@@ -152,7 +154,7 @@ pub enum ListError {
     Twice(String),
 }
 
-/// Returns all machines, each with a unique name.
+/// Returns all machines of `places`, each with a unique name.
 ///
 /// # Errors
 /// Returns [`ListError`].
@@ -167,7 +169,8 @@ pub fn all(places: &[Place]) -> Result<Vec<Host>, ListError> {
             Place::List(path) => hosts.extend(listed(path)?),
         }
     }
-    // One host with several ports is several machines: guests, or boards behind one gateway.
+    // The same host with different ports means different machines, such as guests or boards behind
+    // a gateway.
     let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
     for host in &mut hosts {
         if names.iter().filter(|name| **name == host.name).count() > 1

@@ -1,12 +1,12 @@
-//! Commands of tardy on other machines: the binary is copied there, runs without the connection,
-//! and its folder is brought back.
+//! Runs commands of tardy on other machines. The binary is copied there, the command runs without
+//! depending on the connection, and its output folder is brought back.
 //!
-//! The engine is OpenSSH's client, so that its configuration, keys and jump hosts hold. The board
-//! runs the same binary ([`on_board`]); the board itself needs only a shell, `uname`, `mktemp`,
-//! `cat`, `chmod` and `rm`.
+//! Connections use OpenSSH's client, with the user's configuration, keys and jump hosts. The board
+//! runs the copied binary ([`on_board`]); apart from it, the board needs only a shell, `uname`,
+//! `mktemp`, `cat`, `chmod` and `rm`.
 //!
-//! Defaults files are those of the board (`/etc/tardy.toml` there): the CPUs of this machine are
-//! meaningless on the board.
+//! Defaults come from the files on the board, such as its `/etc/tardy.toml`, because the CPU
+//! numbers of this machine are meaningless on the board.
 #![forbid(unsafe_code)]
 
 pub mod binary;

@@ -3,24 +3,26 @@
 //! ```text
 //! FOLDER/tardy            the binary
 //! FOLDER/files/           files that the command names
-//! FOLDER/out/             what the command made
-//! FOLDER/job/             its words: stdout, stderr, pid; status once it has ended; locked until then
+//! FOLDER/out/             output of the command
+//! FOLDER/job/             stdout, stderr and pid of the command; status after its end;
+//!                         lock, which is held until its end
 //! ```
 //!
-//! The board needs a shell, `uname`, `mktemp`, `cat`, `chmod` and `rm`; the copied binary does the
-//! rest itself, so that a board with busybox is enough, and a copy that lost a byte refuses to
-//! start.
+//! The board needs a shell, `uname`, `mktemp`, `cat`, `chmod` and `rm`. The copied binary does
+//! everything else, so a board with busybox is sufficient. A binary that was damaged on the way is
+//! not started.
 //!
-//! A command belongs to the board as soon as it starts. It has its own session, its output goes to
-//! files, and a waiting client sleeps on a lock that is free when the command ends. The board
-//! sleeps undisturbed meanwhile, and a broken connection breaks nothing. The address in the message
-//! contains the location, so that `tardy fetch` needs no state on this side.
+//! A started command is independent of the connection: it has its own session and writes its output
+//! to files. A waiting client sleeps on a file lock, which is released when the command ends, so
+//! waiting causes no wake-ups on the board. The message about a lost connection contains the
+//! folder's address, so `tardy fetch` needs no state on the user's machine.
 //!
-//! A start request without an answer is repeated. This side cannot know whether it arrived, so a
-//! board starts a command once, however often it is asked, and removes nothing of it.
+//! A start request without an answer is repeated, because the user's machine cannot know whether
+//! the request arrived. The board starts a command only once, however often it is asked.
 //!
-//! The folder arrives as one archive whose last entry marks it as complete, and takes its name by a
-//! rename. Files and folders only: a board cannot write anywhere else.
+//! The output arrives as one archive whose last entry marks it as complete. It is unpacked in a
+//! temporary folder and then renamed. Only files and folders are unpacked, so a board cannot write
+//! anywhere else.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -35,7 +37,7 @@ use tardy_sys::disk;
 use tardy_sys::process;
 use tardy_sys::signal::INTERRUPT;
 
-/// The hidden command that does it.
+/// The hidden subcommand of `tardy` that runs on the board.
 pub const COMMAND: &str = "on-board";
 /// Maximum time until the command's process starts.
 const START: Duration = Duration::from_secs(20);
@@ -45,7 +47,7 @@ const START: Duration = Duration::from_secs(20);
 pub struct Job(PathBuf);
 
 impl Job {
-    /// Returns the one in `folder`.
+    /// Returns the job in `folder`.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self(folder.to_owned())
@@ -55,12 +57,12 @@ impl Job {
         self.0.join("job").join(name)
     }
 
-    /// Starts this binary with `words`, and returns once it runs; it needs neither this process nor
-    /// the connection from then on. A command that was started already is not started again,
-    /// because a client that lost the connection may repeat the request.
+    /// Starts this binary with `words`, and returns once it runs. From then on, the command needs
+    /// neither this process nor the connection. A command that was already started is not started
+    /// again, because a client that lost the connection may repeat the request.
     ///
     /// # Errors
-    /// Returns errors of starting it; `TimedOut`.
+    /// Returns errors of starting the command, or `TimedOut`.
     pub fn start(&self, words: &[String]) -> io::Result<()> {
         match fs::create_dir(self.0.join("job")) {
             Ok(()) => {}
@@ -75,7 +77,7 @@ impl Job {
             .arg(&self.0)
             .arg("--")
             .args(words);
-        // The reason for a failed start reaches this side even if the board's disk is full.
+        // A pipe delivers the reason for a failed start even if the board's disk is full.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -93,8 +95,8 @@ impl Job {
         })
     }
 
-    /// Returns once the command runs, or has run. `failure` is the output of a supervisor that has
-    /// ended.
+    /// Returns once the command runs or has run. `failure` returns the output of the supervising
+    /// process if that process has ended.
     fn begun(&self, mut failure: impl FnMut() -> io::Result<Option<String>>) -> io::Result<()> {
         let begin = Instant::now();
         while !self.file("pid").exists() {
@@ -121,7 +123,7 @@ impl Job {
     /// Runs `words` to their end in a separate session, and records how they ended.
     ///
     /// # Errors
-    /// Returns errors of starting them, and of files.
+    /// Returns errors of starting the command, and of files.
     pub fn supervise(&self, words: &[String]) -> io::Result<()> {
         process::new_session()?;
         let lock = File::create(self.file("lock"))?;
@@ -133,7 +135,8 @@ impl Job {
             .stderr(File::create(self.file("stderr"))?);
         let mut child = command.spawn()?;
         if let Err(error) = self.note("pid", &child.id().to_string()) {
-            // The process could not be stopped, and its folder is removed.
+            // Without its recorded process ID, the command could not be stopped later, and its
+            // folder is removed after this error.
             if let Ok(pid) = i32::try_from(child.id()) {
                 let _ = process::kill(pid, INTERRUPT);
             }
@@ -150,7 +153,7 @@ impl Job {
         )
     }
 
-    /// A file that is whole or not there.
+    /// Writes a file that readers see either complete or not at all.
     fn note(&self, name: &str, text: &str) -> io::Result<()> {
         let part = self.file(&format!("{name}.part"));
         let mut file = File::create(&part)?;
@@ -159,12 +162,13 @@ impl Job {
         fs::rename(part, self.file(name))
     }
 
-    /// Waits until the command has ended, without waking meanwhile; how it ended, nothing if
-    /// something ended it with its supervisor, as a restart does.
+    /// Waits, without periodic wake-ups, until the command has ended. Returns its exit status, or
+    /// `None` if the command and its supervising process were ended externally, for example by a
+    /// reboot.
     ///
     /// # Errors
-    /// Returns errors of files; `NotFound` if no command was started, `TimedOut` if it does not
-    /// start.
+    /// Returns errors of files; `NotFound` if no command was started, `TimedOut` if the command
+    /// does not start.
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
             let text = format!(
@@ -174,7 +178,7 @@ impl Job {
             );
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
-        // It holds the lock since its number was written.
+        // The supervising process takes the lock before it writes the process ID.
         self.begun(|| Ok(None))?;
         File::open(self.file("lock"))?.lock_shared()?;
         Ok(self.status())
@@ -188,13 +192,13 @@ impl Job {
             .ok()
     }
 
-    /// Stops the command early, like Ctrl-C; does nothing if it has ended.
+    /// Stops the command early, like Ctrl-C. Does nothing if the command has ended.
     ///
     /// # Errors
     /// Returns errors of files and of kill(2).
     pub fn stop(&self) -> io::Result<()> {
-        // While its supervisor holds the lock, the number belongs to the command and to no other
-        // process.
+        // While the supervising process holds the lock, the process ID belongs to the command and
+        // to no other process.
         if File::open(self.file("lock"))?.try_lock_shared().is_ok() {
             return Ok(());
         }
@@ -205,8 +209,8 @@ impl Job {
         )
     }
 
-    /// Writes the messages and the output of the command as a tar archive; the last entry marks it
-    /// as complete.
+    /// Writes the output of the command as a tar archive: the exit status, standard output,
+    /// standard error and the output path. The last entry marks the archive as complete.
     ///
     /// # Errors
     /// Returns errors of reading and writing.
@@ -239,14 +243,15 @@ const WORDS_BYTES_MAX: u64 = 64 << 20;
 /// The final entry of the archive.
 const COMPLETE: &str = "complete";
 
-/// The files that a command left on its board.
+/// The output of a command on a board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoardOutput {
-    /// Its exit code; `None` if it was ended externally, for example by a reboot of the board.
+    /// The exit code; `None` if the command was ended externally, for example by a reboot of the
+    /// board.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// Whether it made a folder or a file.
+    /// Whether the command made its output folder or file.
     pub has_out: bool,
 }
 
@@ -281,7 +286,8 @@ impl<R: io::Read> io::Read for BoundedReader<'_, R> {
     }
 }
 
-/// Returns the error of an unpacked file with the reason below it, which its own text lacks.
+/// Returns `error` extended by its innermost source, because the text of an unpacking error lacks
+/// the reason.
 fn with_reason(error: io::Error) -> io::Error {
     let mut reason = error.get_ref().and_then(std::error::Error::source);
     while let Some(deeper) = reason.and_then(std::error::Error::source) {
@@ -293,7 +299,7 @@ fn with_reason(error: io::Error) -> io::Error {
     }
 }
 
-/// Replaces the error of reading a header, whose own text repeats the board's data.
+/// Replaces an error about an invalid header, because its text repeats data of the board.
 fn in_plain_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Other => io::Error::new(
@@ -304,7 +310,8 @@ fn in_plain_words(error: io::Error) -> io::Error {
     }
 }
 
-/// Fails with `StorageFull` if the disk has only the space that a run leaves free.
+/// Fails with `StorageFull` if the disk has no more free space than the reserve that a run leaves
+/// free.
 fn check_disk(folder: &Path) -> io::Result<()> {
     let room = disk::room(folder)?;
     if room.free > room.reserve() {
@@ -320,12 +327,12 @@ fn check_disk(folder: &Path) -> io::Result<()> {
     ))
 }
 
-/// Unpacks the archive of [`Job::send`]: the command's output becomes `out`, completely or not at
+/// Unpacks the archive of [`Job::send`]. The command's output becomes `out`, completely or not at
 /// all.
 ///
 /// # Errors
 /// Returns errors of reading and writing; `InvalidData` for an invalid archive, `UnexpectedEof` if
-/// the end is missing, `AlreadyExists`.
+/// the archive is incomplete, `AlreadyExists` if `out` exists.
 pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let place = out
         .parent()
@@ -344,7 +351,7 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     archive.set_preserve_permissions(false);
     archive.set_preserve_mtime(false);
     let mut entries = archive.entries()?;
-    // Names are read into memory, contents are not.
+    // The tar reader holds names in memory, but not contents, so only headers need a limit.
     while let Some(entry) = {
         room.set(HEADER_BYTES_MAX);
         entries.next()
@@ -440,7 +447,7 @@ mod tests {
             receive(&bytes[..], &out).unwrap_err().kind(),
             io::ErrorKind::AlreadyExists
         );
-        // The connection may end after every block.
+        // The connection may end after any block.
         for end in (0..bytes.len() - 1024).step_by(512) {
             let cut = here.path().join("cut");
             assert!(

@@ -1,14 +1,15 @@
-//! The parts of an experiment of the lab that several machines did.
+//! The parts of a lab experiment that several machines measured.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Puts the guests of all shards (`SHARD/VARIANT/GUEST`) into one folder (`OUT/VARIANT/GUEST`), as
-/// one machine would have left them. A shard that is not there is left out.
+/// Moves the guests of all shards (`SHARD/VARIANT/GUEST`) into one folder (`OUT/VARIANT/GUEST`), as
+/// if one machine had measured them all. Shards that do not exist are skipped.
 ///
 /// # Errors
-/// Returns errors of the file system; files that were not moved stay.
+/// Returns errors of the file system. After an error, guests that were not moved stay in their
+/// shards.
 pub fn bring_together(shards: &[PathBuf], out: &Path) -> io::Result<()> {
     for shard in shards.iter().filter(|shard| shard.exists()) {
         for variant in entries(shard)? {

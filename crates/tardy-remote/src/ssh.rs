@@ -1,9 +1,9 @@
-//! OpenSSH's client as the engine.
+//! OpenSSH's client, which runs each step on a board.
 //!
-//! OpenSSH's client is the engine, not a library: users have set up and trust its configuration,
-//! keys, agents and jump hosts. Each step is a separate connection, five in all. Sharing one would
-//! be faster, but a shared connection holds the standard error of its first user, and users who
-//! share connections have configured that already.
+//! A client program is used instead of a library, because users have set up and trust its
+//! configuration, keys, agents and jump hosts. Each step is a separate connection, five in all. A
+//! shared connection would be faster, but it keeps the standard error of its first step open. Users
+//! who want shared connections have configured OpenSSH for that already.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,13 +22,13 @@ pub const UNREACHED: i32 = 255;
 pub struct Ssh {
     /// Replaces the user's configuration (`ssh -F`).
     pub configuration: Option<PathBuf>,
-    /// Whether it may ask for a password; of several machines at once none may.
+    /// Whether ssh may ask for a password. It may not if several machines are used at once.
     pub may_ask: bool,
 }
 
 impl Ssh {
-    /// A command that runs `line` in a shell on the machine. It ends with this process; its
-    /// standard streams are closed until they are set.
+    /// Returns a command that runs `line` in a shell on the machine. The command is killed when
+    /// this process dies. Its standard streams are /dev/null until the caller sets them.
     #[must_use]
     pub fn shell(&self, address: &Address, line: &str) -> Command {
         let mut words: Vec<OsString> = vec!["-T".into()];
@@ -36,7 +36,7 @@ impl Ssh {
             words.extend(["-F".into(), file.into()]);
         }
         let mut option = |text: &str| words.extend(["-o".into(), text.into()]);
-        // A board that hangs is noticed after a minute.
+        // With these options, ssh gives up a board that hangs after a minute.
         [
             "ConnectTimeout=15",
             "ServerAliveInterval=15",
@@ -61,12 +61,14 @@ impl Ssh {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         child::kill_with_parent(&mut command);
-        // When the terminal closes, the commands end early and their results are still copied.
+        // When the terminal closes, ssh survives, so the commands can end early and their results
+        // are still copied.
         child::ignore_hang_up(&mut command);
         command
     }
 
-    /// Returns the command for a program and its words, quoted for any content.
+    /// Returns a command that runs a program on the machine. Each word is quoted, whatever it
+    /// contains.
     #[must_use]
     pub fn program<S: AsRef<str>>(&self, address: &Address, words: &[S]) -> Command {
         self.shell(address, &shell::line(words))

@@ -1,5 +1,5 @@
-//! One ssh(1) that does one step on a board: its output takes bounded memory, and a board that does
-//! not answer is given up.
+//! One ssh(1) process that does one step on a board. The step's output takes bounded memory, and a
+//! board that does not answer is given up.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -8,36 +8,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Maximum silence of a board: sshd waits as long for a password (LoginGraceTime, sshd_config(5)).
-/// ssh(1) itself notices a dead connection after a minute.
+/// Maximum silence of a board. sshd waits equally long for a password (LoginGraceTime,
+/// sshd_config(5)). ssh(1) itself notices a dead connection after a minute.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// The most that a step may print, in bytes.
+/// Limit for the output of a step, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
-/// The end of standard error is kept, in bytes: it has the reason.
+/// Number of bytes kept from the end of standard error, where ssh reports the reason.
 const WORDS_BYTES: usize = 16 << 10;
-/// Bytes that are read at once, and how many of them wait for the reader.
+/// Size of one read in bytes. At most [`PIECES`] such pieces wait for the reader.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
 /// Interval between checks of the time and the end of the process.
 const TICK: Duration = Duration::from_millis(50);
-/// Maximum time for which a pipe may stay open after its writer has ended: a background process of
-/// ssh (ControlPersist) holds it open for longer.
+/// Maximum time for which the pipes are read after the process has ended. A background process of
+/// ssh (ControlPersist) can hold them open for longer.
 const BEHIND_END: Duration = Duration::from_secs(1);
 
 /// The purpose of a step, which decides how long it may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitKind {
-    /// Before the command: the step ends at once when the user stops the command.
+    /// Work before the command starts. The step ends at once when the user stops the command.
     Preparation,
-    /// An answer.
+    /// A short answer from the board.
     Answer,
     /// The end of the command, without a limit until the user stops it.
     Command,
-    /// Data: each piece restarts the time limit.
+    /// Data. Each piece of it restarts the time limit.
     Data,
 }
 
-/// Time limits.
+/// Time limits of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits<'a> {
     pub awaited: WaitKind,
@@ -60,7 +60,8 @@ enum Piece {
     OutputEnd,
 }
 
-/// A running step. Reading gives its standard output; dropping it kills it.
+/// A running step. Reading it returns the standard output of its process; dropping it kills the
+/// process.
 pub(crate) struct Step<'a> {
     child: Child,
     limits: Limits<'a>,
@@ -69,7 +70,7 @@ pub(crate) struct Step<'a> {
     has_ended: bool,
     words: Vec<u8>,
     since: Instant,
-    /// Its standard input, and the position in it at `since`.
+    /// The standard input of the process, and its position at the last check.
     input: Option<(File, u64)>,
 }
 
@@ -77,7 +78,7 @@ impl<'a> Step<'a> {
     /// Starts `command`, which reads `input`.
     ///
     /// # Errors
-    /// Returns errors of starting it.
+    /// Returns errors of starting the process.
     pub(crate) fn start(
         mut command: Command,
         input: Option<File>,
@@ -102,7 +103,8 @@ impl<'a> Step<'a> {
             since: Instant::now(),
             input: input.map(|input| (input, 0)),
         };
-        // Detached, because a background process of ssh may hold the pipes open.
+        // The reading threads are not joined, because a background process of ssh may hold the
+        // pipes open.
         let to_words = sender.clone();
         pump(words, move |bytes| {
             to_words.send(Piece::Words(bytes)).is_ok()
@@ -111,11 +113,11 @@ impl<'a> Step<'a> {
         Ok(step)
     }
 
-    /// Reads its whole output and waits for its end.
+    /// Reads the whole output of the process and waits for its end.
     ///
     /// # Errors
-    /// Returns errors of reading; `TimedOut`, `ConnectionAborted` if the user stopped the command,
-    /// and `FileTooLarge`.
+    /// Returns errors of reading; `TimedOut`; `ConnectionAborted` if the user stopped the command;
+    /// `FileTooLarge`.
     pub(crate) fn printed(mut self) -> io::Result<StepOutput> {
         let mut output = Vec::new();
         (&mut self)
@@ -138,7 +140,7 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// Waits for its end; returns its status, and the end of its standard error.
+    /// Waits for the end of the process. Returns its status, and the end of its standard error.
     ///
     /// # Errors
     /// Returns the errors of [`Self::printed`].
@@ -154,7 +156,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Takes one piece within `wait`; whether there was one.
+    /// Receives one piece within `wait`. Returns whether there was a piece.
     fn take_piece(&mut self, wait: Duration) -> io::Result<bool> {
         let piece = self.pieces.recv_timeout(wait);
         let has_piece = piece.is_ok();
@@ -180,7 +182,7 @@ impl<'a> Step<'a> {
     fn check(&mut self) -> io::Result<()> {
         let is_ending = self.limits.is_ending.load(Ordering::SeqCst);
         if let Some((input, before)) = &mut self.input {
-            // The process reads from the same place.
+            // The process reads through the same file position, so the position shows its progress.
             let now = input.stream_position()?;
             if now != std::mem::replace(before, now) {
                 self.since = Instant::now();
@@ -273,7 +275,7 @@ mod tests {
         Step::start(command, None, limits).unwrap()
     }
 
-    /// Waits as long as a busy machine may take.
+    /// A step whose time limit is long enough for a busy machine.
     fn patient(line: &str) -> Step<'static> {
         let mut step = shell(line, WaitKind::Data, &NOBODY_ENDS);
         step.limits.patience = Duration::from_secs(60);
@@ -297,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_step_that_hangs_is_given_up_wherever_it_does() {
-        // The last two leave a child that holds the pipes, and close them and linger.
+        // The second line leaves a child that holds the pipes open. The third closes the pipes and
+        // continues to run.
         for line in [
             "sleep 60",
             "echo a; sleep 60 & wait",

@@ -1,4 +1,4 @@
-//! Presents run folders to readers, as text and pages ([`report`]). `tardy_results` computes all
+//! Presents the results of run folders as text and pages ([`report`]). `tardy_results` computes all
 //! numbers, and `tardy_chart` draws the charts.
 #![forbid(unsafe_code)]
 

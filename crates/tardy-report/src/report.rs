@@ -1,4 +1,4 @@
-//! The presentation of results.
+//! Results as text, HTML, Markdown and JUnit, one file per result and format.
 
 pub mod advise;
 pub mod atlas_html;

@@ -1,5 +1,5 @@
-//! An atlas: kernels under loads. Each cell has the latencies of several replicas, and the changes
-//! from release to release are listed.
+//! An atlas: kernels under loads. Each cell has the latencies of several replicas. Changes from one
+//! release to the next are listed.
 
 mod changes;
 
@@ -19,11 +19,12 @@ pub use changes::{Change, Statistic};
 /// A kernel as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelInput {
-    /// Its name in tables.
+    /// Name of the kernel in tables.
     pub name: String,
-    /// The package that it comes from.
+    /// The package that contains the kernel.
     pub package: Option<String>,
-    /// Additional words of its command line; kernels with different ones are not compared.
+    /// Additional words of the kernel's command line. Kernels with different words are not
+    /// compared.
     pub words: Vec<String>,
 }
 
@@ -32,7 +33,7 @@ pub struct KernelInput {
 pub struct CellInput {
     pub kernel: usize,
     pub load: usize,
-    /// Its run folder, or the failure.
+    /// The run folder, or the reason why there is none.
     pub result: Result<PathBuf, CellFailure>,
 }
 
@@ -40,40 +41,40 @@ pub struct CellInput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CellFailure {
     pub words: String,
-    /// Whether the kernel failed; if not, the load or the probe cannot run on it.
+    /// Whether the kernel failed. Otherwise, the load or the probe cannot run on the kernel.
     pub is_of_kernel: bool,
 }
 
-/// The input of an atlas.
+/// The runs from which an atlas is computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtlasInput {
-    /// The meaning of the figures.
+    /// What the numbers mean, as a sentence.
     pub meaning: String,
     pub kernels: Vec<KernelInput>,
-    /// Kernels that are not in it, with the reason.
+    /// Kernels that are missing in the atlas, each with the reason.
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub replicas: u32,
-    /// The existing cells, in the order of replicas.
+    /// The replicas that exist, in their order.
     pub cells: Vec<CellInput>,
 }
 
-/// The table, and the changes from release to release.
+/// A table of kernels and loads, and the changes from one release to the next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Atlas {
     pub meaning: String,
     pub replicas: u32,
-    /// Time between two wake-ups: a delay that is shorter may fall between two of them.
+    /// Time between two wake-ups of the probe. A shorter delay can fall between two wake-ups.
     pub period_ns: Option<Nanos>,
     pub kernels: Vec<AtlasKernel>,
-    /// Kernels that are not in it, with the reason.
+    /// Kernels that are missing in the atlas, each with the reason.
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
-    /// By kernel and load.
+    /// The cells, by kernel and load.
     pub cells: Vec<Vec<AtlasCell>>,
-    /// Largest changes first.
+    /// Changes between releases, largest first.
     pub changes: Vec<Change>,
-    /// How many pairs of cells were compared for it.
+    /// Number of pairs of cells that were compared.
     pub compared: usize,
 }
 
@@ -82,25 +83,25 @@ pub struct AtlasKernel {
     pub name: String,
     pub package: Option<String>,
     pub words: Vec<String>,
-    /// `uname -r`; `None` if no run records it.
+    /// The release from `uname -r`; `None` if no run records it.
     pub release: Option<String>,
-    /// Its preemption model: none, voluntary, full, lazy, rt, or rt with a model other than full,
-    /// such as rt-lazy.
+    /// The preemption model: none, voluntary, full, lazy or rt. An RT kernel with a model other
+    /// than full is rt with that model, such as rt-lazy.
     pub model: Option<String>,
 }
 
 /// A kernel under a load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct AtlasCell {
-    /// Replicas with samples.
+    /// Number of replicas with samples.
     pub runs: u32,
-    /// Why the others have none.
+    /// Why the other replicas have no samples.
     pub failures: Vec<CellFailure>,
-    /// Absent without samples.
+    /// The latencies; absent without samples.
     pub numbers: Option<CellNumbers>,
 }
 
-/// The latencies of a cell, all replicas together, as measured.
+/// The measured latencies of a cell, for all replicas together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CellNumbers {
     pub samples: u64,
@@ -108,13 +109,13 @@ pub struct CellNumbers {
     pub p99_ns: Nanos,
     pub p999_ns: Nanos,
     pub max_ns: Nanos,
-    /// The 99.9 % of each replica.
+    /// The 99.9 % latency of each replica.
     pub p999_of_runs_ns: Vec<Nanos>,
     /// The largest latency of each replica.
     pub max_of_runs_ns: Vec<Nanos>,
 }
 
-/// The cell's runs while they are read.
+/// The runs of a cell, collected one by one.
 struct CellRuns {
     together: Histogram,
     p999: Vec<Nanos>,
@@ -123,7 +124,7 @@ struct CellRuns {
 }
 
 impl Atlas {
-    /// Reads all runs. An unreadable run counts as failed.
+    /// Reads all runs. A run that cannot be read counts as failed.
     #[must_use]
     pub fn new(input: AtlasInput) -> Self {
         let AtlasInput {
@@ -167,7 +168,7 @@ impl Atlas {
         }
     }
 
-    /// Returns how many replicas of cells exist, and how many are planned.
+    /// Returns how many replicas exist, and how many are planned.
     #[must_use]
     pub fn complete(&self) -> (usize, usize) {
         let of_cell = |cell: &AtlasCell| cell.runs as usize + cell.failures.len();
@@ -213,7 +214,8 @@ fn gather<'a>(
 }
 
 impl CellRuns {
-    /// Adds a run; the last phase is the one under load: with a named load, an idle phase precedes it.
+    /// Adds a run. Its last phase is the one under load, because an idle phase precedes a named
+    /// load.
     fn add(&mut self, run: &LoadedRun) {
         let phase = run.record.phases.last().map(|phase| phase.name.as_str());
         let probe = run.probes().first().copied();
@@ -259,14 +261,14 @@ impl CellRuns {
     }
 }
 
-/// Returns the sample of that rank.
+/// Returns the quantile `share` of the latencies.
 fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
     let samples = latency.count();
     let rank = ((share * samples as f64).ceil() as u64).clamp(1, samples.max(1));
     latency.values_at(&[rank])[0].map(Nanos)
 }
 
-/// Returns the preemption model as a value of `preempt=`.
+/// Returns the preemption model as a value of `preempt=`, or `rt` for RT kernels.
 fn model(kernel: &KernelFacts) -> Option<String> {
     let preemption = kernel.preemption.as_ref()?;
     let mode = preemption.mode.as_deref();
@@ -281,7 +283,8 @@ fn model(kernel: &KernelFacts) -> Option<String> {
             (_, Some(mode)) => mode,
             (CompiledPreemption::Full, None) => "full",
             (CompiledPreemption::Lazy, None) => "lazy",
-            // Distributions that have neither build with PREEMPT_VOLUNTARY.
+            // Distributions whose kernels are built without full or lazy preemption use
+            // PREEMPT_VOLUNTARY.
             (CompiledPreemption::VoluntaryOrNone, None) => "voluntary",
             _ => return None,
         }

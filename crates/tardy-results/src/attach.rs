@@ -1,4 +1,4 @@
-//! How late a running program woke up, as numbers: what `tardy attach` shows.
+//! The latencies of a running program's wake-ups, as `tardy attach` shows them.
 
 use std::collections::BTreeMap;
 
@@ -15,58 +15,58 @@ use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakingCounts};
 
 use crate::exit::Exit;
 
-/// Number of wake-ups, and of cycles, that are listed individually.
+/// Maximum number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
-/// Rows of a recording without an end.
+/// Maximum number of rows in a recording without an end.
 const ROWS_MAX: usize = 256;
-/// Room of each of their distributions.
+/// Memory budget of each distribution in a recording without an end.
 const BOUNDED: Budget = Budget {
     pages: 4,
     values: 1024,
 };
-/// In place of the ID of a thread: all that have no row of their own.
+/// Used in place of a thread ID for all threads without a row of their own.
 const OTHERS: i32 = 0;
 
-/// Why it ended.
+/// Why a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachEnd {
     /// The requested time has passed.
     Finished,
-    /// A signal ended it.
+    /// A signal ended the recording.
     Interrupted,
     /// The program ended.
     ProcessEnded,
     /// The trace became unusable.
     TraceEnded,
-    /// A latency above the deadline ended it (`--on-threshold`).
+    /// A latency above the limit ended the recording (`--on-threshold`).
     Threshold,
 }
 
-/// The program that was looked at.
+/// The recorded program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttachedProcess {
     pub id: u32,
     pub name: String,
-    /// The one thread that was asked about, if any.
+    /// The single thread that was recorded, if the user asked for one.
     pub thread: Option<u32>,
 }
 
-/// The recording.
+/// The trace of the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttachTrace {
-    /// Events that were read.
+    /// Number of events that were read.
     pub events: u64,
     /// Number of places where events were lost.
     pub losses: u64,
-    /// Number of events lost there, as far as the kernel counted them.
+    /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Reason why the recording is incomplete, if it is not lost events.
+    /// Why the trace is incomplete, other than through lost events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
 
-/// Outcomes of the timers of one kind.
+/// What happened to the timers of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KindCounts {
     pub timer: TimerKind,
@@ -87,29 +87,29 @@ pub struct Figures {
 pub struct ThreadRow {
     pub thread: i32,
     pub name: String,
-    /// As in the name of its series.
+    /// The kind of wake-up, as in the name of the series.
     pub kind: String,
-    /// The name of its series in a run folder, without the number of a copy.
+    /// The name of the series in a run folder, without the number of a copy.
     pub series: String,
     pub woken_by: WokenBy,
-    /// Absent if no timer of the program woke the thread.
+    /// The kind of timer; absent if no timer of the program woke the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer: Option<TimerKind>,
     pub wake_ups: u64,
-    /// Number of these wake-ups that were later than the deadline; absent without a deadline.
+    /// Number of wake-ups that missed the deadline; absent without a deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
-    /// Number of these wake-ups whose lateness is a lower bound, because no switch to the thread
-    /// was seen.
+    /// Number of wake-ups whose latency is a lower bound, because the trace has no switch to the
+    /// thread.
     pub unseen: u64,
     #[serde(flatten)]
     pub lateness: Figures,
-    /// The parts of the latency that the kind has, in the order of time. Quantiles of parts do not
-    /// add up to that of their sum.
+    /// The parts of the latency that this kind of wake-up has, in order of time. Quantiles of parts
+    /// do not add up to the quantile of their sum.
     pub parts: Vec<PartFigures>,
 }
 
-/// A part of the lateness.
+/// A part of the latency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PartFigures {
     pub part: &'static str,
@@ -117,14 +117,14 @@ pub struct PartFigures {
     pub figures: Figures,
 }
 
-/// A wake-up.
+/// One of the worst wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorstWakeUp {
     pub thread: i32,
     pub name: String,
-    /// As in the name of its series.
+    /// The kind of wake-up, as in the name of the series.
     pub kind: String,
-    /// Who woke the thread; absent if a timer of the program did.
+    /// What woke the thread; absent if a timer of the program did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,60 +132,60 @@ pub struct WorstWakeUp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<TimerClock>,
     pub cpu: u32,
-    /// The reference time by the monotonic clock, of whatever clock the timer is.
+    /// The due time on the monotonic clock, whatever clock the timer uses.
     pub due_ns: Nanos,
     /// Time since the start of the recording.
     pub at_ns: Nanos,
     pub lateness_ns: Nanos,
-    /// In ns; their sum is the lateness.
+    /// The parts of the latency in ns. Their sum is the latency.
     pub parts: BTreeMap<&'static str, i64>,
 }
 
-/// Number of wake-ups by the timers of one clock.
+/// Number of wake-ups by timers of one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClockCount {
     pub clock: TimerClock,
     pub wake_ups: u64,
 }
 
-/// Result of `tardy attach`.
+/// The result of `tardy attach`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttachResult {
-    /// Absent if every real-time thread of the machine was looked at.
+    /// The program; absent if every real-time thread of the machine was recorded.
     pub process: Option<AttachedProcess>,
-    /// The functions between which time was measured, in place of wake-ups.
+    /// The functions between which time was measured; absent if wake-ups were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<[String; 2]>,
-    /// Threads that were followed, whether or not a timer woke them.
+    /// Number of recorded threads, including threads that no timer woke.
     pub threads_followed: usize,
     pub end: AttachEnd,
-    /// When the recording began, by the monotonic clock.
+    /// Start of the recording on the monotonic clock.
     pub begin_ns: Nanos,
     pub length_ns: Nanos,
-    /// All threads together; absent without a wake-up.
+    /// Latencies of all threads together; absent without a wake-up.
     pub all: Option<Figures>,
     pub wake_ups: u64,
-    /// The worst first.
+    /// The threads, worst first.
     pub threads: Vec<ThreadRow>,
     pub timers: Vec<KindCounts>,
-    /// What became of the wakings of the threads.
+    /// What happened to the wake-ups of the threads.
     pub wakings: WakingCounts,
-    /// Those by something other than their timers.
+    /// Number of wake-ups by something other than the threads' timers.
     pub other_wake_ups: u64,
     pub clocks: Vec<ClockCount>,
-    /// The worst first.
+    /// The worst wake-ups, worst first.
     pub worst: Vec<WorstWakeUp>,
-    /// What the threads did between their sleeps, with the longest cycles.
+    /// What the threads did between their sleeps, and the longest cycles.
     pub cycles: Cycles,
     pub trace: AttachTrace,
     /// Notes that a reader of the numbers needs.
     pub notes: Vec<String>,
-    /// Of the notes, the reasons why wake-ups may have gone unseen.
+    /// The notes that give a reason why wake-ups may be missing.
     #[serde(skip)]
     pub unsure: Vec<String>,
-    /// Where a deadline was given.
+    /// The verdict on the deadline; absent without a deadline.
     pub verdict: Option<Verdict>,
-    /// The run folder that was made.
+    /// The run folder, if one was written.
     pub folder: Option<String>,
 }
 
@@ -193,34 +193,34 @@ pub struct AttachResult {
 #[derive(Debug, Clone)]
 pub struct AttachFacts {
     pub process: Option<AttachedProcess>,
-    /// The functions between which time was measured, in place of wake-ups.
+    /// The functions between which time was measured; absent if wake-ups were measured.
     pub functions: Option<[String; 2]>,
     pub end: AttachEnd,
     pub begin: Nanos,
     pub length: Nanos,
-    /// Names of threads and of their wakers, those that they had last.
+    /// The last names of the followed threads and of the threads that woke them.
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
     pub wakings: WakingCounts,
     pub other_wake_ups: u64,
     pub cycles: Cycles,
-    /// Reason why the places where threads slept are unknown.
+    /// Why it is unknown in which functions threads slept; absent if it is known.
     pub no_stacks: Option<String>,
     pub trace: AttachTrace,
     pub folder: Option<String>,
 }
 
-/// Counts wake-ups as they come, in bounded memory.
+/// Counts wake-ups one by one, in bounded memory.
 #[derive(Debug)]
 pub struct Tally {
     requirement: Requirement,
     rows: BTreeMap<(i32, WakeUpKind), Row>,
-    /// Threads and kinds with a row of their own.
+    /// Maximum number of threads and kinds that have a row of their own.
     rows_max: usize,
     budgets: (Budget, Budget),
     all: Histogram,
     clocks: BTreeMap<TimerClock, u64>,
-    /// The worst so far, in no order.
+    /// The worst wake-ups so far, in any order.
     worst: Vec<(WakeUp, WakeUpKind)>,
 }
 
@@ -242,8 +242,8 @@ pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement 
 }
 
 impl Tally {
-    /// Creates an empty collection; `deadline` and `misses`, the share of wake-ups that may exceed
-    /// it, form the requirement.
+    /// Creates an empty tally. `deadline` and `misses`, the share of wake-ups that may exceed the
+    /// deadline, form the requirement.
     #[must_use]
     pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
         let requirement = requirement(deadline, misses);
@@ -259,8 +259,8 @@ impl Tally {
         }
     }
 
-    /// The same for a recording without an end: the wake-ups of threads beyond the first
-    /// [`ROWS_MAX`] are counted together.
+    /// Returns the tally for a recording without an end: after [`ROWS_MAX`] rows, the wake-ups of
+    /// further threads are counted together.
     #[must_use]
     pub fn bounded(self) -> Self {
         Self {
@@ -415,7 +415,8 @@ impl Tally {
             ));
         }
         let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
-        // Threads are rarely woken while they are still going to sleep.
+        // A few wake-ups without a switch are normal, because a thread may be woken while it is
+        // still going to sleep.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
                 "the trace has no switch to the thread for {unseen} of {} wake-ups: their latency \
@@ -485,7 +486,7 @@ impl AttachResult {
     }
 }
 
-/// How many parts a wake-up by this has not, of the first ones.
+/// Returns how many of the first parts a wake-up by `by` does not have.
 fn parts_before(by: WokenBy) -> usize {
     match by {
         WokenBy::Timer => 0,
@@ -502,7 +503,7 @@ fn clock_of(wake_up: &WakeUp) -> Option<TimerClock> {
     }
 }
 
-/// The reasons why wake-ups may have gone unseen.
+/// Returns the reasons why wake-ups may be missing.
 fn unsure(timers: &[KindCounts], wakings: WakingCounts, trace: &AttachTrace) -> Vec<String> {
     let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
     let words = (lost > 0 || wakings.lost > 0 || trace.losses > 0).then(|| {
@@ -515,7 +516,7 @@ fn unsure(timers: &[KindCounts], wakings: WakingCounts, trace: &AttachTrace) -> 
     trace.incomplete.iter().cloned().chain(words).collect()
 }
 
-/// The values that half, and 99 %, of all are at or below, and the largest.
+/// Returns the median, the 99 % quantile and the largest value.
 fn figures(histogram: &Histogram) -> Option<Figures> {
     let count = histogram.count();
     let values = histogram.values_at(&[count.div_ceil(2), count - count / 100]);

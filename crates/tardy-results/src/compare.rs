@@ -1,19 +1,22 @@
 //! Compares runs: the differences with their intervals, whether they matter, and what else changed
 //! between the runs.
 //!
-//! Four runs per side or more are compared run by run (Hodges and Lehmann's shift), fewer by blocks
-//! of time, histograms alone by order statistics; below four, chance cannot be excluded at 95 %.
-//! Block intervals are widened to hold together over all rows (Bonferroni), run intervals over all
-//! tables, because quantiles of one run move together. A row's verdict follows from its interval; a
-//! load's own table can make a comparison worse, never inconclusive.
+//! With at least four runs per side, each run counts as one number (Hodges and Lehmann's shift).
+//! With fewer runs, blocks of time are resampled, because chance cannot be excluded at 95 %. If
+//! only histograms exist, order statistics are used. Block intervals are widened so that all rows
+//! hold together (Bonferroni). Run intervals are widened so that all tables hold together, because
+//! the quantiles of one run change together. The verdict on a row follows from its interval. A
+//! table for one load can make a comparison worse, but never inconclusive.
 //!
-//! With fewer than four runs per side, quantiles need 30 independent samples beyond them unless the
-//! user named them; with four or more, 10 samples in the shortest run. A bound needs four, but the
-//! difference of two such bounds decides nothing and would keep the whole comparison undecided. The
-//! smaller of extremal index and time blocks determines how many are independent.
+//! With fewer than four runs per side, a quantile is compared if each side has 30 independent
+//! samples beyond it, or if the user named it. With at least four runs, the shortest run needs 10
+//! samples beyond it. A bound of a quantile needs only four samples, but the difference of two such
+//! bounds decides nothing, and would make the whole comparison inconclusive. The number of
+//! independent samples is the smaller one of the estimates from the extremal index and from time
+//! blocks.
 //!
-//! A run in virtual time is not a sample. With one replica per side the values are compared without
-//! an interval, with several by one number per replica.
+//! Runs in virtual time are not random samples. With one replica per side, the values are compared
+//! without an interval, and with several replicas, each replica counts as one number.
 
 mod alike;
 pub mod blocks;

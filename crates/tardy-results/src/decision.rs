@@ -1,8 +1,8 @@
 //! Decides whether a deadline needs PREEMPT_RT. `advise`, `doctor`, `show` and reports all print
 //! this answer.
 //!
-//! Measurements decide first, then facts of the machine, then the rules of a paper. The answer
-//! names the one that decided.
+//! Measurements have priority over facts about the machine, and these have priority over the rules
+//! of a paper. The answer states which of them decided.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,8 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Outcome;
 use tardy_machine::facts::{CompiledPreemption, MachineFacts, Preemption};
 
-/// Preemption models, ordered by how much throughput a kernel gives up for response, least first.
+/// Preemption models, ordered by how much throughput a kernel gives up for response time; the
+/// kernel that gives up least comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionModel {
@@ -24,7 +25,7 @@ pub enum PreemptionModel {
 }
 
 impl PreemptionModel {
-    /// Returns the model of a kernel; absent if unknown.
+    /// Returns the preemption model of a kernel; `None` if it is unknown.
     #[must_use]
     pub fn of(preemption: Option<&Preemption>) -> Option<Self> {
         let found = preemption?;
@@ -43,11 +44,11 @@ impl PreemptionModel {
 pub struct MeasuredKernel {
     pub name: String,
     pub model: Option<PreemptionModel>,
-    /// Its verdict on the deadline; absent without one, and in virtual time.
+    /// The verdict on the deadline; absent without a deadline, and in virtual time.
     pub outcome: Option<Outcome>,
-    /// Whether it failed only because it skipped more periods than allowed.
+    /// Whether the verdict failed only because too many periods were skipped.
     pub skipped_too_many: bool,
-    /// The largest latency, including the work if known.
+    /// The largest latency, plus the length of the work if it is known.
     pub largest: Nanos,
     /// Whether no load ran.
     pub is_idle: bool,
@@ -59,7 +60,7 @@ impl MeasuredKernel {
         self.model == Some(PreemptionModel::RealTime)
     }
 
-    /// Returns whether it is known to be a kernel without PREEMPT_RT.
+    /// Returns whether the kernel is known to lack PREEMPT_RT.
     fn is_without_real_time(&self) -> bool {
         self.model
             .is_some_and(|model| model != PreemptionModel::RealTime)
@@ -70,24 +71,24 @@ impl MeasuredKernel {
     }
 }
 
-/// The answer of a paper's rules for the work described.
+/// The answer that the rules of a paper give for the described work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleAnswer {
     pub needs_real_time: bool,
-    /// Why, as a clause.
+    /// The reason for the answer, as a clause.
     pub reason: String,
-    /// The paper and section.
+    /// The paper and the section.
     pub source: String,
 }
 
-/// The facts that an answer is based on.
+/// The facts from which the answer is derived.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
     pub kernels: Vec<MeasuredKernel>,
     pub deadline: Option<Nanos>,
-    /// Whether the measured machine, or this one, is virtual.
+    /// Whether the measured machine, or else this machine, is virtual.
     pub is_virtual_machine: bool,
-    /// Absent if the work was not described.
+    /// The answer of the rules; absent if the work was not described.
     pub rules: Option<RuleAnswer>,
 }
 
@@ -97,14 +98,14 @@ pub struct Question {
 pub enum Answer {
     No,
     Yes,
-    /// An ordinary kernel was late, and no other was measured.
+    /// A kernel without PREEMPT_RT was late, and no kernel with it was measured.
     Perhaps,
-    /// A kernel with PREEMPT_RT was late.
+    /// A kernel with PREEMPT_RT was late as well.
     NotEnough,
     Unknown,
 }
 
-/// The kind of fact that decided.
+/// The kind of fact that decided the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecidedBy {
@@ -113,15 +114,16 @@ pub enum DecidedBy {
     Rules,
 }
 
-/// The answer with its reason.
+/// The answer, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     pub answer: Answer,
     pub decided_by: DecidedBy,
-    /// The kernel that the reason is about: the least change that suffices, or the nearest.
+    /// The kernel that the reason is about: the least preemptible kernel that suffices, or the
+    /// kernel that comes closest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The complete text.
+    /// The complete answer as text.
     pub text: String,
 }
 
@@ -232,7 +234,8 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
             .copied()
             .filter(|kernel| kernel.outcome == Some(outcome))
             .collect();
-        // The least change first; a kernel without load or of unknown model decides nothing.
+        // The least preemptible kernel comes first. Kernels that ran without load, or whose model
+        // is unknown, come last, because they decide nothing.
         found.sort_by_key(|kernel| {
             (
                 kernel.is_idle,
@@ -339,7 +342,7 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
     }
 }
 
-/// A kernel by release and preemption.
+/// Returns the name of a kernel: its release and preemption model.
 #[must_use]
 pub fn kernel_name(machine: &MachineFacts) -> String {
     let kernel = &machine.kernel;
@@ -483,7 +486,7 @@ mod tests {
         assert_eq!(found.answer, Answer::Unknown, "{}", found.text);
         let found = of(&[unknown(Outcome::Passed), ordinary.clone()]);
         assert_eq!(found.answer, Answer::No, "{}", found.text);
-        // A kernel on which no load ran does not either.
+        // A kernel on which no load ran decides nothing, either.
         let idle = MeasuredKernel {
             is_idle: true,
             ..ordinary

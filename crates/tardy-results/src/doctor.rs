@@ -1,4 +1,4 @@
-//! The result of `tardy doctor`: the table of checks for one profile, and the overall verdict.
+//! The result of `tardy doctor`: the checks for one profile, and the overall verdict.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
@@ -7,7 +7,7 @@ use tardy_machine::checks::{Finding, Importance, Profile, State};
 use crate::decision::Decision;
 use crate::exit::Exit;
 
-/// A machine, looked at for one kind of work.
+/// The checks of a machine for one kind of work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// The machine in one line.
@@ -16,24 +16,24 @@ pub struct Diagnosis {
     pub profile: Profile,
     /// The CPUs of the real-time tasks.
     pub cpus: CpuList,
-    /// The program that was looked at, if one was named: its name and number.
+    /// Name and process ID of the checked program, if the user named one.
     pub program: Option<String>,
-    /// Whether PREEMPT_RT is needed, without a measurement.
+    /// Whether PREEMPT_RT is needed, as far as the machine's facts show it without a measurement.
     pub decision: Decision,
-    /// All rows of the table, the most important first.
+    /// The findings of all checks, most important first.
     pub findings: Vec<Finding>,
 }
 
 impl Diagnosis {
-    /// Returns the rows with a fault, the most important first; rows of equal weight in the order
-    /// of the table.
+    /// Returns the findings with a fault, most important first. Equally important findings stay in
+    /// the order of the table.
     pub fn faults(&self) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()
             .filter(|finding| finding.is_improvable())
     }
 
-    /// Returns the number of findings in a state.
+    /// Returns the number of findings whose state `is_wanted` selects.
     pub fn count(&self, is_wanted: fn(&State) -> bool) -> usize {
         self.findings
             .iter()
@@ -41,8 +41,8 @@ impl Diagnosis {
             .count()
     }
 
-    /// Returns the exit code if faults of this importance and above fail; unknown ones make the
-    /// result inconclusive.
+    /// Returns the exit code. Faults of the importance `fail_on` and above fail. Findings of
+    /// unknown state make the result inconclusive.
     #[must_use]
     pub fn exit(&self, fail_on: Option<Importance>) -> Exit {
         let Some(least) = fail_on else {

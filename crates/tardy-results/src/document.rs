@@ -1,24 +1,24 @@
-//! JSON documents of commands: the first key of each names its format, so that a reader can refuse
-//! unknown formats.
+//! JSON documents of commands. The first key of each document names its format, so readers can
+//! refuse unknown formats.
 //!
-//! Schemas are stored files, not derived, so that the build needs no further macro on three hundred
-//! types. They match the documents: tests check every document with a schema that forbids unknown
-//! keys, although readers must skip such keys.
+//! Schemas are stored files. They are not derived from the types, because the build would need
+//! another macro for three hundred types. Tests check every document against its schema. The
+//! schemas forbid unknown keys, although readers must ignore such keys.
 //!
-//! A format is a name and a version in one key, which no type of results has. An extracted document
-//! still names its format.
+//! A format is a name and a version under one key, which no result type uses. A document that is
+//! extracted from its file still names its format.
 
 use serde::Serialize;
 
 /// Format of a document, stored under the key `format`.
 ///
-/// The version grows when a key changes its meaning or is removed. New keys do not change the
-/// version: readers skip unknown ones.
+/// The version increases when a key changes its meaning or is removed. New keys do not change the
+/// version, because readers ignore unknown keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Format {
-    /// Its name in `tardy schema`.
+    /// Name of the format in `tardy schema`.
     pub name: &'static str,
-    /// From 1.
+    /// Version, starting from 1.
     pub version: u32,
 }
 
@@ -33,12 +33,12 @@ impl Format {
     pub const ADVISE: Self = Self::first("advise");
     pub const ADVISE_PAPER: Self = Self::first("advise-paper");
     pub const ATTACH: Self = Self::first("attach");
-    /// 1 (2026-11): `skipped` was `missed`.
+    /// In version 1 (2026-11), `skipped` was `missed`.
     pub const BREAKDOWN: Self = Self {
         name: "breakdown",
         version: 2,
     };
-    /// 1 (2026-11): `skipped` was `missed`.
+    /// In version 1 (2026-11), `skipped` was `missed`.
     pub const COMPARE: Self = Self {
         name: "compare",
         version: 2,
@@ -51,7 +51,7 @@ impl Format {
     pub const EXPLAIN_CYCLES: Self = Self::first("explain-cycles");
     pub const EXPLAIN_RUN: Self = Self::first("explain-run");
     pub const EXPLAIN_TRACE: Self = Self::first("explain-trace");
-    /// 1 (2026-11): its key `format` was a number. 2: `skipped` was `missed`.
+    /// In version 1 (2026-11), the key `format` was a number. In version 2, `skipped` was `missed`.
     pub const EXPORT: Self = Self {
         name: "export",
         version: 3,
@@ -70,7 +70,7 @@ impl Format {
     pub const RESPOND: Self = Self::first("respond");
     pub const SECTIONS: Self = Self::first("sections");
     pub const SECTIONS_COMPARE: Self = Self::first("sections-compare");
-    /// 1 (2026-11): `skipped` was `missed`.
+    /// In version 1 (2026-11), `skipped` was `missed`.
     pub const SHOW: Self = Self {
         name: "show",
         version: 2,
@@ -83,10 +83,10 @@ impl Format {
         Self { name, version: 1 }
     }
 
-    /// Returns the document with this content, which must be an object, and a final line end.
+    /// Returns the document with `content`, which must be an object, and a final line end.
     ///
     /// # Panics
-    /// Panics if the content is not an object of plain data; all types of results are.
+    /// Panics if the content is not an object of plain data. All result types are.
     #[must_use]
     pub fn document(self, content: &impl Serialize) -> String {
         let document = Document {
@@ -101,7 +101,7 @@ impl Format {
     /// Returns the document on one line, without a line end.
     ///
     /// # Panics
-    /// As [`Self::document`].
+    /// Panics like [`Self::document`].
     #[must_use]
     pub fn line(self, content: &impl Serialize) -> String {
         serde_json::to_string(&Document {

@@ -1,4 +1,4 @@
-//! Exit codes, which are a contract: scripts and continuous integration decide by them.
+//! Exit codes. They are a contract, because scripts and continuous integration depend on them.
 
 use std::process::ExitCode;
 
@@ -11,19 +11,19 @@ use crate::summary::model::Summary;
 /// Exit codes of the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Done, and any verdict passed.
+    /// The command succeeded, and any verdict passed.
     Done = 0,
-    /// A verdict failed: a deadline missed, a latency above the limit.
+    /// A verdict failed: a deadline was missed, or a latency exceeded the limit.
     Failed = 1,
     /// Wrong use or bad input.
     Usage = 2,
-    /// This machine lacks a requirement.
+    /// This machine lacks a requirement of the command.
     Machine = 3,
-    /// Too few samples, a degraded set-up, samples lost or not stored.
+    /// The result is inconclusive: too few samples, a degraded set-up, or lost or unstored samples.
     Inconclusive = 4,
-    /// `lab check` only: the kernel does not boot, so that `git bisect run` skips it.
+    /// `lab check` only: the kernel does not boot, so `git bisect run` skips the commit.
     Skip = 125,
-    /// `lab check` only: this machine cannot decide; `git bisect run` aborts at 128 and above.
+    /// `lab check` only: this machine cannot decide. `git bisect run` aborts at 128 and above.
     StopBisect = 128,
     /// Stopped by a signal; the measured data are stored.
     Interrupted = 130,
@@ -36,8 +36,8 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// Returns the exit code of a run: a failed verdict has priority over an inconclusive one,
-    /// which has priority over an interruption.
+    /// Returns the exit code of a run. A failed verdict has priority over an inconclusive one, and
+    /// an inconclusive one over an interruption.
     #[must_use]
     pub fn of_run(summary: &Summary) -> Self {
         let decides_nothing = |warning: &Warning| {

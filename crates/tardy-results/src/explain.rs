@@ -1,8 +1,8 @@
 //! Explains late wake-ups in a trace: counts them, ranks the holders of the CPU, shows the worst
-//! wake-ups in full, and checks loops against rules.
+//! wake-ups completely, and checks loops against rules.
 //!
-//! A trace is read twice: first for the clock of its stamps, then for everything else. Memory holds
-//! one number per wake-up and component, one row per holder, and the worst wake-ups.
+//! A trace is read twice: first to find the clock of its time stamps, then for everything else.
+//! Memory holds one number per wake-up and component, one row per holder, and the worst wake-ups.
 
 pub mod cycles;
 mod due;
@@ -42,89 +42,89 @@ pub use self::threshold::{Late, Ordinary, Threshold, ThresholdSource};
 /// Parameters for explaining a trace.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// Whose wake-ups.
+    /// The threads whose wake-ups are explained.
     pub target: Target,
-    /// The instance whose buffer is read; by default the one that has events.
+    /// The name of the buffer to read. If absent, the buffer that has events is read.
     pub buffer: Option<String>,
-    /// How many of the worst wake-ups are shown in full.
+    /// Number of worst wake-ups that are shown completely.
     pub worst: usize,
-    /// The wake-ups to rank.
+    /// Which wake-ups are ranked.
     pub late: Late,
-    /// Whether the kernel preempts its own code, if the user stated it.
+    /// Whether the kernel preempts kernel code, if the user stated it.
     pub preemption: Option<Preemption>,
-    /// The thread's period, if due times come from a grid that is fitted to its wake-ups.
+    /// The period of the thread, if due times come from a grid that is fitted to its wake-ups.
     pub period: Option<Nanos>,
 }
 
-/// Why a trace is not explained.
+/// Why a trace cannot be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The trace cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// There is no buffer of the given name.
+    /// The trace has no buffer with the requested name.
     #[error("the trace has no buffer {asked:?}: it has {}", there.join(", "))]
     Buffer {
         asked: String,
-        /// The existing buffers.
+        /// The names of the buffers that exist.
         there: Vec<String>,
     },
-    /// Its stamps are not times.
+    /// The time stamps of the trace are not times.
     #[error(
         "the trace was recorded with the clock {0}, whose stamps are not times: record the trace \
          with `trace-cmd record -C mono`"
     )]
     Clock(String),
-    /// The thread is never woken in it.
+    /// The trace has no wake-up of the thread.
     #[error(
         "the trace has no wake-up of {asked}; it has wake-ups of {there}: name one with --task, \
          or record sched:sched_waking and sched:sched_switch of all threads"
     )]
     NoWakeUp {
         asked: String,
-        /// Threads that are woken in it.
+        /// Threads that have wake-ups in the trace.
         there: String,
     },
-    /// Too few wake-ups for a grid.
+    /// There are too few wake-ups to fit a grid.
     #[error(
         "the trace has fewer than two periods in which an interrupt woke {asked}: no due times \
          can be fitted; omit --period"
     )]
     NoPeriod { asked: String },
-    /// The trace for Perfetto cannot be written.
+    /// The file for Perfetto cannot be written.
     #[error("the trace for Perfetto cannot be written: {0}")]
     Perfetto(#[from] io::Error),
 }
 
-/// A trace explained.
+/// The explanation of a trace.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
     /// Facts about the trace that was read.
     pub trace: TraceFacts,
-    /// Whose wake-ups.
+    /// The explained threads.
     pub thread: ThreadFacts,
-    /// How many.
+    /// Counts of the wake-ups.
     pub wake_ups: WakeUpCounts,
-    /// The threshold of ranked wake-ups.
+    /// The latency above which wake-ups are ranked.
     pub threshold: Threshold,
-    /// Latencies of the ranked wake-ups; `None` if none is ranked.
+    /// Latencies of the ranked wake-ups; `None` if no wake-up is ranked.
     pub lateness: Option<Lateness>,
-    /// The time per component, in order of the path.
+    /// Latency by component, in order of time.
     pub components: Vec<ComponentRow>,
-    /// The holders of the CPU, sorted by the latency they caused, largest first.
+    /// Holders of the CPU, sorted by the latency that they caused, largest first.
     pub holders: Vec<HolderRow>,
-    /// All other wake-ups; absent if all are ranked.
+    /// The wake-ups that are not ranked; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
     /// Ranked latency without a known holder, because events were lost or the trace started later.
     pub unexplained_ns: u64,
-    /// The part of it that has two possible causes.
+    /// The part of the ranked latency that has two possible causes.
     pub cannot_tell_ns: u64,
-    /// The worst wake-ups, the worst first.
+    /// The worst wake-ups, worst first.
     pub worst: Vec<Story>,
-    /// Rules of a real-time loop.
+    /// Rules of a real-time loop, with the number of violations.
     pub rules: Vec<RuleRow>,
-    /// What the Perfetto file omits, if one was written and is incomplete.
+    /// What the file for Perfetto omits, if one was written and is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out_of_perfetto: Option<LeftOut>,
 }
@@ -132,80 +132,81 @@ pub struct Explanation {
 /// Facts about the trace that was read.
 #[derive(Debug, Default, Serialize)]
 pub struct TraceFacts {
-    /// The release, as in 6.1.0-32-rt-amd64.
+    /// The release of the kernel, for example 6.1.0-32-rt-amd64.
     pub kernel: Option<String>,
-    /// The clock of the stamps as the file names it; trace-cmd extract sometimes names that of
-    /// another buffer.
+    /// The clock of the time stamps, as the file names it. `trace-cmd extract` sometimes names the
+    /// clock of another buffer.
     pub clock: String,
-    /// Whether the stamps are of the monotonic clock, judged by their distance from the times that
-    /// timers read. If not, due times are late by the time from the timer interrupt to its timers,
-    /// about 1 us, which makes latencies too small.
+    /// Whether the time stamps use the monotonic clock, judged by their distance from the times
+    /// that timers read. If not, due times are about 1 us too late, because the time from the timer
+    /// interrupt to its timers is unknown. Latencies are then too small.
     pub is_monotonic: bool,
-    /// CPUs with events.
+    /// Number of CPUs with events.
     pub cpus: usize,
     pub events: u64,
-    /// From the first to the last event.
+    /// Time from the first to the last event.
     pub length_ns: u64,
-    /// Number of gaps.
+    /// Number of places where events were lost.
     pub losses: u64,
-    /// Lost events, as far as the kernel counted them.
+    /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Damage of the file, the first kinds.
+    /// Descriptions of damage in the file; only the first kinds are listed.
     pub damage: Vec<String>,
-    /// Whether it has `sched_waking`; if not, `sched_wakeup`, which comes about 1 us later,
-    /// replaces it.
+    /// Whether the trace has `sched_waking`. If not, `sched_wakeup` is used, which comes about 1 us
+    /// later.
     pub has_waking: bool,
-    /// Switches to the idle thread, and from it: some kernels do not trace the latter.
+    /// Switches to the idle thread. Some kernels do not trace switches from the idle thread.
     pub switches_into_idle: u64,
     /// Switches from the idle thread.
     pub switches_out_of_idle: u64,
-    /// Events that explanations need and that the trace has none of.
+    /// Events that the explanation needs but the trace does not have.
     pub missing: Vec<&'static str>,
 }
 
-/// Whose wake-ups.
+/// The explained threads.
 #[derive(Debug, Serialize)]
 pub struct ThreadFacts {
     pub name: String,
-    /// Its numbers, outside any container.
+    /// Thread IDs, as seen outside any container.
     pub pids: BTreeSet<i32>,
-    /// The kernel's priority when it was woken last: -1 deadline, 0 to 98 real-time (99 minus the
-    /// priority), 100 to 139 others.
+    /// The kernel's priority at the last wake-up: -1 for deadline, 0 to 98 for real-time (99 minus
+    /// the thread's real-time priority), 100 to 139 for others.
     pub priority: i32,
-    /// The period fitted to the wake-ups, in ns, if due times lie on a grid.
+    /// The period in ns that was fitted to the wake-ups, if due times lie on a grid.
     pub period_ns: Option<f64>,
 }
 
 /// Counts of wake-ups.
 #[derive(Debug, Default, Serialize)]
 pub struct WakeUpCounts {
-    /// Completed ones.
+    /// Completed wake-ups.
     pub all: u64,
-    /// Those with a due time from their timer.
+    /// Wake-ups whose due time comes from their timer.
     pub timed: u64,
-    /// Those with a due time from their period.
+    /// Wake-ups whose due time comes from a fitted period.
     pub periodic: u64,
-    /// Wake-ups above the requested latency.
+    /// Ranked wake-ups, which are above the threshold.
     pub ranked: u64,
-    /// Those whose switch the trace lacks.
+    /// Wake-ups without a switch in the trace. Their latency is a lower bound.
     pub lower_bounds: u64,
-    /// Those that did not end in the trace.
+    /// Wake-ups that did not end within the trace.
     pub unfinished: u64,
 }
 
-/// Maximum of the smallest distance between a timer's event and its clock reading, if both use the
-/// same clock.
+/// If the smallest distance between a timer's event and its clock reading is below this, both use
+/// the same clock.
 const SAME_CLOCK_NS: u64 = 20_000;
-/// Number of items read to decide that.
+/// Maximum number of trace items that are read to find the clock.
 const CLOCK_ITEMS_MAX: usize = 1_000_000;
-/// Maximum number of threads listed if the requested one is missing.
+/// Maximum number of threads listed if the requested thread is missing.
 const THREADS_NAMED: usize = 12;
 
-/// Explains the wake-ups of a thread. With `perfetto`, also writes the schedule and all wake-ups
-/// there, as a trace for Perfetto.
+/// Explains the wake-ups of a thread. With `perfetto`, also writes the schedule and all wake-ups to
+/// it, as a trace for Perfetto.
 ///
 /// # Errors
-/// If the trace cannot be read, or has none; if `perfetto` cannot be written.
+/// Returns [`ExplainError`] if the trace cannot be read or has no matching wake-up, or if
+/// `perfetto` cannot be written.
 pub fn explain(
     bytes: &[u8],
     question: &Question,
@@ -347,7 +348,8 @@ fn buffer<'a, 'b>(
     })
 }
 
-/// Returns whether stamps use the clock of timers, if the trace has timers of that clock.
+/// Returns whether the time stamps use the clock of the timers; `None` if the trace has no such
+/// timers.
 fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
     let distance = |item| match item {
         Item::Event(event) => match event.kind {
@@ -415,7 +417,7 @@ impl TraceContents {
         }
     }
 
-    /// Names of threads that are woken, the most frequent first.
+    /// Returns the names of threads that have wake-ups, the most frequent first.
     fn woken(&self) -> String {
         let mut threads: Vec<_> = self.threads.iter().collect();
         threads.sort_by_key(|&(_, count)| std::cmp::Reverse(count));

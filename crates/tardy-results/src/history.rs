@@ -19,35 +19,35 @@ use crate::compare::group::Key;
 use crate::compare::margin::Margin;
 use crate::compare::model::Outcome;
 
-/// Builds of boards, and the changes.
+/// The builds of all boards, with their numbers and changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
-    /// Worse if a change for the worse is open.
+    /// The verdict: worse if a change for the worse is open.
     pub verdict: Outcome,
-    /// The verdict in words.
+    /// The reason for the verdict.
     pub reason: String,
-    /// Difference that does not matter.
+    /// Maximum difference that does not matter.
     pub margin: Margin,
-    /// In the order of names.
+    /// The boards in the order of their names.
     pub boards: Vec<String>,
-    /// In the order of their first runs.
+    /// The builds in the order of their first runs.
     pub builds: Vec<Build>,
-    /// One for each board, probe, quantity, load and quantile.
+    /// A series for each board, probe, quantity, load and quantile.
     pub series: Vec<Series>,
-    /// In the order in which they were found.
+    /// The changes in the order in which they were found.
     pub changes: Vec<LastingChange>,
 }
 
-/// A build that was measured on any board.
+/// A build that at least one board ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Build {
-    /// The label `build`, or the day of the start.
+    /// The label `build`, or the day on which the run started.
     pub name: String,
-    /// Wall-clock time of its first run, ns since 1970.
+    /// Wall-clock time at which its first run started, in ns since 1970.
     pub started_realtime_ns: Nanos,
-    /// Runs on all boards.
+    /// Number of runs on all boards.
     pub runs: usize,
-    /// Whether changes that start with it are accepted.
+    /// Whether changes that start with this build are accepted.
     pub is_accepted: bool,
 }
 
@@ -58,33 +58,34 @@ pub struct Series {
     /// The probe, quantity and load.
     pub key: Key,
     pub quantile: f64,
-    /// Geometric mean of the runs of each build; absent if the board did not run it.
+    /// Geometric mean of the runs of each build; `None` if the board did not run the build.
     pub values_ns: Vec<Option<f64>>,
 }
 
-/// A change that lasted for two builds or more.
+/// A change that lasted for at least two builds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LastingChange {
     /// What changed, in words.
     pub what: String,
-    /// Indices of its series.
+    /// Indices of the series that changed.
     pub series: Vec<usize>,
-    /// Index of the first build after the change.
+    /// Index of the first build with the change.
     pub from: usize,
-    /// Index of the build that revealed the change.
+    /// Index of the build with which the change was found.
     pub found: usize,
-    /// Relative increase over the previous level, as the mean of its series.
+    /// Relative increase over the previous level, as the mean of the series.
     pub share: f64,
-    /// Probability of such a difference by chance, before the correction for all tests.
+    /// Probability that chance alone causes such a difference, before the correction for all tests.
     pub probability: f64,
-    /// Whether it is for the worse, not accepted, and not reversed since.
+    /// Whether the change is for the worse, not accepted, and has not been reversed.
     pub is_open: bool,
-    /// Differences between the machines and plans of two runs of one board, before and after.
+    /// Facts about machine and plan that differ between two runs of one board, before and after the
+    /// change.
     pub changed: Vec<FactDifference>,
 }
 
-/// Computes the history of the collected runs; a change that starts at one of the `accepted` builds
-/// defines the new normal.
+/// Computes the history of the collected runs. Changes that start with one of the `accepted` builds
+/// are accepted as the new level.
 #[must_use]
 pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin) -> History {
     let (builds, places) = runs.builds(accepted);
@@ -110,8 +111,8 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
     }
 }
 
-/// Returns the groups of series that may change together, each with its name: single series, those
-/// of a load on a board and on all, those of a board, and all.
+/// Returns the groups of series that may change together, each with its name: each series, each
+/// load on a board and on all boards, each board, and all series.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(
@@ -137,7 +138,7 @@ fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     add(&|one| format!("{} on {}", one.key, one.board));
     add(&|one| format!("{} on all boards", percent(one)));
     add(&|one| format!("{} on {}", percent(one), one.board));
-    // The last name of a set of series is the narrowest.
+    // Of several names for the same series, the last one is the most specific.
     let mut known = BTreeSet::new();
     families.reverse();
     families.retain(|(_, members)| known.insert(members.clone()));

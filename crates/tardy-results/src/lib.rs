@@ -1,22 +1,23 @@
 //! Reads run folders and kernel traces: numbers, bounds and models of one run, comparisons of
-//! several, and explanations of latencies. This crate does not measure, draw or write anything.
+//! several runs, and explanations of latencies. This crate does not measure, draw or write
+//! anything.
 //!
 //! - [`summary`]: reads a folder's series (`read`), and turns them into numbers (`summarize`)
 //! - [`statistics`]: a run in three layers: observations, bounds, and a model of the tail behind
 //!   its gate
 //! - [`compare`]: runs against runs: time blocks, intervals, verdicts, changed facts, change points
-//! - [`history`]: builds of boards: the stored part of a run (`run`), of many (`collected`),
-//!   families of series, lasting changes, accepted builds
-//! - [`cost`]: summaries of folders of kind `cost`, next to published numbers
+//! - [`history`]: builds of boards: the stored part of a run (`run`), the collected runs
+//!   (`collected`), families of series, lasting changes, accepted builds
+//! - [`cost`]: summaries of folders of kind `cost`, and published costs
 //! - [`atlas`]: kernels under loads: cells of several replicas, and changes from release to release
-//! - [`reproduce`]: claims of papers tested on the folders of their experiments
-//! - [`explain`]: a trace in sum: ranking, the worst wake-ups, rules for loops, due times on a
-//!   fitted grid. `tardy-trace` finds the holders of the CPU for each wake-up
-//! - [`attach`]: wake-ups of a running program by its timers, counted as they come
+//! - [`reproduce`]: claims of papers, tested on the folders of their experiments
+//! - [`explain`]: late wake-ups of a trace: their ranking, the worst ones, rules for loops, due
+//!   times on a fitted grid. `tardy-trace` finds the holders of the CPU for each wake-up
+//! - [`attach`]: wake-ups of a running program, counted one by one
 //! - [`decision`]: whether a deadline needs PREEMPT_RT, from measurements, the machine, or rules
 //! - [`doctor`]: the findings of the checks as one diagnosis
 //! - [`exit`]: exit codes, which follow from results
-//! - [`document`]: the format and version that every JSON document starts with; schemas are in
+//! - [`document`]: the format and version with which every JSON document starts; schemas are in
 //!   `crates/tardy/schemas`
 #![forbid(unsafe_code)]
 

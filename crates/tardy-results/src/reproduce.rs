@@ -1,8 +1,8 @@
-//! Tests the claims of papers on runs: reads the folders of their experiments back to quantities,
-//! and applies each claim's rule.
+//! Tests the claims of papers on runs: computes quantities from the folders of their experiments,
+//! and applies the rule of each claim.
 //!
-//! Reports of `reproduce` contain no time and no path, so that two invocations in the lab write the
-//! same bytes.
+//! Reports of `reproduce` contain no time and no path, so two invocations in the lab write
+//! identical bytes.
 
 pub mod culprits;
 pub mod measured;
@@ -18,13 +18,13 @@ use tardy_papers::quantity::{EACH, Quantity, Unit};
 use culprits::{Culprit, culprits};
 use measured::{PaperRuns, Refusal};
 
-/// All results of reproductions.
+/// The results of all papers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reproduction {
     pub place: Place,
     pub extent: Extent,
     pub papers: Vec<PaperResult>,
-    /// Numbers of claims that hold, do not hold, and cannot be tested.
+    /// Number of claims that hold, do not hold, and cannot be tested.
     pub counts: Counts,
 }
 
@@ -36,7 +36,7 @@ pub struct Counts {
     pub not_tested: usize,
 }
 
-/// One paper.
+/// The results for one paper.
 #[derive(Debug, Clone, Serialize)]
 pub struct PaperResult {
     pub name: &'static str,
@@ -51,13 +51,14 @@ pub struct PaperResult {
 pub struct ExperimentResult {
     pub name: String,
     pub about: String,
-    /// The command that a user types for it; `None` if it cannot run here.
+    /// The command that runs the experiment; `None` if it cannot run here.
     pub command: Option<String>,
-    /// The kernels measured, each with the number of its replicas.
+    /// The measured kernels, each with its number of replicas.
     pub kernels: Vec<(String, usize)>,
-    /// Deviations from the experiment: loads that did not run, folders that cannot be read.
+    /// Deviations from the experiment, such as loads that did not run and folders that cannot be
+    /// read.
     pub remarks: Vec<String>,
-    /// The causes of late samples, if the experiment looks for them.
+    /// The causes of late samples, if the experiment asks for them.
     pub culprits: Vec<Culprit>,
 }
 
@@ -65,10 +66,10 @@ pub struct ExperimentResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
-    /// In every replica, and on every kernel that it is about.
+    /// The rule holds in every replica, and on every kernel that it is about.
     Holds,
     DoesNotHold,
-    /// It cannot be tested here.
+    /// The claim cannot be tested here.
     NotTested {
         why: String,
     },
@@ -81,31 +82,31 @@ pub struct ClaimResult {
     pub place: String,
     pub words: String,
     pub experiment: String,
-    /// As written in the table of claims.
+    /// The rule, as written in the table of claims.
     pub rule: String,
     pub values: Vec<ValueResult>,
-    /// Whether the paper's own numbers satisfy the rule; absent if it printed none.
+    /// Whether the paper's own numbers satisfy the rule; absent if the paper did not print them.
     pub holds_in_the_paper: Option<bool>,
-    /// Number of tests of the rule: replicas, times kernels if it is about each.
+    /// Number of tests of the rule: one per replica and kernel that the rule is about.
     pub cases: usize,
-    /// Number of tests that held.
+    /// Number of tests in which the rule held.
     pub held: usize,
     #[serde(flatten)]
     pub outcome: Outcome,
     pub note: Option<String>,
-    /// Why it does not hold; absent if it holds or is not tested.
+    /// Why the claim does not hold; absent if it holds or was not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
 
-/// A value of a rule.
+/// A value in a rule.
 #[derive(Debug, Clone, Serialize)]
 pub struct ValueResult {
     pub name: String,
-    /// As printed in the paper.
+    /// The value as printed in the paper.
     pub published: Option<String>,
-    /// Ours: the median of the cases, then the least and the largest; times in ns, shares of 1.
-    /// Absent without a value.
+    /// Our value: the median of the cases, then the smallest and the largest. Times are in ns, and
+    /// shares are between 0 and 1. Absent if there is no value.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }
@@ -113,22 +114,22 @@ pub struct ValueResult {
 /// A published table with our values.
 #[derive(Debug, Clone, Serialize)]
 pub struct TableResult {
-    /// Where it was published.
+    /// Where the table was published.
     pub source: &'static str,
     pub columns: Vec<String>,
     pub rows: Vec<TableRow>,
-    /// Why our value is missing, or how to read it.
+    /// Why our values are missing, or how to read them.
     pub note: Option<String>,
 }
 
-/// A row with both values.
+/// A row with the published and our values.
 #[derive(Debug, Clone, Serialize)]
 pub struct TableRow {
-    /// Its name in the paper.
+    /// Name of the row in the paper.
     pub published_name: String,
-    /// Our counterpart of it.
+    /// Our counterpart of the row.
     pub our_name: String,
-    /// Published, and ours as the median of the replicas.
+    /// The published value, and ours as the median of the replicas.
     pub cells: Vec<(Option<String>, Option<String>)>,
 }
 
@@ -200,7 +201,7 @@ fn of_paper(
     }
 }
 
-/// Returns the command line as a user types it, quoted for a shell.
+/// Returns a command line in the form that a user types, quoted for a shell.
 #[must_use]
 pub fn typed(words: &[String]) -> String {
     let quoted = |word: &String| {
@@ -259,10 +260,10 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
     }
 }
 
-/// The rule on one replica, and on one kernel if it is about each.
+/// One test of a rule, on one replica and, if the rule is about single kernels, on one kernel.
 struct Case {
     holds: bool,
-    /// In the order of the claim's values.
+    /// The values in the order of the claim's values.
     values: Vec<f64>,
 }
 
@@ -289,7 +290,8 @@ fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
             .map(|quantity| measured.replicas(quantity, &claim.experiment))
             .min()
             .unwrap_or(0);
-        // Without a replica, the first is tried anyway, to get the reason.
+        // Without any replica, the first one is still tried, which gives the reason why it is
+        // missing.
         for replica in 0..replicas.max(1) {
             let values: Vec<f64> = quantities
                 .iter()
@@ -326,7 +328,7 @@ fn with_kernel(quantity: &Quantity, kernel: Option<&str>) -> Quantity {
     }
 }
 
-/// Returns the lower median, which is a value that occurred, the least and the largest.
+/// Returns the lower median, which is one of the values, the smallest and the largest value.
 fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
     Some([

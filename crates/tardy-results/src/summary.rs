@@ -1,8 +1,8 @@
-//! The summary of a run, computed from its folder and nothing else.
+//! The summary of a run, computed from its folder alone.
 //!
-//! A series is read once for the numbers, and once more for everything that needs those first:
-//! charts over time and models of the tail share the second pass; an interval series' grid is
-//! fitted in the first.
+//! A series is read once to compute the numbers, and to fit the grid of an interval series. It is
+//! read a second time, if necessary, for everything that needs those numbers: charts over time and
+//! tail models share this second pass.
 
 pub mod breakdown;
 pub(crate) mod by_phase;

@@ -1,7 +1,7 @@
-//! Prints the table of `goodness::tail_fit`: percentage points of the Anderson-Darling statistic of
+//! Prints the percentage points in `goodness::tail_fit`: those of the Anderson-Darling statistic of
 //! fitted excesses.
 //!
-//! `cargo run --release -p tardy-statistics --example anderson_darling_table` takes some minutes.
+//! `cargo run --release -p tardy-statistics --example anderson_darling_table` takes a few minutes.
 
 use rand::{RngExt, SeedableRng};
 use tardy_statistics::goodness::anderson_darling;

@@ -1,18 +1,18 @@
-//! How much a value depends on its predecessors.
+//! Correlation of a series with its earlier values.
 //!
-//! Bounds and fits count samples as independent. With a million samples every test rejects that, so
-//! the size of the correlation is judged, on block maxima or thinned data. Source: G. M. Ljung and
-//! G. E. P. Box, Biometrika 65, 1978.
+//! Bounds and fits assume independent samples. With a million samples, every test rejects
+//! independence, so the size of the correlation is judged instead, on block maxima or thinned data.
+//! Source: G. M. Ljung and G. E. P. Box, Biometrika 65, 1978.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
 
-/// Correlations of a series with itself, and whether they are more than chance.
+/// Correlations of a series with its earlier values, and a test of whether chance explains them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Autocorrelation {
-    /// The correlation at distance 1, 2, ... values: -1 to 1 each.
+    /// The correlations at distances of 1, 2, ... values, each from -1 to 1.
     pub correlations: Vec<f64>,
-    /// Ljung and Box's statistic over all of them.
+    /// Ljung and Box's statistic of all correlations.
     pub statistic: f64,
     /// The probability of a statistic at least as large in an independent series.
     pub probability: f64,
@@ -28,8 +28,8 @@ impl Autocorrelation {
     }
 }
 
-/// Returns the autocorrelation of `values` in order of time, up to the distance `lags`; `None`
-/// unless there are more values than that, not all equal, and `lags` > 0.
+/// Returns the autocorrelation of `values` in order of time, up to the distance `lags`. Returns
+/// `None` if `lags` is 0, if there are at most `lags` values, or if all values are equal.
 ///
 /// Takes `lags * n` steps.
 #[must_use]
@@ -65,7 +65,7 @@ pub fn autocorrelation(values: &[f64], lags: usize) -> Option<Autocorrelation> {
     })
 }
 
-/// Returns the sum of the products of all pairs `lag` apart.
+/// Returns the sum of the products of all pairs of values at distance `lag`.
 pub(super) fn product_at(centred: &[f64], lag: usize) -> f64 {
     centred[lag..]
         .iter()

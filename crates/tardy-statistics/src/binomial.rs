@@ -1,19 +1,20 @@
-//! The binomial distribution, continued to real numbers of trials and events.
+//! The binomial distribution, extended to real numbers of trials and events.
 
 use super::incomplete_beta::incomplete_beta;
 
-/// Returns P(at most `events` events in `trials` trials) if each has probability `probability`.
+/// Returns P(at most `events` events in `trials` trials) if each event has probability
+/// `probability`.
 ///
-/// `trials` and `events` may be real: the function is continued through the incomplete beta
-/// function and stays monotone in each argument. Below 0 events it is 0, from `trials` events on it
-/// is 1. A probability outside 0 to 1 is taken as the nearer end.
+/// `trials` and `events` may be real: the incomplete beta function extends the distribution, and
+/// the result is monotone in each argument. The result is 0 for negative `events`, and 1 if
+/// `events` is at least `trials`. A probability below 0 counts as 0, and above 1 as 1.
 #[must_use]
 pub fn cumulative(events: f64, trials: f64, probability: f64) -> f64 {
     cumulative_with_complement(events, trials, probability, 1.0 - probability)
 }
 
-/// Like [`cumulative`], with `complement = 1 - probability` from a caller that may know more of its
-/// digits.
+/// Works like [`cumulative`]. The caller passes `complement = 1 - probability`, because it may know
+/// more digits of it.
 #[must_use]
 pub fn cumulative_with_complement(
     events: f64,

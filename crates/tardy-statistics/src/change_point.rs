@@ -1,10 +1,10 @@
-//! Finds the changes of a series of one number per run (over commits, kernels, days): E-divisive
+//! Finds the changes in a series of one number per run (over commits, kernels or days): E-divisive
 //! with Student's t test.
 //!
-//! Feed it the logarithm of a high quantile of each run, never the raw maximum: the test wants
-//! numbers that are about normal. Sources: D. S. Matteson and N. A. James, J. Am. Statist. Assoc.
-//! 109, 2014 (the divergence); M. Fleming et al., "Hunter: Using Change Point Detection to Hunt for
-//! Performance Regressions", ICPE 2023 (windows, weak points, the test).
+//! The test assumes approximately normal numbers. The series should therefore be the logarithm of a
+//! high quantile of each run, never the raw maximum. Sources: D. S. Matteson and N. A. James, J.
+//! Am. Statist. Assoc. 109, 2014 (the divergence); M. Fleming et al., "Hunter: Using Change Point
+//! Detection to Hunt for Performance Regressions", ICPE 2023 (windows, weak points, the test).
 
 mod divergence;
 
@@ -17,12 +17,12 @@ use divergence::most_divergent;
 /// Parameters of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// Values looked at together; windows overlap by half.
+    /// Number of values in a window. Windows overlap by half.
     pub window: usize,
-    /// A change has to be this improbable by chance.
+    /// Maximum probability that chance alone causes a reported change.
     pub probability_max: f64,
-    /// A smaller difference of means is no change, in the unit of the series (of a logarithm: a
-    /// share).
+    /// Minimum difference of means that counts as a change, in the unit of the series. If the
+    /// series has logarithms, it is a share.
     pub difference_min: f64,
 }
 
@@ -39,28 +39,29 @@ impl Default for Search {
 /// A change between two segments of the series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChangePoint {
-    /// The first value after the change.
+    /// Index of the first value after the change.
     pub index: usize,
-    /// Divergence of the values before and after, in the unit of the series times a count.
+    /// Divergence between the values before and after the change, in the unit of the series times a
+    /// count.
     pub divergence: f64,
-    /// Mean of the segment before.
+    /// Mean of the segment before the change.
     pub mean_before: f64,
-    /// Mean of the segment after.
+    /// Mean of the segment after the change.
     pub mean_after: f64,
-    /// Probability of such a difference by chance.
+    /// Probability that chance alone causes a difference of this size.
     pub probability: f64,
 }
 
-/// Returns the changes of `series`, in order. Uses no random numbers: the same series gives the
-/// same changes.
+/// Returns the changes in `series`, in order. The search is not random, so the same series gives
+/// the same changes.
 ///
-/// Takes `window^2` steps for each half window.
+/// Takes `window^2` steps per half window.
 #[must_use]
 pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let mut changes = weak_changes(series, search);
     while let Some(weakest) = weakest(&changes, search) {
         changes.remove(weakest);
-        // Its neighbours now divide other segments.
+        // The neighbouring changes now divide longer segments, so they are tested again.
         let indexes: Vec<usize> = changes.iter().map(|change| change.index).collect();
         for neighbour in weakest.saturating_sub(1)..(weakest + 1).min(changes.len()) {
             changes[neighbour] = judged(
@@ -74,8 +75,9 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     changes
 }
 
-/// Returns the change to drop next: the one most probably due to chance, or if all are significant,
-/// one that is too small; `None` when all are good.
+/// Returns the change to drop next: the one that is most probably due to chance, if that
+/// probability is too high; otherwise the smallest one, if it is too small. `None` if all changes
+/// are kept.
 fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     let (index, worst) = changes.iter().enumerate().reduce(|a, b| {
         if b.1.probability > a.1.probability {
@@ -84,7 +86,7 @@ fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
             a
         }
     })?;
-    // NaN is no probability that a change may have.
+    // A change with an undefined probability is dropped.
     if worst.probability.is_nan() || worst.probability >= search.probability_max {
         return Some(index);
     }
@@ -96,8 +98,8 @@ fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     (size(smallest) <= search.difference_min).then_some(index)
 }
 
-/// Candidates by a test ten times as lenient, window by window: one strict test would stop before a
-/// pair of opposite changes is seen.
+/// Returns candidates from each window, with a test that is ten times as lenient. A strict test
+/// would miss a pair of opposite changes: its first split is not significant alone.
 fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let lenient = match search.probability_max {
         strict if strict < 0.05 => strict * 10.0,
@@ -126,8 +128,8 @@ fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
         .collect()
 }
 
-/// Repeatedly splits the segments at their most divergent index, while the two sides of the split
-/// differ significantly.
+/// Repeatedly splits the segments at the index with the largest divergence, as long as the two
+/// sides of a split differ significantly.
 fn changes_within(values: &[f64], probability_max: f64) -> Vec<(usize, f64)> {
     let mut found: Vec<(usize, f64)> = Vec::new();
     loop {
@@ -155,7 +157,7 @@ fn changes_within(values: &[f64], probability_max: f64) -> Vec<(usize, f64)> {
     }
 }
 
-/// A change with the test between its neighbours' places.
+/// Tests a change with the segments between its neighbouring changes.
 fn judged(series: &[f64], indexes: &[usize], index: usize, divergence: f64) -> ChangePoint {
     let place = indexes.partition_point(|&other| other < index);
     let from = place.checked_sub(1).map_or(0, |before| indexes[before]);
@@ -170,10 +172,10 @@ fn judged(series: &[f64], indexes: &[usize], index: usize, divergence: f64) -> C
     }
 }
 
-/// Returns both means, and the probability of Student's test with one variance for both sides.
+/// Returns both means, and the probability from Student's test with a common variance.
 ///
-/// The spread of each side is divided by its count, not by one less: Hunter's published thresholds
-/// were tuned that way, and his maintained implementation does the same.
+/// The variance of each side is divided by the number of values, not by one less. The thresholds
+/// published for Hunter were tuned in this way, and its maintained implementation does the same.
 fn compared(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     let moments = |values: &[f64]| {
         let moments: Moments = values.iter().copied().collect();
@@ -244,8 +246,8 @@ mod tests {
         );
     }
 
-    /// Four segments of normal numbers (10 +- 1, 11.5 +- 1, 11.5 +- 3, 8 +- 1; 40, 35, 30 and 50
-    /// long), with the changes that Otava 0.8.0 finds.
+    /// Four segments of normal numbers, with the changes that Otava 0.8.0 finds. The segments are
+    /// 10 +- 1, 11.5 +- 1, 11.5 +- 3 and 8 +- 1, with 40, 35, 30 and 50 values.
     fn noisy() -> Vec<f64> {
         let text = include_str!("../tests/data/changes.csv");
         text.lines()

@@ -1,15 +1,16 @@
-//! Bounds for events that come together: several in a row, or on several CPUs at once.
+//! Bounds for events that occur in clusters: several in a row, or on several CPUs at the same time.
 //!
-//! The number of events is compared with that of a Poisson variable of the same mean and variance.
-//! Events that each bring `dispersion` others of their kind with it (size-biased mean of a cluster)
-//! have `dispersion` times the variance of independent ones. Larger clusters may exist unseen: the
-//! upper bound adds one cluster of `unseen` events, as M. P. Fay and E. J. Feuer do for weighted
+//! The number of events is treated like a Poisson variable of the same mean and variance. If a
+//! random event belongs to a cluster of `dispersion` events on average, the number of events has
+//! `dispersion` times the variance of independent events. Larger clusters may exist unseen, so the
+//! upper bound adds one cluster of `unseen` events. M. P. Fay and E. J. Feuer do this for weighted
 //! sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their
-//! largest weight). With `unseen = dispersion = 1` the bounds equal those of Clopper and Pearson.
+//! largest weight). With `unseen = dispersion = 1`, the bounds equal those of Clopper and Pearson.
 //!
-//! An unseen event may hit all CPUs at once. Upper bounds add one such event (`clustering`, after
-//! Fay and Feuer), so they do not shrink with the number of CPUs if none was seen. Runs without a
-//! common stall look independent; a method cannot be narrow for those and right for the others.
+//! An unseen event may hit all CPUs at the same time. Upper bounds include one such event, so
+//! without any observed event they do not become smaller with more CPUs. Runs without a common
+//! stall look independent, and no method is both narrow for them and right for runs with a common
+//! stall.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -21,15 +22,15 @@ use super::quantile::{QuantileRanks, first_rank};
 /// The clustering of events.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Clustering {
-    /// Variance of the number of events, relative to independent ones: at least 1.
+    /// Variance of the number of events, divided by that of independent events; at least 1.
     #[serde(deserialize_with = "or_infinite")]
     pub dispersion: f64,
-    /// Events of one cause that was not seen, at most: at least `dispersion`.
+    /// Maximum number of events with one unseen common cause; at least `dispersion`.
     #[serde(deserialize_with = "or_infinite")]
     pub unseen: f64,
 }
 
-/// JSON has no infinity, and writes `null` for it.
+/// Reads `null` as infinity, because JSON has no infinity.
 fn or_infinite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
@@ -47,7 +48,8 @@ impl Clustering {
         unseen: 1.0,
     };
 
-    /// Enforces the invariants of the fields; NaN gives no bound.
+    /// Creates a clustering with values in the allowed ranges. NaN becomes infinity, which gives no
+    /// bound.
     #[must_use]
     pub fn new(dispersion: f64, unseen: f64) -> Self {
         let dispersion = if dispersion.is_nan() {
@@ -65,26 +67,28 @@ impl Clustering {
         }
     }
 
-    /// Returns the clustering of `1 / extremal_index` events per cluster, independent of the data.
+    /// Returns the clustering for clusters of `1 / extremal_index` events on average.
     #[must_use]
     pub fn of_extremal_index(extremal_index: f64) -> Self {
         Self::new(1.0 / extremal_index, 1.0 / extremal_index)
     }
 
-    /// Returns the independent samples that as many of these count for.
+    /// Returns the number of independent samples that contain as much information as `samples`
+    /// clustered ones.
     #[must_use]
     pub fn effective(&self, samples: u64) -> f64 {
         samples as f64 / self.dispersion
     }
 
-    /// Events that each count as one, and how many of those were seen, with the unseen ones.
+    /// Returns the number of events that count as one, and the number of such groups, both
+    /// including one unseen cluster.
     fn scale_and_events(&self, events: f64) -> (f64, f64) {
         let with_unseen = events + self.unseen;
         let scale = (events * self.dispersion + self.unseen * self.unseen) / with_unseen;
         (scale, (with_unseen / scale - 1.0).max(0.0))
     }
 
-    /// Returns the share of events that is not exceeded, with `confidence`: one-sided.
+    /// Returns an upper bound for the share of events, one-sided with `confidence`.
     #[must_use]
     pub fn share_upper(&self, events: f64, trials: f64, confidence: Confidence) -> f64 {
         if !self.unseen.is_finite() {
@@ -94,7 +98,7 @@ impl Clustering {
         proportion_upper(events, trials / scale, confidence)
     }
 
-    /// Returns the share of events that is reached, with `confidence`: one-sided.
+    /// Returns a lower bound for the share of events, one-sided with `confidence`.
     #[must_use]
     pub fn share_lower(&self, events: f64, trials: f64, confidence: Confidence) -> f64 {
         if !self.dispersion.is_finite() {
@@ -107,11 +111,11 @@ impl Clustering {
         )
     }
 
-    /// Returns the ranks around the quantile `probability` of `samples` samples: each end holds
-    /// with the confidence of one side.
+    /// Returns the ranks that enclose the quantile `probability` of `samples` samples. Each end
+    /// is wrong with at most half of the error probability.
     ///
-    /// The upper end is the least rank above which the share of samples is at most
-    /// `1 - probability`.
+    /// The upper end is the smallest rank above which the share of samples is at most `1 -
+    /// probability`.
     #[must_use]
     pub fn quantile_ranks(
         &self,
@@ -129,7 +133,7 @@ impl Clustering {
         }
         let tail = 1.0 - probability;
         let side = confidence.of_each_side();
-        // The share of samples above the rank is at most the tail, but for this probability.
+        // The probability that the share of samples above the rank exceeds the tail.
         let doubt_above = |rank: u64| {
             let (scale, events) = self.scale_and_events((samples - rank) as f64);
             cumulative_with_complement(events, samples as f64 / scale, tail, probability)
@@ -156,7 +160,7 @@ impl Clustering {
         }
     }
 
-    /// Returns the fewest samples that have both ends, if they cluster as these do.
+    /// Returns the minimum number of samples for which both ends exist, with the same clustering.
     fn samples_for_both_ends(&self, probability: f64, side: Confidence) -> Option<u64> {
         let above = super::tolerance::samples_needed(probability, 1, side)? as f64 * self.unseen;
         let below =
@@ -178,14 +182,15 @@ mod tests {
             (alone - 2.995_727_8e-6).abs() < 1e-12,
             "rule of three: {alone}"
         );
-        // Eight CPUs at once: the rule of three of one of them.
+        // Eight CPUs that stall together give the rule of three for one of them.
         let at_once = Clustering::new(1.0, 8.0).share_upper(0.0, 8e6, Confidence::NINETY_FIVE);
         assert!((at_once / alone - 1.0).abs() < 1e-5, "{at_once}");
     }
 
     #[test]
     fn one_cluster_is_one_event() {
-        // 500 misses in one stall are one event of 500: the exact bounds of one event, 500 times.
+        // A stall with 500 misses is one event of size 500, so the bounds are 500 times the exact
+        // bounds for one event.
         let clustering = Clustering::new(500.0, 500.0);
         let (upper, lower) = (
             clustering.share_upper(500.0, 1e7, Confidence::NINETY_FIVE),
@@ -230,7 +235,7 @@ mod tests {
         #[test]
         fn independent_samples_have_the_exact_ranks(samples in 1_u64..1_000_000, probability in 0.0_f64..=1.0) {
             let (exact, found) = (quantile_ranks(samples, probability, Confidence::NINETY_FIVE), Clustering::INDEPENDENT.quantile_ranks(samples, probability, Confidence::NINETY_FIVE));
-            // At the very edge of a rank the two ways of writing the same sum may round
+            // Close to the boundary of a rank, the two formulas for the same sum may round
             // differently.
             let near = |a: Option<u64>, b: Option<u64>| a.zip(b).map_or(a == b, |(a, b)| a.abs_diff(b) <= 1);
             prop_assert!(near(exact.lower, found.lower) && near(exact.upper, found.upper), "{exact:?} {found:?}");

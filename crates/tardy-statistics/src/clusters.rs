@@ -1,4 +1,5 @@
-//! Exceedances that belong together: the runs method, and the gap that the extremal index implies.
+//! Clusters of exceedances: the runs method, and the cluster distance that follows from the
+//! extremal index.
 
 use std::ops::Range;
 
@@ -7,17 +8,18 @@ use super::extremal_index::{extremal_index, gaps};
 /// The clusters of a list of exceedances.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clusters {
-    /// The extremal index that the gap was derived from.
+    /// The extremal index from which `gap` was derived.
     pub extremal_index: f64,
-    /// Two neighbours further apart than this, in samples, belong to different clusters.
+    /// Two neighbouring exceedances that are more than this number of samples apart belong to
+    /// different clusters.
     pub gap: u64,
-    /// Ranges into the list of positions, in order, together covering it.
+    /// The clusters as ranges of indices into the list of positions, in order and without gaps.
     pub ranges: Vec<Range<usize>>,
 }
 
-/// Clusters by the intervals estimator: `C = floor(index * N) + 1` clusters were seen, so the C-th
-/// largest distance is the largest one within a cluster. Equal distances are kept on the same side.
-/// `None` with fewer than two exceedances.
+/// Returns the clusters by the intervals estimator. It assumes `C = floor(index * N) + 1` clusters,
+/// so the C-th largest distance is the largest distance within a cluster. Equal distances are
+/// treated alike. `None` for fewer than two exceedances.
 ///
 /// `positions` are the sample numbers of the exceedances in strictly ascending order. Source: Ferro
 /// and Segers 2003, section 4.
@@ -40,8 +42,8 @@ pub fn clusters(positions: &[u64]) -> Option<Clusters> {
     })
 }
 
-/// Finds clusters by the runs method: a new one starts if the distance to the previous exceedance
-/// is more than `gap` samples.
+/// Returns clusters by the runs method: a new cluster starts if the distance to the previous
+/// exceedance is more than `gap` samples.
 #[must_use]
 pub fn runs(positions: &[u64], gap: u64) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();

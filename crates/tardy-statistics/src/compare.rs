@@ -1,12 +1,12 @@
-//! Two configurations against each other: by how much they differ, with an interval, and whether
-//! that matters.
+//! Compares two configurations: the difference with an interval, and a verdict on whether it
+//! matters.
 //!
-//! The deciding quantity, in this order: the ratio of deadline misses ([`rate_ratio`]); with at
-//! least four runs per side, the shift between runs ([`shift`], [`permutation`]), because runs of
-//! one configuration differ by more than samples of one run; otherwise differences of quantiles
-//! ([`block_bootstrap`]), widened by the spread between runs ([`run_spread`]). [`ranks`], [`welch`]
-//! and [`ratio_of_means`] are for the body. An [`equivalence`] verdict is made from an interval and
-//! the user's margin, never from a bare probability.
+//! The first of the following that applies decides. The ratio of deadline misses ([`rate_ratio`]).
+//! With at least four runs per side, the shift between runs ([`shift`], [`permutation`]), because
+//! runs of one configuration differ by more than the samples of one run. Otherwise, differences of
+//! quantiles ([`block_bootstrap`]), widened by the spread between runs ([`run_spread`]). [`ranks`],
+//! [`welch`] and [`ratio_of_means`] are for the body of a distribution. A verdict ([`equivalence`])
+//! needs an interval and the user's margin, and never comes from a probability alone.
 
 pub mod block_bootstrap;
 pub mod block_length;

@@ -1,17 +1,17 @@
-//! A confidence level and an interval that holds with it.
+//! A confidence level, and the interval that belongs to it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The share of intervals, over many repetitions, that contain the true value: more than 0 and less
-/// than 1.
+/// The share of intervals that contain the true value if the measurement is repeated often; more
+/// than 0 and less than 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "f64", try_from = "f64")]
 pub struct Confidence(f64);
 
-/// Why a number is no confidence level.
+/// The error for a number that is not a confidence level.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "`{0}` is not a confidence level: write a share between 0 and 1 such as 0.95, or a percentage \
@@ -20,15 +20,15 @@ pub struct Confidence(f64);
 pub struct ConfidenceError(String);
 
 impl Confidence {
-    /// 95 %, the level of every published number this crate is checked against.
+    /// 95 %, the level of all published numbers with which this crate is checked.
     pub const NINETY_FIVE: Self = Self(0.95);
     /// 99 %.
     pub const NINETY_NINE: Self = Self(0.99);
 
-    /// `level` as a share of one.
+    /// Creates a confidence level from a share.
     ///
     /// # Errors
-    /// When it is not strictly between 0 and 1.
+    /// Returns an error if `level` is not strictly between 0 and 1.
     pub fn new(level: f64) -> Result<Self, ConfidenceError> {
         if level > 0.0 && level < 1.0 {
             Ok(Self(level))
@@ -37,27 +37,27 @@ impl Confidence {
         }
     }
 
-    /// Returns the share, more than 0 and less than 1.
+    /// Returns the level as a share, more than 0 and less than 1.
     #[must_use]
     pub const fn get(self) -> f64 {
         self.0
     }
 
-    /// Returns the share of intervals that miss: `1 - level`.
+    /// Returns the share of intervals that do not contain the true value: `1 - level`.
     #[must_use]
     pub fn miss(self) -> f64 {
         1.0 - self.0
     }
 
-    /// Returns the one-sided level of each end of a two-sided interval: half of the misses are
-    /// given to the other end.
+    /// Returns the one-sided level of each end of a two-sided interval. Half of the error
+    /// probability belongs to each end.
     #[must_use]
     pub fn of_each_side(self) -> Self {
         Self(self.0.midpoint(1.0).min(1.0 - f64::EPSILON / 2.0))
     }
 
-    /// Returns the level that each of `statements` needs so that all of them hold together with
-    /// this one (Bonferroni).
+    /// Returns the level that each of `statements` statements needs if all of them together should
+    /// hold with this level (Bonferroni).
     #[must_use]
     pub fn shared_by(self, statements: u32) -> Self {
         Self((1.0 - self.miss() / f64::from(statements.max(1))).min(1.0 - f64::EPSILON / 2.0))
@@ -66,7 +66,8 @@ impl Confidence {
 
 impl fmt::Display for Confidence {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Ten digits are more than any user writes, and hide that 0.95 * 100 is not 95 in binary.
+        // 0.95 * 100 is not exactly 95 in binary. Rounding to ten digits hides this, and no user
+        // writes more digits.
         let percent = (self.0 * 100.0 * 1e10).round() / 1e10;
         formatter.pad(&format!("{percent} %"))
     }
@@ -98,8 +99,8 @@ impl TryFrom<f64> for Confidence {
     }
 }
 
-/// Both ends of an interval, in the unit of the estimate. An infinite end means that the data set
-/// no limit there; NaN never appears.
+/// Both ends of an interval, in the unit of the estimate. An infinite end means that the data give
+/// no limit on that side. An end is never NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower end.
@@ -109,7 +110,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns whether `value` is between the ends, both included.
+    /// Returns whether `value` is between the ends or equal to one of them.
     #[must_use]
     pub fn contains(self, value: f64) -> bool {
         self.lower <= value && value <= self.upper
@@ -121,7 +122,7 @@ impl Interval {
         self.lower.is_finite() && self.upper.is_finite()
     }
 
-    /// Upper end less lower end.
+    /// Returns the upper end minus the lower end.
     #[must_use]
     pub fn width(self) -> f64 {
         self.upper - self.lower

@@ -1,56 +1,59 @@
-//! Excess variance of the number of events over that of independent ones: the long-run variance of
-//! their indicator, by batches.
+//! Variance of the number of events, divided by that of independent events. It is estimated from
+//! batches, as the long-run variance of the events' indicator.
 //!
-//! An interval of time has `events` of `trials`. Its excess over the expected share, squared and
-//! summed over all intervals, is the variance of the total, if intervals are longer than the
-//! correlation length of events. The correlation length is unknown, so neighbouring intervals are
-//! merged repeatedly and the largest variance is used. With few intervals a variance is uncertain
-//! itself; it is widened as Student's t widens an interval (E. L. Korn and B. I. Graubard, Survey
-//! Methodology 24, 1998, who define the effective number of clustered samples this way).
+//! An interval of time has `events` events in `trials` trials. The deviations of the events from
+//! their expected number, squared and summed over all intervals, estimate the variance of the total
+//! if intervals are longer than the correlation length. The correlation length is unknown, so
+//! neighbouring intervals are merged repeatedly and the largest variance is used. With few
+//! intervals, a variance is itself uncertain, so it is widened as Student's t widens an interval.
+//! E. L. Korn and B. I. Graubard (Survey Methodology 24, 1998) define the effective number of
+//! clustered samples in this way.
 //!
-//! Bounds use an effective number of samples, one per percentile. It comes from the variance of the
-//! number of samples above the percentile, over at most 256 time blocks that are merged repeatedly.
-//! In the far tail the extremal index counts if it shows more dependence. Blocks start at multiples
-//! of a power of two ns on the run's clock and are the same on all CPUs. They therefore do not
-//! depend on cutting, and a stall of several CPUs varies as one event.
+//! Bounds use an effective number of samples, which differs between percentiles. It comes from the
+//! variance of the number of samples above the percentile, over at most 256 time blocks that are
+//! merged repeatedly. In the far tail, the extremal index is used if it shows more dependence.
+//! Blocks start at multiples of a power of two ns on the run's clock, and are the same on all CPUs.
+//! They therefore do not depend on how a series was cut, and a stall of several CPUs counts as one
+//! event.
 //!
-//! A level with fewer than 60 independent samples has no bound. Drift at that level may drive rarer
-//! samples too; those have a bound if 60 clusters of them were seen. Phases with different names
-//! have different levels by plan, which is not dependence.
+//! A level with fewer than 60 independent samples has no bound. Drift at that level may also
+//! influence rarer samples; those have a bound if 60 clusters of them were seen. Phases with
+//! different names differ in level by plan, which is not dependence.
 
 /// Minimum degrees of freedom for an estimate of a variance.
 pub const FREEDOM_MIN: usize = 12;
-/// Minimum degrees of freedom without visible dependence: fewer only add noise, because the largest
-/// of several estimates is too large.
+/// Minimum degrees of freedom if no dependence is visible. With fewer, merging adds only noise,
+/// because the largest of several uncertain estimates is too large.
 pub const FREEDOM_OF_INDEPENDENT: usize = 24;
-/// Two-sided 95 % of the normal distribution.
+/// The two-sided 95 % deviate of the normal distribution.
 const NORMAL: f64 = 1.959_964;
-/// Dispersion above which samples surely depend on each other: the growth from one interval length
-/// to the double is then extrapolated and added.
+/// Dispersion above which samples certainly depend on each other. The growth from an interval
+/// length to its double is then extrapolated.
 pub const DEPENDENT: f64 = 2.0;
-/// Minimum number of independent trials; with fewer, nothing is bounded. If intervals are shorter
-/// than the correlation length, the variance is several times too small; at 30, bounds of 10
-/// changes between two levels held in 90 % instead of 95 %.
+/// Minimum effective number of trials for a bound. If intervals are shorter than the correlation
+/// length, the variance is several times too small. With a minimum of 30, bounds for series with 10
+/// changes between two levels held in 90 % of the cases instead of 95 %.
 const EFFECTIVE_MIN: f64 = 60.0;
 
-/// Events and trials of an interval of time.
+/// The events and trials in an interval of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretch {
-    /// Intervals of different strata have separate expected shares, and are never merged.
+    /// Stratum of the interval. Each stratum has its own expected share, and intervals of different
+    /// strata are never merged.
     pub stratum: u64,
-    /// Its place in time: neighbours differ by 1.
+    /// Position in time. Neighbouring intervals differ by 1.
     pub place: i64,
     /// Number of events.
     pub events: u64,
-    /// Number of opportunities.
+    /// Number of opportunities for an event.
     pub trials: u64,
 }
 
-/// Returns the variance of the number of events over that of independent ones: at least 1. Returns
-/// `None` with too few intervals.
+/// Returns the variance of the number of events, divided by that of independent events; at least 1.
+/// Returns `None` if there are too few intervals.
 ///
-/// `stretches` ascend by stratum and place; they are joined as long as `freedom_min` degrees of
-/// freedom are left, [`FREEDOM_MIN`] or more.
+/// `stretches` are sorted by stratum and place. They are merged as long as `freedom_min` degrees of
+/// freedom remain, which should be [`FREEDOM_MIN`] or more.
 #[must_use]
 pub fn dispersion(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     let mut joined: Vec<Stretch> = stretches
@@ -61,8 +64,9 @@ pub fn dispersion(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     let trials: u64 = joined.iter().map(|stretch| stretch.trials).sum();
     let (mut largest, mut shorter): (Option<f64>, f64) = (None, f64::INFINITY);
     while let Some(found) = of_batches(&joined, freedom_min) {
-        // If dependence reaches less far than the interval length L, means fall short by a share of
-        // 1/L: twice the length halves the shortfall.
+        // If the dependence is shorter than the interval length L, the estimate is too small by a
+        // share proportional to 1/L. Doubling the length halves this shortfall, so adding the
+        // growth once more compensates for it.
         let growth = if found > DEPENDENT {
             (found - shorter).max(0.0)
         } else {
@@ -111,8 +115,8 @@ fn of_batches(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     Some((variance / independent * widening * widening).max(1.0))
 }
 
-/// Student's deviate at two-sided 95 %, by Cornish and Fisher's expansion: to four digits from
-/// [`FREEDOM_MIN`] degrees of freedom on, and at no cost.
+/// Returns Student's two-sided 95 % deviate by Cornish and Fisher's expansion, which is fast and
+/// accurate to four digits from [`FREEDOM_MIN`] degrees of freedom.
 fn student(freedom: f64) -> f64 {
     let z = NORMAL;
     let first = (z.powi(3) + z) / 4.0;
@@ -121,7 +125,7 @@ fn student(freedom: f64) -> f64 {
     z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
-/// Each two neighbours as one.
+/// Merges each pair of neighbouring intervals.
 fn pairs(stretches: &[Stretch]) -> Vec<Stretch> {
     let mut joined: Vec<Stretch> = Vec::with_capacity(stretches.len() / 2 + 1);
     for one in stretches {
@@ -170,7 +174,7 @@ mod tests {
 
     #[test]
     fn events_in_one_stretch_have_their_number() {
-        // 80 events of one cause: size-biased, a cluster has 80.
+        // 80 events with one cause form a single cluster, so the dispersion is 80.
         let found = dispersion(
             &stretches(|place| if place == 17 { 80 } else { 0 }),
             FREEDOM_MIN,

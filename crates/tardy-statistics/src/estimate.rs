@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use super::confidence::Interval;
 
-/// A number, and its interval if known.
+/// A number, and its interval if it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub value: f64,
-    /// `None` for numbers that were published or stated without an interval.
+    /// The interval; `None` for numbers that were published or stated without one.
     pub interval: Option<Interval>,
 }
 
 impl Estimate {
-    /// Makes a number without error.
+    /// Creates a number without uncertainty.
     #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self {
@@ -22,7 +22,7 @@ impl Estimate {
         }
     }
 
-    /// Returns both ends, which equal the number without an interval.
+    /// Returns the interval. Without one, both ends are the number itself.
     #[must_use]
     pub fn ends(self) -> Interval {
         self.interval.unwrap_or(Interval {

@@ -1,36 +1,35 @@
-//! Strength of the clustering of exceedances: the extremal index, from 0 (long clusters) to 1
-//! (independent).
+//! How strongly exceedances cluster: the extremal index, from 0 (long clusters) to 1 (independent).
 //!
 //! Source: C. A. T. Ferro and J. Segers, "Inference for clusters of extreme values", J. R. Statist.
 //! Soc. B 65, 2003, equations 5 and 7.
 
 /// Returns the intervals estimator, from the sample numbers of the exceedances in strictly
-/// ascending order; `None` with fewer than two.
+/// ascending order; `None` for fewer than two.
 ///
-/// Its reciprocal is the mean number of exceedances in a cluster. It is an estimate, not a bound:
-/// with few exceedances it is weak.
+/// Its reciprocal is the mean number of exceedances in a cluster. The index is an estimate without
+/// a bound, and unreliable with few exceedances.
 #[must_use]
 pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     if positions.len() < 2 {
         return None;
     }
     let count = (positions.len() - 1) as f64;
-    // Gaps within clusters are short; less one, and less two, they do not bias the limit law of the
-    // long ones.
+    // Distances within clusters are short. The paper uses `gap - 1` and `gap - 2`, so that short
+    // distances do not bias the limit law of the long ones.
     let (sum, weight) = gaps(positions)
         .map(|gap| gap as f64)
         .fold((0.0, 0.0), |(sum, weight), gap| {
             (sum + gap - 1.0, weight + (gap - 1.0) * (gap - 2.0))
         });
     if weight == 0.0 {
-        // Without a gap above 2. The paper's estimator for that case, 2 (sum T)^2 / (count sum
-        // T^2), is at least 16/9 there, so the value is 1.
+        // No distance exceeds 2. For this case, the paper's estimator 2 (sum T)^2 / (count sum T^2)
+        // is at least 16/9, so the result is cut off at 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))
 }
 
-/// Returns the distances between neighbours, at least 1 each.
+/// Returns the distances between neighbouring positions, at least 1 each.
 pub(super) fn gaps(positions: &[u64]) -> impl Iterator<Item = u64> + '_ {
     positions
         .windows(2)

@@ -1,12 +1,12 @@
 //! The gate before any extrapolation: a list of checks, each with its numbers. A return level is
-//! shown when all of them pass.
+//! shown only if all checks pass.
 //!
-//! Passing does not make a model true; it only means that the data gave no reason to refuse it. And
-//! it speaks for the conditions that were measured, not for the machine.
+//! A passed gate does not prove that a model is true; it means that the data gave no reason to
+//! refuse the model. It covers only the conditions that were measured, not the machine in general.
 //!
-//! A tail model covers one series and one load. Pooled CPUs are a mixture, and so are phases of
-//! several loads. Without samples in order of time, the gate cannot pass. A refused model is
-//! printed only on request, under that name, and never drawn.
+//! A tail model covers one series under one load, because pooled CPUs or loads are mixtures.
+//! Without samples in order of time, the gate cannot pass. A refused model is printed only on
+//! request, marked as refused, and is never drawn.
 
 mod check;
 mod hold_out;
@@ -27,34 +27,34 @@ use super::runs_test::runs_test;
 use super::stationarity::kpss;
 use super::tally::Tally;
 
-/// Distances over which block maxima are compared.
+/// Number of distances at which block maxima are correlated.
 const LAGS: usize = 10;
 /// Minimum number of block maxima for a check over time.
 const BLOCKS_MIN: usize = 20;
 
-/// The evidence of a series of samples about its tail.
+/// Data of a series about its tail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence<'a> {
     pub samples: u64,
-    /// In the unit of the data; the edge of a bucket if the data are rounded.
+    /// The threshold in the unit of the data; if the data are rounded, the edge of a bucket.
     pub threshold: f64,
-    /// Sample number and value of each exceedance, in order of time: above the threshold, or if the
-    /// data are rounded, at it and above.
+    /// Sample number and value of each exceedance, in order of time. Exceedances are above the
+    /// threshold; if the data are rounded, values at the threshold count too.
     pub exceedances: &'a [(u64, f64)],
-    /// The largest values of blocks of equal length, in order of time: 100 to 1000 of them.
+    /// The largest values of 100 to 1000 blocks of equal length, in order of time.
     pub block_maxima: &'a [f64],
     /// The resolution of the values, in their unit.
     pub width: f64,
-    /// In samples: how far the model is asked to reach.
+    /// The horizon to which the model is extrapolated, in samples.
     pub horizon: f64,
 }
 
-/// The outcome, with the tail that was judged.
+/// The result of all checks, with the judged tail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// All checks, in the best order for explanation.
+    /// All checks, in an order that suits an explanation.
     pub checks: Vec<Check>,
-    /// The fit of the cluster maxima, `None` when there is none. Its rate counts clusters, so its
+    /// The fit of the cluster maxima; `None` if there is no fit. Its rate counts clusters, so its
     /// extremal index is 1.
     pub tail: Option<Tail>,
 }
@@ -67,7 +67,8 @@ impl Gate {
     }
 }
 
-/// Runs all checks. Clusters are replaced by their largest value first, and those are fitted.
+/// Runs all checks. Each cluster is first replaced by its largest value, and these values are
+/// fitted.
 #[must_use]
 pub fn gate(evidence: &Evidence<'_>) -> Gate {
     let positions: Vec<u64> = evidence
@@ -178,7 +179,8 @@ fn checks_of_fit(tail: &Tail) -> Vec<Check> {
         },
         fit,
     ];
-    // Buckets are not walked one by one: there the goodness of fit alone has to find another cause.
+    // Excesses that are known only as buckets cannot be tested one by one for another cause. For
+    // such excesses, only the goodness of fit can show another cause.
     if tail.excesses.values().is_some() {
         checks.push(mixture(&tail.excesses).map_or_else(|| unmeasured("mixture"), Check::Mixture));
     }
@@ -194,7 +196,8 @@ mod tests {
     const SAMPLES: usize = 200_000;
     const BLOCK: usize = 1000;
 
-    /// Exponential samples, changed by `change`, judged over the threshold that 0.5 % of them pass.
+    /// Judges exponential samples that `change` modifies, over the threshold that 0.5 % of them
+    /// exceed.
     fn judge(seed: u64, change: impl Fn(usize, f64) -> f64) -> Gate {
         judge_to(seed, 10.0, change)
     }
@@ -312,7 +315,7 @@ mod tests {
 
     #[test]
     fn clusters_are_judged_by_their_largest_value() {
-        // Every excursion lasts four samples.
+        // Every excursion above the threshold lasts four samples.
         let gate = judge(5, |_, value| value);
         let mut random = rand_pcg::Pcg64::seed_from_u64(5);
         let model = Gpd {

@@ -1,5 +1,5 @@
-//! The generalised extreme-value distribution of block maxima, and Gumbel's, its special case at
-//! shape 0 (Coles 2001, chapter 3).
+//! The generalised extreme-value distribution of block maxima, and Gumbel's distribution, which is
+//! its special case with shape 0 (Coles 2001, chapter 3).
 
 pub mod fit;
 pub mod return_level;
@@ -12,21 +12,21 @@ use statrs::function::gamma::gamma;
 use super::gpd::{SHAPE_ZERO, box_cox};
 use super::l_moments::LMoments;
 
-/// Location, scale and shape: positive shape = heavy tail, 0 = Gumbel, negative = bounded. scipy's
-/// `genextreme` has the opposite sign.
+/// Location, scale and shape. A positive shape means a heavy tail, 0 is Gumbel's distribution, and
+/// a negative shape means a bounded tail. scipy's `genextreme` has the opposite sign.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Gev {
-    /// In the unit of the data.
+    /// Location, in the unit of the data.
     pub location: f64,
-    /// In the unit of the data, above 0.
+    /// Scale, in the unit of the data, positive.
     pub scale: f64,
-    /// Without unit.
+    /// Shape, without a unit.
     pub shape: f64,
 }
 
 impl Gev {
-    /// Returns the distribution with these L-moments, by Hosking's approximation (error of the
-    /// shape below 9e-4).
+    /// Returns the distribution with these L-moments, by Hosking's approximation. The error of the
+    /// shape is below 9e-4.
     #[must_use]
     pub fn of_l_moments(moments: &LMoments) -> Self {
         let c = 2.0 / (3.0 + moments.skewness) - LN_2 / 3.0_f64.ln();
@@ -48,8 +48,8 @@ impl Gev {
         }
     }
 
-    /// `-ln` of the probability that a maximum is at most `value`; infinity below the lower
-    /// endpoint, 0 above the upper.
+    /// Returns `-ln` of the probability that a maximum is at most `value`: infinity below the lower
+    /// endpoint, 0 above the upper one.
     #[must_use]
     pub fn negative_ln_cumulative(&self, value: f64) -> f64 {
         let reduced = (value - self.location) / self.scale;
@@ -69,21 +69,20 @@ impl Gev {
         (-self.negative_ln_cumulative(value)).exp()
     }
 
-    /// Returns the level passed by the maximum of one block in `blocks` on average (`blocks` above
-    /// 1).
+    /// Returns the level that the maximum of one block in `blocks` exceeds on average; `blocks`
+    /// must be above 1.
     #[must_use]
     pub fn return_level(&self, blocks: f64) -> f64 {
         self.location + self.scale * box_cox(1.0 / reduced_period(blocks), self.shape)
     }
 
-    /// Returns the largest possible value; `None` when there is no limit.
+    /// Returns the largest possible value; `None` if there is no limit.
     #[must_use]
     pub fn endpoint(&self) -> Option<f64> {
         (self.shape < 0.0).then(|| self.location - self.scale / self.shape)
     }
 
-    /// Returns the negative logarithm of the likelihood of `maxima`; infinity if one of them is
-    /// impossible.
+    /// Returns the negative log-likelihood of `maxima`; infinity if the model excludes one of them.
     #[must_use]
     pub fn negative_log_likelihood(&self, maxima: &[f64]) -> f64 {
         if !(self.scale > 0.0 && self.scale.is_finite() && self.shape.is_finite()) {
@@ -106,7 +105,7 @@ impl Gev {
     }
 }
 
-/// `-ln(1 - 1 / blocks)`
+/// Returns `-ln(1 - 1 / blocks)`.
 pub(super) fn reduced_period(blocks: f64) -> f64 {
     -(-1.0 / blocks).ln_1p()
 }

@@ -1,9 +1,9 @@
-//! Distance of data from a distribution, or from other data.
+//! Distances between data and a distribution, or between two samples.
 //!
-//! With a million samples every real difference is "significant": these numbers show whether a
-//! model describes its few hundred excesses, never whether a difference matters. The plain
-//! probabilities of one-sample statistics are invalid if the parameters were fitted to the same
-//! data; [`tail_fit`] has valid ones.
+//! With a million samples, every real difference is "significant". These numbers therefore only
+//! show whether a model describes its few hundred excesses, never whether a difference matters. If
+//! parameters were fitted to the same data, the usual probabilities of one-sample statistics are
+//! invalid; [`tail_fit`] has valid ones.
 
 pub mod tail_fit;
 pub mod two_sample;
@@ -11,7 +11,8 @@ pub mod two_sample;
 /// Returns the Anderson-Darling statistic of `shares`, the model's cumulative probabilities of the
 /// data in ascending order.
 ///
-/// It weighs both tails. Infinity when a value is impossible under the model; NaN without data.
+/// The statistic gives weight to both tails. It is infinite if a value is impossible under the
+/// model, and NaN without data.
 #[must_use]
 pub fn anderson_darling(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;
@@ -39,8 +40,8 @@ pub fn cramer_von_mises(shares: &[f64]) -> f64 {
     1.0 / (12.0 * n) + sum
 }
 
-/// Returns the Kolmogorov-Smirnov distance: the largest between the data's and the model's
-/// cumulative probabilities.
+/// Returns the Kolmogorov-Smirnov distance: the largest difference between the cumulative
+/// probabilities of the data and of the model.
 #[must_use]
 pub fn kolmogorov_smirnov(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;

@@ -1,9 +1,9 @@
 //! The generalised Pareto distribution, the limit law of excesses over a high threshold (Coles
 //! 2001, chapter 4).
 //!
-//! Return levels have profile-likelihood intervals; symmetric ones are kept for comparison with
-//! books. Rounded data, such as a histogram in microseconds, are fitted by the likelihood of their
-//! buckets and tested by chi-square, because ties break the tests for exact values.
+//! Return levels have profile-likelihood intervals; symmetric intervals exist for comparison with
+//! textbooks. Rounded data, such as a histogram in microseconds, are fitted by the likelihood of
+//! their buckets and tested by chi-square, because ties invalidate the tests for exact values.
 
 pub mod excesses;
 pub mod fit;
@@ -12,15 +12,16 @@ pub mod return_level;
 
 use serde::{Deserialize, Serialize};
 
-/// Smaller shapes are treated as 0, because the formulas divide by the shape.
+/// Shapes of a smaller magnitude are treated as 0, because the formulas divide by the shape.
 pub(super) const SHAPE_ZERO: f64 = 1e-9;
 
-/// Scale and shape: positive shape = heavy tail, 0 = exponential, negative = bounded.
+/// Scale and shape. A positive shape means a heavy tail, 0 is the exponential distribution, and a
+/// negative shape means a bounded tail.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Gpd {
-    /// In the unit of the data, above 0.
+    /// Scale, in the unit of the data, positive.
     pub scale: f64,
-    /// Dimensionless; the sign convention of Coles and of scipy's `genpareto`.
+    /// Shape, without a unit, with the sign convention of Coles and of scipy's `genpareto`.
     pub shape: f64,
 }
 
@@ -54,21 +55,21 @@ impl Gpd {
         -self.ln_survival(excess).exp_m1()
     }
 
-    /// Returns the excess that is passed with probability `survival` (0 to 1).
+    /// Returns the excess that is exceeded with probability `survival` (0 to 1).
     #[must_use]
     pub fn excess_at(&self, survival: f64) -> f64 {
         self.scale * box_cox(1.0 / survival, self.shape)
     }
 
-    /// Returns the largest possible excess; `None` when there is no limit.
+    /// Returns the largest possible excess; `None` if there is no limit.
     #[must_use]
     pub fn endpoint(&self) -> Option<f64> {
         (self.shape < 0.0).then(|| -self.scale / self.shape)
     }
 }
 
-/// Returns `(x^shape - 1) / shape`, and `ln(x)` at shape 0, for `x > 0`: the distance of a return
-/// level above the threshold, in scales.
+/// Returns `(x^shape - 1) / shape`, or `ln(x)` for shape 0, for `x > 0`: the distance of a return
+/// level from the threshold, in units of the scale.
 pub(super) fn box_cox(x: f64, shape: f64) -> f64 {
     let logarithm = x.ln();
     if (shape * logarithm).abs() < SHAPE_ZERO {

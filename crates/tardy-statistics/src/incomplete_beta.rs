@@ -1,23 +1,21 @@
-//! The regularised incomplete beta function and its inverse, for the arguments that long runs
-//! bring.
+//! The regularised incomplete beta function and its inverse, also for the large arguments of long
+//! runs.
 //!
-//! statrs 0.19 ends its continued fraction after 140 terms; about the square root of the larger
-//! argument is needed, 3000 for the median of ten million samples, so its result is silently wrong
-//! there. This implementation uses as many as needed.
-//!
-//! The incomplete beta and gamma functions are our own. statrs 0.19 ends its continued fraction
-//! after 140 terms and is off by 0.009 at the median of two million samples.
+//! statrs 0.19 ends its continued fraction after 140 terms. The number of necessary terms is about
+//! the square root of the larger argument, for example 3000 for the median of ten million samples,
+//! so its result is silently wrong there; it is off by 0.009 at the median of two million samples.
+//! This implementation uses as many terms as necessary.
 
 use std::f64::consts::PI;
 
 use super::numeric::inversion::{away_from_zero, continued_fraction, inverse};
 use super::saddle_point::{deviance, stirling_error};
 
-/// `I_x(a, b)` for `a > 0`, `b > 0`, with `x + y = 1`: the probability that a Beta(a, b) variable
-/// is at most `x`.
+/// Returns `I_x(a, b)` for `a > 0`, `b > 0` and `x + y = 1`: the probability that a Beta(a, b)
+/// variable is at most `x`.
 ///
-/// `y` is an argument because `1 - x` loses the digits of a small `y`. Values of `x` outside 0 to 1
-/// are taken as the nearer end.
+/// `y` is an argument because `1 - x` loses the digits of a small `y`. A value of `x` below 0
+/// counts as 0, and above 1 as 1.
 #[must_use]
 pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x <= 0.0 {
@@ -26,7 +24,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if y <= 0.0 {
         return 1.0;
     }
-    // The fraction converges fast on the left of the mean; on the right the complement is taken.
+    // The fraction converges fast to the left of the mean. To the right of it, the complement is
+    // computed.
     let value = if x <= (a + 1.0) / (a + b + 2.0) {
         density_weight(a, b, x, y) / divisor(a, b, x, y)
     } else {
@@ -35,8 +34,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// Returns the `x` at which `I_x(a, b)` is `probability`, for `a > 0`, `b > 0`; 0 and 1 for
-/// probabilities at or past the ends.
+/// Returns the `x` at which `I_x(a, b)` is `probability`, for `a > 0` and `b > 0`; 0 if
+/// `probability` is at most 0, and 1 if it is at least 1.
 #[must_use]
 pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     if probability <= 0.0 {
@@ -45,8 +44,8 @@ pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     if probability >= 1.0 {
         return 1.0;
     }
-    // Solved for t = ln(x / (1 - x)), so that a bound of 1e-9 has the same relative precision as
-    // one of 0.5.
+    // The equation is solved for t = ln(x / (1 - x)), so a bound of 1e-9 has the same relative
+    // precision as a bound of 0.5.
     let share = |t: f64| 1.0 / (1.0 + (-t).exp());
     let t = inverse((a / b).ln(), (-700.0, 700.0), 1e-14, |t| {
         let (x, y) = (share(t), share(-t));
@@ -58,7 +57,7 @@ pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     share(t)
 }
 
-/// `x^a y^b / B(a, b)`, which is also the derivative of `I_x(a, b)` by `ln(x / y)`.
+/// Returns `x^a y^b / B(a, b)`, which is also the derivative of `I_x(a, b)` by `ln(x / y)`.
 fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let n = a + b;
     let exponent = stirling_error(n)
@@ -69,11 +68,11 @@ fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
     (a / n * b / (2.0 * PI)).sqrt() * exponent.exp()
 }
 
-/// Returns the fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM TOMS 18,
-/// 1992, BFRAC).
+/// Returns the continued fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM
+/// TOMS 18, 1992, BFRAC).
 ///
-/// Its terms take `a y - b x` as a whole, so that a share of 1e-9 keeps its digits, which the
-/// better known fraction loses.
+/// Its terms use `a y - b x` as a whole, so a share of 1e-9 keeps its digits. The better known
+/// fraction loses them.
 fn divisor(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let distance = a * y - b * x + 1.0;
     let first = away_from_zero(a * distance / (a + 1.0));
@@ -107,7 +106,7 @@ mod tests {
     fn a_hundred_million_samples_keep_their_symmetry() {
         let n = 1e8;
         assert!((incomplete_beta(n, n, 0.5, 0.5) - 0.5).abs() < 1e-11);
-        // One standard deviation of Beta(n, n) is 1 / sqrt(8 n); the normal limit at a tenth of it
+        // One standard deviation of Beta(n, n) is 1 / sqrt(8 n). At a tenth of it, the normal limit
         // is 0.5398278373.
         let x = 0.5 + 0.1 / (8.0 * n).sqrt();
         assert!((incomplete_beta(n, n, x, 1.0 - x) - 0.539_827_837_3).abs() < 1e-9);
@@ -117,7 +116,7 @@ mod tests {
         #[test]
         fn the_inverse_undoes_the_function(a in 0.05_f64..1e7, b in 0.05_f64..1e7, probability in 1e-6_f64..0.999_999) {
             let x = inverse_incomplete_beta(a, b, probability);
-            prop_assume!(x < 0.99); // past that 1 - x has too few digits left to be compared through
+            prop_assume!(x < 0.99); // above that, 1 - x has too few digits for the comparison
             prop_assert!((incomplete_beta(a, b, x, 1.0 - x) - probability).abs() < 1e-8);
         }
 

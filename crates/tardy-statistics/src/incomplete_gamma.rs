@@ -1,15 +1,15 @@
 //! The regularised incomplete gamma function and its inverse.
 //!
-//! statrs forms `a ln(x) - x - ln_gamma(a)` and loops without a limit; this one keeps its digits
-//! for millions of events and always ends.
+//! statrs computes `a ln(x) - x - ln_gamma(a)` and loops without a limit. This implementation keeps
+//! its digits for millions of events, and always terminates.
 
 use std::f64::consts::PI;
 
 use super::numeric::inversion::{TERMS_MAX, away_from_zero, continued_fraction, inverse};
 use super::saddle_point::{deviance, stirling_error};
 
-/// `P(a, x)` for `a > 0`: the probability that a Gamma(a, 1) variable is at most `x`, and that a
-/// Poisson count of mean `x` reaches `a`.
+/// Returns `P(a, x)` for `a > 0`: the probability that a Gamma(a, 1) variable is at most `x`, and
+/// that a Poisson variable with mean `x` is at least `a`.
 #[must_use]
 pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
@@ -26,8 +26,8 @@ pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// Returns the `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 and infinity for
-/// probabilities at or past the ends.
+/// Returns the `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 if `probability` is at most
+/// 0, infinity if it is at least 1.
 #[must_use]
 pub fn inverse_incomplete_gamma(a: f64, probability: f64) -> f64 {
     if probability <= 0.0 {
@@ -36,7 +36,7 @@ pub fn inverse_incomplete_gamma(a: f64, probability: f64) -> f64 {
     if probability >= 1.0 {
         return f64::INFINITY;
     }
-    // Solved for ln(x): small rates keep their relative precision.
+    // The equation is solved for ln(x), so small rates keep their relative precision.
     let t = inverse(a.ln(), (-740.0, 700.0), 1e-15, |t| {
         let x = t.exp();
         (incomplete_gamma(a, x) - probability, density_weight(a, x))
@@ -44,12 +44,12 @@ pub fn inverse_incomplete_gamma(a: f64, probability: f64) -> f64 {
     t.exp()
 }
 
-/// `x^a e^-x / Gamma(a)`, which is also the derivative of `P(a, x)` by `ln(x)`.
+/// Returns `x^a e^-x / Gamma(a)`, which is also the derivative of `P(a, x)` by `ln(x)`.
 fn density_weight(a: f64, x: f64) -> f64 {
     (a / (2.0 * PI)).sqrt() * (-stirling_error(a) - deviance(a, x)).exp()
 }
 
-/// `sum x^i / ((a+1)...(a+i))` (Abramowitz and Stegun 6.5.29).
+/// Returns `sum x^i / ((a+1)...(a+i))` (Abramowitz and Stegun 6.5.29).
 fn series(a: f64, x: f64) -> f64 {
     let (mut term, mut sum) = (1.0, 1.0);
     for index in 1..=TERMS_MAX {

@@ -1,9 +1,9 @@
-//! L-moments: location, spread and skewness as sums of ordered values, which one wild value cannot
-//! dominate.
+//! L-moments: location, spread and skewness as sums of ordered values, which a single outlier
+//! cannot dominate.
 //!
-//! They start the likelihood fits, and serve as a second opinion. Sources: J. R. M. Hosking, J. R.
-//! Statist. Soc. B 52, 1990; J. R. M. Hosking and J. R. Wallis, Technometrics 29, 1987 (generalised
-//! Pareto).
+//! They are the start of likelihood fits, and an independent estimate. Sources: J. R. M. Hosking,
+//! J. R. Statist. Soc. B 52, 1990; J. R. M. Hosking and J. R. Wallis, Technometrics 29, 1987
+//! (generalised Pareto).
 
 use super::gpd::Gpd;
 
@@ -11,14 +11,14 @@ use super::gpd::Gpd;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LMoments {
     pub location: f64,
-    /// Half the expected distance of two values.
+    /// Half of the expected distance between two values.
     pub scale: f64,
-    /// Third L-moment by the second: -1 to 1, 0 for a symmetric distribution.
+    /// The third L-moment divided by the second: -1 to 1, and 0 for a symmetric distribution.
     pub skewness: f64,
 }
 
-/// Returns the L-moments of values in ascending order; `None` with fewer than three, or when all
-/// are equal.
+/// Returns the L-moments of values in ascending order; `None` for fewer than three values, or if
+/// all are equal.
 #[must_use]
 pub fn l_moments(sorted: &[f64]) -> Option<LMoments> {
     let n = sorted.len() as f64;
@@ -40,7 +40,7 @@ pub fn l_moments(sorted: &[f64]) -> Option<LMoments> {
 }
 
 impl LMoments {
-    /// Returns the generalised Pareto distribution of excesses with these L-moments.
+    /// Returns the generalised Pareto distribution whose excesses have these L-moments.
     #[must_use]
     pub fn gpd(&self) -> Gpd {
         let shape = 2.0 - self.location / self.scale;

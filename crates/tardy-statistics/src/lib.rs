@@ -3,18 +3,18 @@
 //!
 //! The layers and their modules:
 //! - observed: [`moments`], [`tally`], [`harrell_davis`].
-//! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. They need exchangeable
-//!   samples only. For clustered exceedances, pass the effective number of samples,
-//!   `extremal index * n`, which is not whole: so they take real numbers.
+//! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. They assume only
+//!   exchangeable samples. For clustered exceedances, callers pass the effective number of samples,
+//!   `extremal index * n`. It is not whole, so these functions take real numbers.
 //! - models: [`gpd`] and [`gev`], started by [`l_moments`], with intervals from their [`profile`]
 //!   likelihood; [`threshold`] finds the start of the tail, [`gate`] decides whether a model may be
 //!   shown.
 //! - checks of the gate: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`],
 //!   [`stationarity`], [`records`], [`mixture`], [`goodness`].
-//! - two sides and many runs: [`compare`], [`change_point`], [`regressions`]; [`log_buckets`]
-//!   stores their intervals of time compactly.
+//! - comparisons of two sides and of many runs: [`compare`], [`change_point`], [`regressions`];
+//!   [`log_buckets`] stores the samples of time intervals compactly.
 //!
-//! The crate maps numbers to numbers; it knows no samples, units or files.
+//! The crate computes numbers from numbers. It knows no samples, units or files.
 #![forbid(unsafe_code)]
 
 pub mod autocorrelation;

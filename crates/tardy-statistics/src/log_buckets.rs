@@ -1,15 +1,15 @@
-//! Buckets of relative width 1/1024 for counts of a time interval: compact enough to keep hundreds
-//! of intervals, fine enough to compare them.
+//! Counts of a time interval in buckets with a relative width of 1/1024. They are compact enough to
+//! keep hundreds of intervals, and fine enough to compare them.
 
 use crate::tally::Tally;
 
-/// Smaller values have one bucket each.
+/// Values below this have one bucket each.
 const EXACT_END: u64 = 1 << BITS;
-/// Binary digits that a value keeps.
+/// Number of binary digits of a value that its bucket keeps.
 const BITS: u32 = 11;
 
-/// Counts by bucket of the interval that is being read. Allocates memory once, for all buckets up
-/// to the largest value seen.
+/// The counts of the current interval, by bucket. Memory is allocated only when a larger value than
+/// before is recorded.
 #[derive(Debug, Clone, Default)]
 pub struct LogBuckets {
     counts: Vec<u32>,
@@ -17,11 +17,11 @@ pub struct LogBuckets {
     negative: Vec<i64>,
 }
 
-/// The counts of a finished interval: bucket and count, ascending.
+/// The counts of a finished interval, as buckets and counts in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stretch {
     entries: Vec<(u16, u32)>,
-    /// Values below 0 in ns, which are rare, one by one.
+    /// Negative values in ns. They are rare, so each is stored.
     negative: Vec<i64>,
 }
 
@@ -66,7 +66,7 @@ impl LogBuckets {
 }
 
 impl Stretch {
-    /// Adds the counts of another interval.
+    /// Adds the counts of another interval to this one.
     pub fn merge(&mut self, other: Self) {
         if self.entries.is_empty() {
             self.entries = other.entries;
@@ -94,7 +94,7 @@ impl Stretch {
         self.negative.extend(other.negative);
     }
 
-    /// Returns how many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.entries
@@ -104,7 +104,8 @@ impl Stretch {
             + self.negative.len() as u64
     }
 
-    /// Sum of the values, each as the end of its bucket, for the mean.
+    /// Returns the sum of the values, for the mean. Each value counts as the upper end of its
+    /// bucket.
     #[must_use]
     pub fn sum(&self) -> f64 {
         let positive: f64 = self
@@ -115,8 +116,8 @@ impl Stretch {
         positive + self.negative.iter().map(|&value| value as f64).sum::<f64>()
     }
 
-    /// Returns the values as input of rank statistics; a bucket is represented by its upper end, as
-    /// in a `Histogram` of tardy-core.
+    /// Returns the values as input of rank statistics. A bucket counts as its upper end, as in a
+    /// `Histogram` of tardy-core.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let negative = self.negative.iter().map(|&value| (value as f64, 1));
@@ -136,7 +137,7 @@ fn bucket_of(value: u64) -> usize {
         return value as usize;
     }
     let shift = u64::BITS - value.leading_zeros() - BITS;
-    // Each further binary digit adds a half of EXACT_END buckets.
+    // Each further binary digit adds half of EXACT_END buckets.
     shift as usize * (EXACT_END / 2) as usize + (value >> shift) as usize
 }
 

@@ -1,20 +1,21 @@
-//! Two tallies walked together, value by value.
+//! Visits the values of two tallies together, in ascending order.
 
 use super::tally::Tally;
 
-/// One distinct value of both samples: how many of each are at it, and how many at it or below.
+/// A distinct value of either sample, with the number of values equal to it and at most equal to it
+/// in each sample.
 pub(super) struct Step {
     pub(super) at: [u64; 2],
     pub(super) up_to: [u64; 2],
 }
 
 impl Step {
-    /// Returns the mean rank that the values at this step share among both samples.
+    /// Returns the mean rank of the values at this step in both samples together.
     pub(super) fn rank(&self) -> f64 {
         middle_rank(self.up_to[0] + self.up_to[1], self.at[0] + self.at[1])
     }
 
-    /// Returns the mean rank that they share among their own sample.
+    /// Returns the mean rank of the values at this step in their own sample.
     pub(super) fn own_rank(&self, side: usize) -> f64 {
         middle_rank(self.up_to[side], self.at[side])
     }
@@ -24,7 +25,7 @@ fn middle_rank(up_to: u64, at: u64) -> f64 {
     up_to as f64 - (at as f64 - 1.0) / 2.0
 }
 
-/// Returns all distinct values of both, ascending.
+/// Returns all distinct values of both samples in ascending order.
 pub(super) fn steps(first: &Tally, second: &Tally) -> Vec<Step> {
     let (mut a, mut b) = (
         first.entries().iter().peekable(),

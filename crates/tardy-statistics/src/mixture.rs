@@ -1,10 +1,10 @@
-//! Whether the largest values belong to the same tail as those below them.
+//! Tests whether the largest values belong to the same tail as the values below them.
 //!
-//! Interrupts, page faults, firmware: a latency has several causes, and the rarest, longest one
-//! shows in the last few samples only. A fit over both describes neither. The largest excesses are
-//! added one by one; the first that moves the shape out of its previous interval is where another
-//! cause starts. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile Tails
-//! for pWCET Estimation", ECRTS 2025 (TailID).
+//! A latency has several causes, such as interrupts, page faults and firmware. The rarest and
+//! longest cause shows only in the last few samples, and a fit of all values together describes
+//! neither part. The largest excesses are added one by one. If an excess moves the shape out of its
+//! previous interval, another cause starts there. Source: B. Manau et al., "Detecting Low-Density
+//! Mixtures in High-Quantile Tails for pWCET Estimation", ECRTS 2025 (TailID).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ use super::gpd::excesses::Excesses;
 use super::gpd::fit::fit;
 use super::profile::normal_deviate;
 
-/// The share of the largest excesses that are looked at (the paper's choice of its percentile of
-/// candidates).
+/// Share of the largest excesses that are tested (the paper's percentile of candidates).
 const CANDIDATES: f64 = 0.05;
-/// More points than this from the other cause suffice to fit it alone (the paper's "minimum of
+/// With more points than this, the other cause can be fitted alone (the paper's "minimum of
 /// samples").
 pub const POINTS_FOR_OWN_FIT: usize = 40;
-/// The paper's confidence: so high that only points which really move the tail are named.
+/// The confidence in the paper. It is so high that only points that really move the tail are
+/// reported.
 const CONFIDENCE: f64 = 0.9999;
 
 /// The result for the largest excesses.
@@ -27,12 +27,13 @@ const CONFIDENCE: f64 = 0.9999;
 pub struct Mixture {
     /// Number of excesses that were tested one by one.
     pub candidates: usize,
-    /// Excesses, ascending, from the first that does not fit those below it; empty when all fit.
+    /// Excesses in ascending order, from the first one that does not fit the excesses below it;
+    /// empty if all fit.
     pub foreign: Vec<f64>,
 }
 
 impl Mixture {
-    /// Returns the excess from which on another cause can be fitted on its own, when enough of its
+    /// Returns the excess from which the other cause can be fitted alone; `None` if too few of its
     /// points were seen.
     #[must_use]
     pub fn own_threshold(&self) -> Option<f64> {
@@ -40,8 +41,8 @@ impl Mixture {
     }
 }
 
-/// Tests exact excesses over a threshold, at least 20; `None` if they are fewer, known by buckets
-/// only, or without a fit.
+/// Tests exact excesses over a threshold. `None` for fewer than 20, for excesses known only as
+/// buckets, or without a fit.
 #[must_use]
 pub fn mixture(excesses: &Excesses) -> Option<Mixture> {
     let values = excesses.values()?;
@@ -58,7 +59,7 @@ pub fn mixture(excesses: &Excesses) -> Option<Mixture> {
     };
     let mut shape = shape_of(first)?;
     for end in first + 1..=values.len() {
-        // The expected information: (1 + shape)^2 / count.
+        // The standard error from the expected information: (1 + shape)^2 / count.
         let reach = deviate * (1.0 + shape) / ((end - 1) as f64).sqrt();
         let next = shape_of(end)?;
         if (next - shape).abs() > reach {
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_rare_long_cause_is_found_where_it_begins() {
-        // Three firmware stalls of 2 to 3 ms over a tail that ends at 50 us.
+        // Three firmware stalls of 2 to 3 ms, above a tail that ends at 50 us.
         for seed in 0..10 {
             let found = mixture(&excesses(seed, 500, &[2100.0, 2500.0, 2900.0])).unwrap();
             assert_eq!(found.foreign, [2100.0, 2500.0, 2900.0]);

@@ -1,18 +1,18 @@
-//! Count, extremes, mean and variance of a stream, in constant memory, and of two streams put
-//! together.
+//! Count, extremes, mean and variance of a stream in constant memory. The moments of two streams
+//! can be merged.
 //!
-//! Sums of squares cancel if the mean is large against the spread, as for time stamps; these
-//! updates do not. Sources: B. P. Welford, Technometrics 4, 1962; T. F. Chan, G. H. Golub, R. J.
-//! LeVeque, The American Statistician 37, 1983 (merging).
+//! If the mean is large compared with the spread, as for time stamps, sums of squares lose their
+//! digits by cancellation; these updates do not. Sources: B. P. Welford, Technometrics 4, 1962; T.
+//! F. Chan, G. H. Golub, R. J. LeVeque, The American Statistician 37, 1983 (merging).
 
 use serde::{Deserialize, Serialize};
 
-/// Running sums of the values seen.
+/// Running moments of the values added so far.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Moments {
     count: u64,
     mean: f64,
-    /// Sum of squared distances from the mean.
+    /// Sum of the squared distances from the mean.
     squares: f64,
     minimum: Option<f64>,
     maximum: Option<f64>,
@@ -24,7 +24,7 @@ impl Moments {
         self.push_many(value, 1);
     }
 
-    /// Adds `count` times the same value.
+    /// Adds the same value `count` times.
     pub fn push_many(&mut self, value: f64, count: u64) {
         if count > 0 {
             *self = self.merged(Self {
@@ -66,20 +66,20 @@ impl Moments {
         }
     }
 
-    /// Returns how many values were seen.
+    /// Returns the number of values.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the arithmetic mean; `None` without a value.
+    /// Returns the arithmetic mean; `None` without values.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// Returns the sample variance, divided by `n - 1`, in the square of the unit; `None` below two
-    /// values.
+    /// Returns the sample variance (divisor `n - 1`), in the square of the unit; `None` for fewer
+    /// than two values.
     #[must_use]
     pub fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| self.squares / (self.count - 1) as f64)
@@ -91,9 +91,8 @@ impl Moments {
         self.variance().map(f64::sqrt)
     }
 
-    /// Returns the square root of the mean squared distance from the mean, divided by `n`: of
-    /// values that are all there are, as the tables of mckenney2009 have it; `None` without a
-    /// value.
+    /// Returns the population standard deviation (divisor `n`), as in the tables of mckenney2009;
+    /// `None` without values.
     #[must_use]
     pub fn population_standard_deviation(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
@@ -135,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_large_offset_does_not_eat_the_variance() {
-        // With sums of squares this is 0 or negative: 1e15 squared has no digit left for the 4.
+        // With sums of squares, the variance would be 0 or negative: 1e15 squared has no digits
+        // left for the 4.
         let moments: Moments = [1e15 + 4.0, 1e15 + 7.0, 1e15 + 13.0, 1e15 + 16.0]
             .into_iter()
             .collect();

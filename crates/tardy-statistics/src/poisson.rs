@@ -1,16 +1,16 @@
-//! Bounds on how often an event happens in a time, for counts without a number of trials: missed
-//! deadlines an hour.
+//! Bounds on how often an event occurs in a time, for counts without a number of trials, such as
+//! missed deadlines per hour.
 //!
-//! Source: F. Garwood, Biometrika 28, 1936; the chi-square quantile at `2k` degrees of freedom is
+//! Source: F. Garwood, Biometrika 28, 1936. The chi-square quantile with `2k` degrees of freedom is
 //! twice the gamma quantile at `k`.
 
 use super::confidence::{Confidence, Interval};
 use super::incomplete_gamma::inverse_incomplete_gamma;
 
-/// Returns the two-sided interval of the rate: `events` seen during `exposure`. The result is per
-/// unit of `exposure` (hours in, per hour out).
+/// Returns the two-sided interval of the rate if `events` events were seen during `exposure`. The
+/// rate is per unit of `exposure`; for hours, it is per hour.
 ///
-/// Returns 0 to infinity without exposure.
+/// Without exposure, returns 0 to infinity.
 #[must_use]
 pub fn rate_interval(events: f64, exposure: f64, confidence: Confidence) -> Interval {
     let side = confidence.of_each_side();
@@ -20,7 +20,7 @@ pub fn rate_interval(events: f64, exposure: f64, confidence: Confidence) -> Inte
     }
 }
 
-/// Returns the rate that, with `confidence`, is not exceeded: one-sided, per unit of `exposure`.
+/// Returns an upper bound for the rate, one-sided with `confidence`, per unit of `exposure`.
 #[must_use]
 pub fn rate_upper(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     if !is_exposure(exposure) || events.is_nan() || events == f64::INFINITY {
@@ -29,8 +29,8 @@ pub fn rate_upper(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     inverse_incomplete_gamma(events.max(0.0) + 1.0, confidence.get()) / exposure
 }
 
-/// Returns the rate that, with `confidence`, is reached: one-sided, per unit of `exposure`. 0 when
-/// there was no event.
+/// Returns a lower bound for the rate, one-sided with `confidence`, per unit of `exposure`; 0
+/// without events.
 #[must_use]
 pub fn rate_lower(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     if !is_exposure(exposure) || events.is_nan() || events == f64::INFINITY || events <= 0.0 {
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn garwoods_table_is_met() {
         // Garwood 1936, 95 %: k = 1: 0.0253 to 5.572; k = 10: 4.795 to 18.39; k = 50: 37.11 to
-        // 65.92; more digits from scipy 1.17.
+        // 65.92. Further digits are from scipy 1.17.
         for (events, lower, upper) in [
             (1.0, 0.025_318, 5.571_643),
             (10.0, 4.795_389, 18.390_356),

@@ -1,5 +1,5 @@
-//! Confidence intervals from a profile likelihood: all values of a quantity under which the data
-//! are not much less likely than at best.
+//! Confidence intervals from a profile likelihood: all values of a quantity for which the data are
+//! not much less likely than for the best value.
 //!
 //! The interval of a return level is long on its upper side, which `estimate +- 2 standard errors`
 //! hides. Source: S. Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
@@ -10,19 +10,19 @@ use statrs::function::erf::erf_inv;
 use super::confidence::{Confidence, Interval};
 use super::numeric::root::root;
 
-/// Returns the standard normal deviate that `confidence` of a two-sided interval reaches: 1.96 at
-/// 95 %.
+/// Returns the standard normal deviate at the ends of a two-sided interval with `confidence`; 1.96
+/// at 95 %.
 #[must_use]
 pub fn normal_deviate(confidence: Confidence) -> f64 {
     std::f64::consts::SQRT_2 * erf_inv(confidence.get())
 }
 
-/// Returns the interval around `best`, at which `profile` (a negative log-likelihood, maximised
-/// over all other parameters) has its minimum `least`.
+/// Returns the interval around `best`, where `profile` has its minimum `least`. `profile` is the
+/// negative log-likelihood, minimised over all other parameters.
 ///
-/// `step` is the first distance to try; the search for the ends stops at `low` and `high`, open
-/// limits of the quantity. If the profile never rises enough on the way to a limit, the end is that
-/// limit.
+/// `step` is the first distance to try. The search for the ends stays between `low` and `high`,
+/// which the quantity never reaches. If the profile does not rise enough before such a limit, the
+/// limit is the end.
 pub(super) fn profile_interval(
     mut profile: impl FnMut(f64) -> f64,
     (best, least): (f64, f64),
@@ -41,14 +41,15 @@ pub(super) fn profile_interval(
 fn end(excess: &mut impl FnMut(f64) -> f64, best: f64, step: f64, limit: f64) -> f64 {
     let mut inside = best;
     let mut step = step;
-    // A hundred doublings leave every finite number that a first step of 1e-12 of it could lead to.
+    // With a first step of 1e-12 of the distance to the end, a hundred doublings pass every finite
+    // end.
     for _ in 0..100 {
         let beyond = if step > 0.0 {
             inside + step >= limit
         } else {
             inside + step <= limit
         };
-        // A limit is open: the likelihood is looked at ever closer to it.
+        // The limit itself is excluded, so the search approaches it by halving the distance.
         let outside = if beyond {
             inside.midpoint(limit)
         } else {

@@ -1,9 +1,9 @@
 //! Finds the order statistics that enclose a quantile, for any distribution.
 //!
-//! With `X(1) <= ... <= X(n)` the count of samples below the quantile `x_p` is binomial, so that
-//! `P(X(l) <= x_p <= X(u)) = F(u-1) - F(l-1)` for continuous data and at least that for rounded
-//! data. Returns ranks only: the caller that holds the histogram looks up the values. Source: H. A.
-//! David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
+//! With `X(1) <= ... <= X(n)`, the number of samples below the quantile `x_p` is binomial.
+//! Therefore `P(X(l) <= x_p <= X(u))` equals `F(u-1) - F(l-1)` for continuous data, and is at least
+//! that for rounded data. Functions return ranks only; the caller looks up the values in its
+//! histogram. Source: H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,25 +18,25 @@ pub struct QuantileRanks {
     pub lower: Option<u64>,
     /// Rank of the upper end; `None` if even the maximum may be below the quantile.
     pub upper: Option<u64>,
-    /// The probability that the interval contains the quantile: at least the requested confidence.
-    /// A missing end counts as infinite.
+    /// Probability that the interval contains the quantile, which is at least the requested
+    /// confidence. A missing end counts as infinite.
     pub coverage: f64,
-    /// The fewest samples that have both ends; `None` when no number has.
+    /// Minimum number of samples for which both ends exist; `None` if there is no such number.
     pub samples_needed: Option<u64>,
 }
 
-/// Returns the ranks around the quantile `probability` of `samples` independent samples.
+/// Returns the ranks that enclose the quantile `probability` of `samples` independent samples.
 #[must_use]
 pub fn quantile_ranks(samples: u64, probability: f64, confidence: Confidence) -> QuantileRanks {
     quantile_ranks_of_clustered(samples, probability, 1.0, confidence)
 }
 
-/// Returns the ranks for samples whose exceedances come in clusters of `1 / extremal_index` on
-/// average (0 to 1; 1 = independent).
+/// Returns the ranks for samples whose exceedances occur in clusters of `1 / extremal_index` on
+/// average (0 to 1; 1 means independent).
 ///
 /// The samples count as `extremal_index * samples` independent ones. If a rank falls between two of
-/// those, the outer one is used, so that both ends are at or outside the independent case. An index
-/// of 0, or NaN, gives no end at all.
+/// those, the outer one is used, so the interval is never narrower than for independent samples.
+/// With an index of 0 or NaN, both ends are missing.
 #[must_use]
 pub fn quantile_ranks_of_clustered(
     samples: u64,
@@ -58,7 +58,7 @@ pub fn quantile_ranks_of_clustered(
     let tail = 1.0 - probability;
     let below = |events: f64| cumulative_with_complement(events, effective, probability, tail);
     let side = confidence.of_each_side().get();
-    // A sample of rank r has index * (r - 1) to index * r - 1 effective samples below it.
+    // A sample of rank r has between index * (r - 1) and index * r - 1 effective samples below it.
     let below_lower = |rank: u64| below(index * (rank - 1) as f64);
     let below_upper = |rank: u64| below(index * rank as f64 - 1.0);
     let lower = first_rank(samples, |rank| below_lower(rank) > 1.0 - side) - 1;
@@ -74,7 +74,7 @@ pub fn quantile_ranks_of_clustered(
     }
 }
 
-/// Returns the first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it
+/// Returns the first rank between 1 and `samples` from which `condition` holds; `samples + 1` if it
 /// never does.
 pub(super) fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (1, samples.saturating_add(1));
@@ -124,7 +124,7 @@ mod tests {
     fn a_quantile_beyond_the_data_has_no_upper_end_and_says_what_it_needs() {
         let ranks = quantile_ranks(1_000_000, 1.0 - 1e-6, Confidence::NINETY_FIVE);
         assert_eq!((ranks.lower, ranks.upper), (Some(999_997), None));
-        // ln(0.025) / ln(1 - 1e-6)
+        // The expected number is ln(0.025) / ln(1 - 1e-6).
         assert_eq!(ranks.samples_needed, Some(3_688_878));
         let enough = quantile_ranks(3_688_878, 1.0 - 1e-6, Confidence::NINETY_FIVE);
         assert_eq!(enough.upper, Some(3_688_878));
@@ -182,7 +182,7 @@ mod tests {
             let lower = ranks.lower.map_or(0.0, |l| cumulative(l as f64 - 1.0, n, probability));
             prop_assert!((ranks.coverage - (upper - lower)).abs() < 1e-9);
             prop_assert!(ranks.coverage >= 0.95 - 1e-9);
-            // The ranks are as tight as possible.
+            // With the next inner rank, the probability of error would be too large.
             if let Some(u) = ranks.upper {
                 prop_assert!(cumulative(u as f64 - 2.0, n, probability) < 0.975 + 1e-9);
             }
@@ -199,7 +199,7 @@ mod tests {
             prop_assert!(clustered.lower.unwrap_or(0) <= alone.lower.unwrap_or(0), "{clustered:?} {alone:?}");
             prop_assert!(clustered.upper.unwrap_or(end) >= alone.upper.unwrap_or(end), "{clustered:?} {alone:?}");
             prop_assert!(clustered.coverage >= 0.95 - 1e-9);
-            // Each end is on the outer side even if a whole effective sample is misplaced.
+            // Each end stays on the outer side even if a whole effective sample is misplaced.
             let effective = index * samples as f64;
             if let Some(l) = clustered.lower {
                 prop_assert!(cumulative(index * (l - 1) as f64, effective, probability) <= 0.025 + 1e-9);

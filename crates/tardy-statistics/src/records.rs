@@ -1,25 +1,25 @@
-//! Counts how often the largest value so far was exceeded. Records show drift cheaply: independent
-//! values of any one distribution give about `ln n` records, so thirty records in a million samples
-//! indicate a warm-up or a machine that gets worse.
+//! Counts records: values that exceed all earlier ones. Records are a cheap sign of drift.
+//! Independent values of any single distribution give about `ln n` records, so thirty records in a
+//! million samples indicate a warm-up, or a machine that gets worse.
 //!
-//! Source: A. Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: record events are
-//! independent with probability `1/i`.
+//! Source: A. Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: the i-th value is a record
+//! with probability `1/i`, independent of the others.
 
 use serde::{Deserialize, Serialize};
 
 /// The records of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Records {
-    /// Number of values above all previous ones; the first counts.
+    /// Number of values above all earlier ones. The first value counts.
     pub seen: u64,
-    /// The mean of that number for independent values without ties; with ties it is lower.
+    /// Expected number of records for independent values without ties. With ties, it is lower.
     pub expected: f64,
-    /// The standard deviation of that number.
+    /// Standard deviation of the number of records for independent values.
     pub deviation: f64,
 }
 
 impl Records {
-    /// Standard deviations above the mean.
+    /// Returns the deviation from the expected number, in standard deviations.
     #[must_use]
     pub fn deviate(&self) -> f64 {
         if self.deviation > 0.0 {
@@ -30,7 +30,7 @@ impl Records {
     }
 }
 
-/// Counts the records of values in order of time.
+/// Counts the records among values in order of time.
 #[must_use]
 pub fn records(values: impl IntoIterator<Item = f64>) -> Records {
     let mut highest = None;
@@ -50,7 +50,7 @@ pub fn records(values: impl IntoIterator<Item = f64>) -> Records {
     }
 }
 
-/// Mean and variance of the number of records: sums of `1/i` and of `1/i - 1/i^2`.
+/// Returns mean and variance of the number of records: the sums of `1/i` and of `1/i - 1/i^2`.
 fn moments_of_records(length: u64) -> (f64, f64) {
     const EULER: f64 = 0.577_215_664_901_532_9;
     if length > 10_000 {

@@ -1,20 +1,22 @@
-//! Builds after which numbers are worse: many series, one value a build, watched together with the
-//! probability of a false alarm shared out.
+//! Finds builds from which numbers are worse. Many series, with one value per build, are watched
+//! together, and share the allowed probability of a false alarm.
 //!
-//! A regression of a kernel shows in all loads of a board, in one load on all boards, or
-//! everywhere, and then appears sooner than in a single series: so families of series are tested in
-//! addition to each series. The last builds of each are compared with the previous ones by
-//! Student's test, with the spread of a single series shrunk towards that of the others (G. K.
-//! Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004). One odd build is not a regression, however odd: a
-//! change must last for two.
+//! A regression of a kernel shows under all loads of a board, under one load on all boards, or
+//! everywhere. It is therefore found sooner in a family of series than in a single one, so families
+//! are tested in addition to each series. The last builds are compared with the previous ones by
+//! Student's test. The spread of a single series is shrunk towards that of the others (G. K. Smyth,
+//! Stat. Appl. Genet. Mol. Biol. 3, 2004). A single unusual build is not a regression, however
+//! unusual it is: a change must last for two builds.
 //!
-//! Regressions are tested in families of series, not in each series alone. With 5 % of noise, 15 %
-//! more in one number of 200 cannot be separated from chance within three builds and with one false
-//! alarm in a thousand: that takes 5.0 standard deviations, and three builds at 2.8 each give 4.7.
-//! But a regression of a kernel shows on a whole board or under a load on all boards. Change points
-//! examine the whole history of one series; this test examines each new build. The least probable
-//! of a family's windows counts before families are compared, because a window that starts before
-//! the change dilutes it, and a diluted change is soon half the mean of every series.
+//! Single series are not enough. With 5 % of noise and one false alarm in a thousand builds, an
+//! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds: this
+//! needs 5.0 standard deviations, and three builds at 2.8 each give 4.7.
+//!
+//! [`crate::change_point`] examines the whole history of one series; this test examines each new
+//! build. The test tries several numbers of last builds for each family. Only the number with the
+//! least probable result is used when families are compared. A larger number includes builds before
+//! the change, which dilute the difference, and with a diluted difference almost every series seems
+//! to have changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,16 +26,17 @@ use statrs::function::gamma::digamma;
 use super::moments::Moments;
 use super::student;
 
-/// Parameters of the watch.
+/// Parameters of the tests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watch {
-    /// Expected false alarms per build, of all families together.
+    /// Expected number of false alarms per build, in all families together.
     pub false_alarms_a_build: f64,
-    /// Builds that a baseline needs.
+    /// Minimum number of builds in a baseline.
     pub baseline_min: usize,
-    /// Builds that a baseline has at most: the latest ones.
+    /// Maximum number of builds in a baseline; the latest ones are used.
     pub baseline_max: usize,
-    /// A smaller difference is no change, in the unit of the values (of a logarithm: a share).
+    /// Minimum difference that counts as a change, in the unit of the values. If the values are
+    /// logarithms, it is a share.
     pub difference_min: f64,
 }
 
@@ -48,31 +51,31 @@ impl Default for Watch {
     }
 }
 
-/// A change that lasted.
+/// A change that lasted for at least two builds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alarm {
     /// Index of the family of series that changed.
     pub family: usize,
-    /// Index of the first build after the change.
+    /// Index of the first build with the change.
     pub from: usize,
-    /// Index of the build that revealed the change.
+    /// Index of the build with which the change was found.
     pub found: usize,
-    /// Difference, as the mean of its series, in the unit of the values.
+    /// Difference of the mean of the family's series from its baseline, in the unit of the values.
     pub difference: f64,
-    /// Probability of such a difference by chance, before the correction for all tests.
+    /// Probability that chance alone causes such a difference, before the correction for all tests.
     pub probability: f64,
 }
 
-/// Numbers of last builds that are held against the baseline. A single one could be an accident.
+/// Numbers of last builds that are compared with the baseline. A single build could be an accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// The furthest of the last builds counts as so many times the second furthest at most, so that it
-/// is no change alone.
+/// Of the last builds, the one that is furthest from the baseline counts as at most this many times
+/// as far as the second furthest. A single build is therefore never a change.
 const BESIDE_SECOND: f64 = 2.0;
 
-/// Alarms of families of `series`, in the order of the builds with which they are found.
-/// `values[series][build]` is about normal, as the logarithm of a high quantile is, and `None` if
-/// the build has none; all series have a place for each build. A series that changed starts a new
-/// baseline with its change.
+/// Returns the alarms of all families, in the order of the builds with which they are found.
+/// `values[series][build]` should be approximately normal, such as the logarithm of a high
+/// quantile, and is `None` if the build has no value. All series have an entry for each build.
+/// After a change, the baseline of the changed series starts at the change.
 ///
 /// Visits each member of a family about 80 times per build: 200 series in 231 families over 200
 /// builds take a tenth of a second.
@@ -82,8 +85,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     let mut begins = vec![0; values.len()];
     let mut found = Vec::new();
     let probability_max = watch.false_alarms_a_build / (families.len() * LASTS.len()).max(1) as f64;
-    // The state before a build is the same for every number of last builds, until a baseline
-    // restarts.
+    // The state before a build does not depend on the number of last builds, so it is kept until a
+    // baseline restarts.
     let mut befores: BTreeMap<usize, Baselines> = BTreeMap::new();
     for build in 0..builds {
         let mut suspects: Vec<(bool, Alarm)> = Vec::new();
@@ -118,16 +121,16 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
         befores.retain(|from, _| from + LASTS[LASTS.len() - 1] > build + 1);
-        // The last builds with the least probability by chance are those since the change; a longer
-        // window would include earlier ones.
+        // For each family, the window with the least probability is kept: it starts at the change,
+        // while longer windows include builds before it.
         suspects.sort_by(|a, b| {
             (a.1.family)
                 .cmp(&b.1.family)
                 .then(a.1.probability.total_cmp(&b.1.probability))
         });
         suspects.dedup_by_key(|(_, alarm)| alarm.family);
-        // Prefers the widest family all of whose series changed, then the change that is least
-        // probable by chance.
+        // Prefers the widest family in which all series changed, then the change with the least
+        // probability.
         let width = |(is_of_all, alarm): &(bool, Alarm)| {
             if *is_of_all {
                 families[alarm.family].len()
@@ -142,7 +145,7 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
         });
         for (_, alarm) in suspects {
             let members = &families[alarm.family];
-            // Skips series of a change that was already reported.
+            // Skips families with a series whose change was already reported.
             if members.iter().any(|&member| {
                 begins[member] > 0
                     && found.iter().any(|other: &Alarm| {
@@ -161,8 +164,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     found
 }
 
-/// The state before a build: of each series with a baseline, and of each family if half its series
-/// have one.
+/// The state before a build: the baseline of each series, and of each family if at least half of
+/// its series have a baseline.
 struct Baselines {
     series: Vec<Option<SeriesBaseline>>,
     families: Vec<Option<FamilyBaseline>>,
@@ -173,31 +176,32 @@ struct SeriesBaseline {
     builds: Range<usize>,
     mean: f64,
     deviation: f64,
-    /// Degrees of freedom of the deviation.
+    /// Degrees of freedom of the standard deviation.
     freedom: f64,
 }
 
 impl SeriesBaseline {
-    /// In standard deviations from the baseline's mean.
+    /// Returns the distance of `value` from the baseline's mean, in standard deviations.
     fn standardized(&self, value: f64) -> f64 {
         (value - self.mean) / self.deviation
     }
 }
 
-/// The baseline of a family, in standard deviations of its series.
+/// The baseline of a family, in units of its series' standard deviations.
 struct FamilyBaseline {
-    /// Series with a baseline.
+    /// Number of series that have a baseline.
     present: usize,
     centre: f64,
     spread: f64,
     /// Degrees of freedom of the spread.
     freedom: f64,
-    /// Builds of the baseline.
+    /// Number of builds in the baseline.
     known: usize,
 }
 
 impl Baselines {
-    /// Before the build `from`, of series whose baselines start with `begins` at the earliest.
+    /// Returns the baselines before the build `from`. The baseline of a series starts at its entry
+    /// in `begins` or later.
     fn of(
         values: &[Vec<Option<f64>>],
         begins: &[usize],
@@ -259,7 +263,8 @@ fn family_before(
         return None;
     }
     let longest = present.iter().map(|(_, one)| one.builds.len()).max()?;
-    // Baselines end with the same build, and may start with different ones.
+    // All baselines end with the same build, but may start with different ones, so they are aligned
+    // at their ends.
     let mut means = vec![Mean::default(); longest];
     for &(member, one) in &present {
         for (back, value) in values[member][one.builds.clone()].iter().rev().enumerate() {
@@ -276,8 +281,8 @@ fn family_before(
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
         [(_, alone)] => (1.0, alone.freedom),
-        // The builds of one board share effects that are random per boot: the family's own spread
-        // measures them.
+        // All series of a board share random effects of each boot, which the spread of the family's
+        // mean includes.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
     (known >= watch.baseline_min).then_some(FamilyBaseline {
@@ -289,7 +294,7 @@ fn family_before(
     })
 }
 
-/// The mean over the series that have a value.
+/// Sum and count for the mean over the series that have a value.
 #[derive(Clone, Default)]
 struct Mean {
     sum: f64,
@@ -302,24 +307,25 @@ impl Mean {
         self.count += 1;
     }
 
-    /// Returns the mean, if at least half of the `series` have one.
+    /// Returns the mean if at least half of the `series` series have a value.
     fn of(&self, series: usize) -> Option<f64> {
         (self.count * 2 >= series && self.count > 0).then(|| self.sum / self.count as f64)
     }
 }
 
-/// What the other series imply about the variance of one.
+/// What the other series imply about the variance of one series.
 struct Prior {
     variance: f64,
     freedom: f64,
 }
 
 impl Prior {
-    /// Maximum weight of the other series, in degrees of freedom, if all variances seem equal.
+    /// Maximum weight of the other series, in degrees of freedom. It applies if all variances seem
+    /// equal.
     const FREEDOM_MAX: f64 = 200.0;
 
-    /// Estimates the prior from variances with their degrees of freedom: the less they differ, the
-    /// larger its weight.
+    /// Estimates the prior from variances with their degrees of freedom. The less the variances
+    /// differ, the larger is its weight.
     fn of(variances: impl Iterator<Item = (f64, f64)>) -> Self {
         let half = |freedom: f64| freedom / 2.0;
         let logarithms: Vec<(f64, f64)> = variances
@@ -347,7 +353,7 @@ impl Prior {
             };
         }
         let excess = spread - expected;
-        // The degrees of freedom at which variances differ so much by themselves.
+        // Searches the degrees of freedom with which chance makes the variances differ this much.
         let (mut low, mut high) = (0.01, Self::FREEDOM_MAX);
         while high - low > 1e-3 {
             let middle = f64::midpoint(low, high);
@@ -369,8 +375,8 @@ impl Prior {
     }
 }
 
-/// Returns the derivative of the digamma function, for positive numbers: the asymptotic series from
-/// 10 on (Abramowitz and Stegun, 6.4.12).
+/// Returns the derivative of the digamma function for positive numbers, from the asymptotic series
+/// for arguments of at least 10 (Abramowitz and Stegun, 6.4.12).
 fn trigamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 10.0 {
@@ -383,15 +389,15 @@ fn trigamma(mut x: f64) -> f64 {
         * (1.0 + inverse / 2.0 + square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)))
 }
 
-/// The result of the last builds of a family.
+/// The test result for the last builds of a family.
 struct Judgement {
-    /// Difference from the baseline, as the mean of the series, in the unit of the values.
+    /// Difference of the mean of the series from the baseline, in the unit of the values.
     difference: f64,
-    /// Probability of such a difference by chance.
+    /// Probability that chance alone causes such a difference.
     probability: f64,
 }
 
-/// Share of a family's series that have to differ for it to have changed as a whole.
+/// Share of a family's series that must differ for the family to have changed as a whole.
 const NEARLY_ALL: f64 = 0.8;
 
 /// Tests how the `last` builds of these series differ from the baseline.
@@ -439,7 +445,8 @@ fn judged(
     })
 }
 
-/// Returns the mean distance of these builds from `centre`; `None` for a single build.
+/// Returns the mean distance of the builds from `centre`, with the furthest build limited by
+/// [`BESIDE_SECOND`]; `None` for a single build.
 fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - centre).signum();
     let mut beyond: Vec<f64> = of_builds
@@ -453,7 +460,7 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
 }
 
 /// Returns whether nearly every series of a family differs by at least half of `difference`,
-/// however much it varies by itself.
+/// whatever its own spread is.
 fn is_of_all(
     values: &[Vec<Option<f64>>],
     members: &[usize],
@@ -488,7 +495,7 @@ mod tests {
     const BUILDS: usize = 200;
     const NOISE: f64 = 0.05;
 
-    /// A normal number (Box and Muller).
+    /// Returns a normally distributed number (Box and Muller).
     fn normal(random: &mut Pcg64Mcg) -> f64 {
         let (one, other): (f64, f64) = (
             random.random_range(1e-12..1.0),
@@ -497,8 +504,8 @@ mod tests {
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     }
 
-    /// Logarithms of a quantile, 20 boards with 10 loads each, over builds; worse by 15 % from
-    /// `from` on for those that `changed` selects.
+    /// Returns logarithms of a quantile for 20 boards with 10 loads each, over builds. From build
+    /// `from`, the series that `changed` selects are worse by 15 %.
     fn history(
         seed: u64,
         builds: usize,
@@ -524,7 +531,7 @@ mod tests {
         (0..BOARDS * LOADS).map(&mut one).collect()
     }
 
-    /// Each series, each board, each load, and all.
+    /// Returns one family per series, one per board, one per load, and one of all series.
     fn families() -> Vec<Vec<usize>> {
         let all = || 0..BOARDS * LOADS;
         let boards =
@@ -553,7 +560,8 @@ mod tests {
         assert!(alarms.iter().all(|&count| count <= 1), "{alarms:?}");
     }
 
-    /// Builds from the change to its alarm, in each of some histories.
+    /// Returns the number of builds between the change and its alarm, for each of `histories`
+    /// histories.
     fn delays(histories: u64, changed: impl Fn(usize, usize) -> bool + Copy) -> Vec<Option<usize>> {
         let from = 40;
         let delay = |seed| {

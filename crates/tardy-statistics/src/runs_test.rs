@@ -1,27 +1,27 @@
-//! Whether values above and below the median follow each other in random order (A. Wald and J.
-//! Wolfowitz, Ann. Math. Statist. 11, 1940).
+//! Tests whether values above and below the median follow each other in random order (A. Wald and
+//! J. Wolfowitz, Ann. Math. Statist. 11, 1940).
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;
 
 use super::tally::Tally;
 
-/// The number of runs on one side of the median, compared with chance.
+/// The number of runs on one side of the median, compared with its expected number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RunsTest {
-    /// Number of runs of values on the same side.
+    /// Number of runs of consecutive values on the same side.
     pub runs: u64,
-    /// The mean of their number in random order.
+    /// Expected number of runs in random order.
     pub expected: f64,
-    /// Standard deviations above that mean: negative = values stay on one side (drift), positive =
-    /// they alternate.
+    /// Deviation from the expected number in standard deviations. It is negative if values stay on
+    /// one side (drift), and positive if they alternate.
     pub deviate: f64,
-    /// The probability of a deviate at least as far from 0, for long series.
+    /// Probability of a deviation at least as far from 0, for long series.
     pub probability: f64,
 }
 
-/// Tests `values` in order of time; values at the median count as above. Returns `None` if all lie
-/// on one side, or with fewer than two.
+/// Tests `values` in order of time. A value equal to the median counts as above. `None` if all
+/// values are on one side, or if there are fewer than two.
 #[must_use]
 pub fn runs_test(values: &[f64]) -> Option<RunsTest> {
     let median = Tally::from_samples(values).median()?;

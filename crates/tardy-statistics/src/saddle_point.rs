@@ -1,15 +1,15 @@
-//! The pieces from which binomial, beta, Poisson and gamma densities are put together without loss
-//! of digits.
+//! The parts from which binomial, beta, Poisson and gamma densities are computed without loss of
+//! digits.
 //!
-//! `ln_gamma(n)` of a hundred million samples is about 1.7e9: three such numbers subtracted leave a
-//! relative error of 1e-6 in the density. Loader's decomposition never forms them. Source: C.
-//! Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
+//! For a hundred million samples, `ln_gamma(n)` is about 1.7e9, and a difference of three such
+//! numbers leaves a relative error of 1e-6 in the density. Loader's decomposition avoids these
+//! numbers. Source: C. Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
 
 use std::f64::consts::PI;
 
 use statrs::function::gamma::ln_gamma;
 
-/// `ln(n!)` less Stirling's formula, for real `n > 0`.
+/// Returns `ln(n!)` minus Stirling's formula, for real `n > 0`.
 pub(super) fn stirling_error(n: f64) -> f64 {
     if n <= 15.0 {
         return ln_gamma(n + 1.0) - (n + 0.5) * n.ln() + n - 0.5 * (2.0 * PI).ln();
@@ -21,12 +21,14 @@ pub(super) fn stirling_error(n: f64) -> f64 {
         / n
 }
 
-/// `x ln(x / mean) + mean - x`, the deviance of `x` from `mean`, for `x > 0` and `mean > 0`.
+/// Returns `x ln(x / mean) + mean - x`, the deviance of `x` from `mean`, for `x > 0` and `mean >
+/// 0`.
 pub(super) fn deviance(x: f64, mean: f64) -> f64 {
     if (x - mean).abs() >= 0.1 * (x + mean) {
         return x * (x / mean).ln() + mean - x;
     }
-    // The direct formula cancels if x is near its mean; this series is that of ln((1+v)/(1-v)).
+    // If x is close to its mean, the direct formula loses digits by cancellation. This series is
+    // that of ln((1+v)/(1-v)).
     let ratio = (x - mean) / (x + mean);
     let mut sum = (x - mean) * ratio;
     let mut term = 2.0 * x * ratio;

@@ -1,34 +1,34 @@
-//! Whether a series keeps its level: the test of Kwiatkowski, Phillips, Schmidt and Shin (J.
+//! Tests whether a series keeps its level: the test of Kwiatkowski, Phillips, Schmidt and Shin (J.
 //! Econometrics 54, 1992).
 //!
-//! The hypothesis is a constant level, so that a large statistic speaks against it.
+//! The null hypothesis is a constant level, so a large statistic is evidence against it.
 
 use serde::{Deserialize, Serialize};
 
 use super::autocorrelation::product_at;
 
-/// The statistic and how much correlation it allows for.
+/// The statistic, and the number of lags for which it allows correlation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Kpss {
-    /// Compared with [`Kpss::CRITICAL_5_PERCENT`] or its neighbours.
+    /// The statistic, to compare with [`Kpss::CRITICAL_5_PERCENT`] or the other critical values.
     pub statistic: f64,
     /// Number of lags in the long-run variance.
     pub lags: usize,
 }
 
 impl Kpss {
-    /// Passed by one constant series in ten (table 1 of the paper).
+    /// Exceeded by one constant series in ten (table 1 of the paper).
     pub const CRITICAL_10_PERCENT: f64 = 0.347;
-    /// Passed by one constant series in twenty.
+    /// Exceeded by one constant series in twenty.
     pub const CRITICAL_5_PERCENT: f64 = 0.463;
-    /// Passed by one constant series in a hundred.
+    /// Exceeded by one constant series in a hundred.
     pub const CRITICAL_1_PERCENT: f64 = 0.739;
 }
 
-/// Tests `values` in order of time, with `lags` chosen from the data if it is `None`.
+/// Tests `values` in order of time. If `lags` is `None`, the number of lags is chosen from the
+/// data, as in B. Hobijn, P. H. Franses and M. Ooms, Statistica Neerlandica 58, 2004.
 ///
-/// `None` with fewer than three values or when all are equal. The choice follows B. Hobijn, P. H.
-/// Franses and M. Ooms, Statistica Neerlandica 58, 2004.
+/// Returns `None` for fewer than three values, or if all are equal.
 #[must_use]
 pub fn kpss(values: &[f64], lags: Option<usize>) -> Option<Kpss> {
     let n = values.len() as f64;

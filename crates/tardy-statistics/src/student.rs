@@ -3,7 +3,7 @@
 use super::confidence::Confidence;
 use super::incomplete_beta::{incomplete_beta, inverse_incomplete_beta};
 
-/// Returns the probability of a t at least as far from 0 as `deviate`; NaN for NaN.
+/// Returns the probability of a deviate at least as far from 0 as `deviate`; NaN for NaN.
 #[must_use]
 pub fn both_tails(deviate: f64, freedom: f64) -> f64 {
     let square = deviate * deviate;
@@ -21,7 +21,7 @@ pub fn both_tails(deviate: f64, freedom: f64) -> f64 {
     )
 }
 
-/// Returns the deviate that `confidence` of a two-sided interval reaches.
+/// Returns the deviate at the ends of a two-sided interval with `confidence`.
 #[must_use]
 pub fn deviate(confidence: Confidence, freedom: f64) -> f64 {
     let share = inverse_incomplete_beta(freedom / 2.0, 0.5, confidence.miss());

@@ -1,16 +1,16 @@
-//! Values and their counts, in ascending order: the input of rank statistics for millions of
+//! Values with their counts in ascending order: the input of rank statistics for millions of
 //! samples.
 
-/// Distinct values and their counts. NaN is left out when one is made, so that the order is total.
+/// Distinct values and their counts. NaN values are omitted, so the order is total.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
     entries: Vec<(f64, u64)>,
-    /// `cumulative[i]` = samples at or below the value of entry `i`.
+    /// `cumulative[i]` is the number of samples at or below the value of entry `i`.
     cumulative: Vec<u64>,
 }
 
 impl Tally {
-    /// Makes a tally of values with counts, in any order; the counts of equal values are added.
+    /// Creates a tally from values with counts, in any order. The counts of equal values are added.
     #[must_use]
     pub fn from_counts(counts: impl IntoIterator<Item = (f64, u64)>) -> Self {
         let mut raw: Vec<(f64, u64)> = counts
@@ -40,25 +40,26 @@ impl Tally {
         }
     }
 
-    /// Makes a tally of samples in any order.
+    /// Creates a tally from samples in any order.
     #[must_use]
     pub fn from_samples(samples: &[f64]) -> Self {
         Self::from_counts(samples.iter().map(|&value| (value, 1)))
     }
 
-    /// Returns the distinct values with their counts, ascending.
+    /// Returns the distinct values with their counts, in ascending order.
     #[must_use]
     pub fn entries(&self) -> &[(f64, u64)] {
         &self.entries
     }
 
-    /// Returns how many samples there are.
+    /// Returns the number of samples.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.cumulative.last().copied().unwrap_or(0)
     }
 
-    /// Returns the value of a rank (1 = smallest), `None` outside 1 to the number of samples.
+    /// Returns the value of a rank (1 is the smallest value); `None` if the rank is not between 1
+    /// and the number of samples.
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<f64> {
         if rank == 0 {
@@ -69,15 +70,15 @@ impl Tally {
             .map(|entry| entry.0)
     }
 
-    /// Returns the smallest value that at least the share `probability` of the samples does not
-    /// exceed.
+    /// Returns the smallest value for which at least the share `probability` of the samples does
+    /// not exceed it.
     #[must_use]
     pub fn quantile(&self, probability: f64) -> Option<f64> {
         let rank = (probability.clamp(0.0, 1.0) * self.total() as f64).ceil() as u64;
         self.at_rank(rank.clamp(1, self.total().max(1)))
     }
 
-    /// Returns the middle value, or the mean of both middle ones.
+    /// Returns the middle value, or the mean of the two middle values.
     #[must_use]
     pub fn median(&self) -> Option<f64> {
         let total = self.total();
@@ -87,7 +88,8 @@ impl Tally {
         )
     }
 
-    /// Returns the value that occurred most often, and how often; of several the smallest.
+    /// Returns the most frequent value and its count. If several values are equally frequent,
+    /// returns the smallest one.
     #[must_use]
     pub fn mode(&self) -> Option<(f64, u64)> {
         self.entries
@@ -96,7 +98,7 @@ impl Tally {
             .reduce(|best, entry| if entry.1 > best.1 { entry } else { best })
     }
 
-    /// Returns how many samples are at or below `value`.
+    /// Returns the number of samples at or below `value`.
     #[must_use]
     pub fn count_up_to(&self, value: f64) -> u64 {
         match self.entries.partition_point(|entry| entry.0 <= value) {
@@ -105,7 +107,7 @@ impl Tally {
         }
     }
 
-    /// Returns how many samples are above `value`.
+    /// Returns the number of samples above `value`.
     #[must_use]
     pub fn count_above(&self, value: f64) -> u64 {
         self.total() - self.count_up_to(value)

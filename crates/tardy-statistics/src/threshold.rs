@@ -1,12 +1,12 @@
-//! Finds the start of the tail: fits over a grid of thresholds, and the lowest one that the data do
-//! not contradict.
+//! Finds the start of the tail: fits over a grid of thresholds, and the lowest threshold that the
+//! data do not contradict.
 //!
-//! Too low a threshold fits the body, too high a one leaves nothing to fit. The grid shows the
-//! classical plots (mean excess, shape and modified scale against the threshold); the choice is the
-//! lowest threshold above which no fit is rejected, with the false discovery rate held over all
-//! tests. Estimates usually vary with the threshold by more than their intervals, so the spread is
-//! part of the result. Sources: Coles 2001, section 4.3; B. Bader, J. Yan, X. Zhang, Annals of
-//! Applied Statistics 12, 2018 (ForwardStop).
+//! With a threshold that is too low, the body is fitted; with one that is too high, too few values
+//! remain. The grid shows the classical plots (mean excess, shape and modified scale against the
+//! threshold). The chosen threshold is the lowest one above which no fit is rejected, with a
+//! limited false discovery rate over all tests. Estimates usually vary with the threshold by more
+//! than their intervals, so this spread is part of the result. Sources: Coles 2001, section 4.3; B.
+//! Bader, J. Yan, X. Zhang, Annals of Applied Statistics 12, 2018 (ForwardStop).
 
 use super::confidence::Interval;
 use super::goodness::tail_fit::tail_fit;
@@ -16,49 +16,51 @@ use super::gpd::excesses::Excesses;
 use super::gpd::fit::{GpdFit, fit};
 use super::tally::Tally;
 
-/// The fewest exceedances a threshold may leave.
+/// Minimum number of exceedances over a threshold.
 pub const EXCEEDANCES_MIN: u64 = 50;
-/// The most exceedances looked at; above, a threshold is too low for the limit law, and fits take
-/// long.
+/// Maximum number of exceedances over a threshold. With more, the threshold is too low for the
+/// limit law, and fits take long.
 pub const EXCEEDANCES_MAX: u64 = 10_000;
-/// The largest share of samples that is called a tail.
+/// Maximum share of samples that counts as a tail.
 const SHARE_MAX: f64 = 0.02;
 const THRESHOLDS: u32 = 20;
-/// The share of wrong rejections among all, held by ForwardStop.
+/// False discovery rate of ForwardStop: the share of wrong rejections among all rejections.
 const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// One threshold with its fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// In the unit of the data.
+    /// The threshold, in the unit of the data.
     pub threshold: f64,
     /// The mean excess over the threshold. Above a good threshold, it is a linear function of the
     /// threshold.
     pub mean_excess: f64,
     /// The standard error of the mean excess.
     pub mean_excess_error: f64,
-    /// Shape and scale with their errors: the shape is constant above a good threshold.
+    /// The fit. Above a good threshold, the shape is constant.
     pub fit: GpdFit,
-    /// Whether the fit describes the excesses; `None` when that cannot be tested.
+    /// The test of whether the fit describes the excesses; `None` if it cannot be made.
     pub test: Option<Test>,
-    /// The level exceeded once per horizon, by this fit; `None` if it is below the threshold.
+    /// The level that is exceeded once per horizon, according to this fit; `None` if it is below
+    /// the threshold.
     pub return_level: Option<f64>,
 }
 
 impl Candidate {
-    /// Returns the scale with the threshold's part taken out: constant above a good threshold.
+    /// Returns the scale minus the part that is due to the threshold. Above a good threshold, it is
+    /// constant.
     #[must_use]
     pub fn modified_scale(&self) -> f64 {
         self.fit.model.scale - self.fit.model.shape * self.threshold
     }
 }
 
-/// All thresholds looked at, ascending, and the first that is accepted.
+/// All tested thresholds in ascending order, and the lowest accepted one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scan {
     /// The thresholds that could be fitted.
     pub candidates: Vec<Candidate>,
-    /// Index of the lowest threshold from which on the fits are not rejected; `None` when none is.
+    /// Index of the lowest threshold from which no fit is rejected; `None` if there is none.
     pub chosen: Option<usize>,
 }
 
@@ -68,7 +70,7 @@ impl Scan {
         self.candidates.get(self.chosen?)
     }
 
-    /// Returns the smallest and the largest return level over all accepted thresholds.
+    /// Returns the smallest and the largest return level of all accepted thresholds.
     #[must_use]
     pub fn spread(&self) -> Option<Interval> {
         let levels = || {
@@ -86,18 +88,18 @@ impl Scan {
 /// The parameters of a scan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
-    /// The number of samples, those not in the tally too.
+    /// Number of all samples, including those that are not in the tally.
     pub samples: u64,
     /// The resolution of the values, in their unit: 1 for whole nanoseconds.
     pub width: f64,
-    /// In samples: return levels are those passed once in so many.
+    /// The horizon in samples: a return level is exceeded once in this number.
     pub horizon: f64,
-    /// 1 for independent samples.
+    /// The extremal index; 1 for independent samples.
     pub extremal_index: f64,
 }
 
-/// Scans the thresholds that leave 50 to 10,000 exceedances and at most 2 % of the samples (50 if
-/// that is more). `tally` has to hold at least the largest 10,000 samples.
+/// Scans thresholds with 50 to 10,000 exceedances and at most 2 % of the samples, or 50 samples if
+/// 2 % is fewer. `tally` must contain at least the largest 10,000 samples.
 #[must_use]
 pub fn scan(tally: &Tally, question: Question) -> Scan {
     let most =
@@ -144,7 +146,7 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
     })
 }
 
-/// Returns the index after the last rejected hypothesis; `probabilities` are in the order of
+/// Returns the index after the last rejected hypothesis. `probabilities` are in the order of
 /// testing, and hypotheses are rejected from the first one on. Returns `None` if all are rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;
@@ -168,8 +170,8 @@ mod tests {
     #[test]
     fn forward_stop_rejects_up_to_the_last_small_mean() {
         assert_eq!(forward_stop(&[0.001, 0.01, 0.3, 0.6], 0.05), Some(2));
-        // One large value between small ones does not stop it: means of -ln(1-p) are 0.001, 0.0306,
-        // 0.0207, 0.17.
+        // A single large value between small ones does not end the rejections: the running means of
+        // -ln(1-p) are 0.001, 0.0306, 0.0207 and 0.17.
         assert_eq!(forward_stop(&[0.001, 0.058, 0.001, 0.46], 0.05), Some(3));
         assert_eq!(forward_stop(&[0.5, 0.6], 0.05), Some(0));
         assert_eq!(forward_stop(&[0.001, 0.002], 0.05), None);
@@ -186,7 +188,7 @@ mod tests {
         let mut covered = 0;
         for seed in 0..10 {
             let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
-            // Body: 0 to 100, rising. Tail: 1 % of the samples from 100 on.
+            // The body rises from 0 to 100. The tail is 1 % of the samples, from 100 up.
             let samples: Vec<f64> = (0..100_000)
                 .map(|i| {
                     if i % 100 == 0 {
@@ -209,7 +211,8 @@ mod tests {
             assert!(scan.candidates[0].test.unwrap().probability < 0.01);
             covered += u32::from(scan.spread().unwrap().contains(truth));
         }
-        // The spread over thresholds is no interval: fits of the same large values err together.
+        // The spread over thresholds is not a confidence interval, because all fits use the same
+        // large values and their errors are similar.
         assert!(covered >= 5, "{covered}");
     }
 
@@ -233,8 +236,8 @@ mod tests {
             scan.candidates
                 .is_sorted_by(|a, b| a.threshold < b.threshold)
         );
-        // The mean excess over a threshold is (scale + shape * threshold) / (1 - shape): the
-        // modified scale follows from it.
+        // The mean excess over a threshold is (scale + shape * threshold) / (1 - shape), from which
+        // the modified scale follows.
         let Gpd { scale, shape } = chosen.fit.model;
         assert!((chosen.modified_scale() - (scale - shape * chosen.threshold)).abs() < 1e-12);
         assert!(

@@ -1,15 +1,15 @@
-//! Number of samples that a statement requires (S. S. Wilks, Annals of Mathematical Statistics 12,
+//! Number of samples that a statement needs (S. S. Wilks, Annals of Mathematical Statistics 12,
 //! 1941).
 
 use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;
 
-/// Returns the fewest samples with which the `rank_from_top`-th largest (1 = the maximum) is, with
-/// `confidence`, at or above the quantile `probability`; `None` when no number suffices
-/// (`probability` of 1 or above, NaN) or none below 2^53 does.
+/// Returns the minimum number of samples for which the `rank_from_top`-th largest (1 is the
+/// maximum) is at or above the quantile `probability`, with `confidence`. `None` if no number below
+/// 2^53 suffices, or if `probability` is NaN or at least 1.
 ///
 /// The two-sided statement "the share `probability` lies between minimum and maximum" needs as many
-/// as `rank_from_top` 2.
+/// samples as `rank_from_top` 2.
 #[must_use]
 pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confidence) -> Option<u64> {
     const LARGEST: u64 = 1 << 53;
@@ -24,8 +24,8 @@ pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confiden
             1.0 - cumulative_with_complement((rank - 1) as f64, samples as f64, tail, probability);
         above >= confidence.get()
     };
-    // Doubling from below first: the answer is about rank / tail, and a probe near the median of
-    // LARGEST samples would be slow.
+    // The search doubles from below, because the answer is about rank / tail, and a test near the
+    // median of LARGEST samples would be slow.
     let mut high = rank;
     while !suffices(high) {
         high = high.checked_mul(2).filter(|&high| high < LARGEST)?;

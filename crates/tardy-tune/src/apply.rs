@@ -1,9 +1,9 @@
-//! Settings in force for a while: old values are journaled before anything is written, and are
-//! restored on every exit. Those of a killed process are restored by the next start of the tool, or
-//! by `tardy restore`.
+//! Applies settings for a while. Old values are journaled before any new value is written, and are
+//! restored on every exit. If the process is killed, the next start of the tool or `tardy restore`
+//! restores them.
 //!
-//! A search applies and undoes its settings run by run. Between runs the machine has its original
-//! settings, and a kill leaves one journal.
+//! A search applies and restores its settings for each run. Between runs, the machine has its
+//! original settings, and a kill leaves at most one journal.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -17,7 +17,7 @@ use tardy_sys::{child, process, signal};
 
 use crate::setting::{Change, Setting, Standing, current, is_alike};
 
-/// Why settings are not in force. The written values were restored by then.
+/// Why settings were not applied. Values that were already written have been restored.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     #[error("setting {0} does not apply to this machine: {1}")]
@@ -50,24 +50,25 @@ pub enum ApplyError {
     Start(String, String, std::io::Error),
 }
 
-/// Another process has settings in force.
+/// The error if another process has applied settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("another `tardy tune` or `tardy run --tune` has settings in force: wait until it ends")]
 pub struct InForce;
 
-/// The exclusive right to put settings in force: of two processes, the one that ends last would
-/// leave the other's settings.
+/// The exclusive right to apply settings. If two processes applied settings at the same time, the
+/// process that ends last could restore values that the other one wrote.
 #[derive(Debug)]
 pub struct SettingsLock {
     /// Folder of the journals.
     folder: PathBuf,
-    /// `None` if the folder cannot be locked; settings that change something need it for their
-    /// journal, and are refused.
+    /// `None` if the folder cannot be locked. Settings that change files then fail, because their
+    /// journal needs the folder.
     _file: Option<File>,
 }
 
 impl SettingsLock {
-    /// Takes it, for journals in `folder`. Take it before settings are looked at.
+    /// Takes the lock for journals in `folder`. The lock must be taken before current values are
+    /// read.
     ///
     /// # Errors
     /// Returns [`InForce`].
@@ -85,7 +86,7 @@ impl SettingsLock {
     }
 }
 
-/// Settings that are in force until this is dropped.
+/// Applied settings. Dropping this value restores the old ones.
 #[derive(Debug)]
 pub struct AppliedSettings {
     /// The changes that were made.
@@ -95,10 +96,10 @@ pub struct AppliedSettings {
 }
 
 impl AppliedSettings {
-    /// Puts `settings` in force; if two change one file, the later one wins.
+    /// Applies `settings`. If two settings change the same file, the later one wins.
     ///
-    /// The thread that calls this must live as long as the settings: programs of settings are
-    /// killed with it.
+    /// The calling thread must live as long as the returned value, because the kernel kills the
+    /// programs of settings when that thread ends.
     ///
     /// # Errors
     /// Returns [`ApplyError`].
@@ -125,7 +126,8 @@ impl AppliedSettings {
                 Standing::Absent(why) => return Err(ApplyError::Absent(setting.name.clone(), why)),
             }
         }
-        // Fake settings of a test are on a disk.
+        // Tests use files on a disk in place of settings, so this check is for the real system
+        // only.
         if *root == Root::system()
             && let Some((name, change)) = changes
                 .values()
@@ -163,7 +165,7 @@ impl AppliedSettings {
         Ok(applied)
     }
 
-    /// Restores everything, and returns the results.
+    /// Restores the old values, and returns the result of each.
     pub fn undo(mut self) -> Vec<UndoResult> {
         self.programs.clear();
         self.journal.take().map_or_else(Vec::new, Journal::undo)
@@ -189,7 +191,8 @@ fn write(name: &str, change: &Change) -> Result<(), ApplyError> {
     }
 }
 
-/// A program of a setting, ended with all that it started.
+/// A program that runs while a setting is on. Dropping this value ends the program's whole process
+/// group.
 #[derive(Debug)]
 struct Program(Child);
 
@@ -212,7 +215,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It is stopped gently first: a load of this tool undoes its changes.
+        // SIGTERM comes first, because a load of this tool then undoes its own changes.
         let group = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
         let _ = process::kill_group(group, signal::TERMINATE);
         for _ in 0..40 {

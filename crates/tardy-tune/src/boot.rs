@@ -1,5 +1,5 @@
-//! Settings that take a reboot: words for the kernel's command line, and how each boot loader gets
-//! them (Documentation/admin-guide/kernel-parameters.txt).
+//! Settings that need a reboot: words for the kernel's command line, and how to pass them to each
+//! boot loader (Documentation/admin-guide/kernel-parameters.txt).
 
 use tardy_core::cpu::CpuList;
 use tardy_machine::checks::Profile;
@@ -11,7 +11,7 @@ pub struct BootWord {
     pub why: &'static str,
 }
 
-/// A boot loader, and the file with its words.
+/// Each boot loader, and how to add words to the kernel's command line with it.
 pub const LOADERS: [(&str, &str); 4] = [
     (
         "GRUB",
@@ -33,8 +33,8 @@ pub const LOADERS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Words that a search in virtual time tries by default: those that real-time guides name and that
-/// affect a guest of one CPU, and their opposites.
+/// Words that a search in virtual time tries by default: words that real-time guides recommend and
+/// that affect a guest with one CPU, and their opposites.
 pub const TRIED: [&str; 13] = [
     "preempt=none",
     "preempt=full",
@@ -51,8 +51,8 @@ pub const TRIED: [&str; 13] = [
     "init_on_alloc=0",
 ];
 
-/// Returns the words that `profile` wants for tasks on `cpus` and that `command_line` does not
-/// have. `others` are the remaining CPUs; with none of those nothing can be isolated.
+/// Returns the words that `profile` needs for tasks on `cpus` and that `command_line` lacks.
+/// `others` are the remaining CPUs. If there are none, no CPU can be isolated.
 #[must_use]
 pub fn words(
     profile: Profile,

@@ -1,21 +1,21 @@
 //! The settings of each run: two-level designs in which every setting is on in half of the runs,
-//! and any two are on together in a quarter.
+//! and any two settings are on together in a quarter of them.
 //!
-//! R. L. Plackett and J. P. Burman, "The design of optimum multifactorial experiments", Biometrika
-//! 33, 1946, from R. E. A. C. Paley's matrices. Each design is run with its mirror image, so that
-//! the effect of one setting is not confounded with the interaction of two (G. E. P. Box and K. B.
-//! Wilson, J. R. Stat. Soc. Each design is run with its mirror image, so that the effect of one
-//! setting is not confounded with the interaction of two (G.
+//! The designs are those of R. L. Plackett and J. P. Burman, "The design of optimum multifactorial
+//! experiments", Biometrika 33, 1946, built from R. E. A. C. Paley's matrices. Each design is run
+//! together with its mirror image, so that the effect of one setting is not confounded with the
+//! interaction of two others (G. E. P. Box and K. B. Wilson, J. R. Stat. Soc. B 13, 1951).
 
-/// Primes that leave 3 when divided by 4; a design has one row more, and supports as many settings.
+/// Primes of the form 4k + 3. The design of a prime has one row more than the prime, and room for
+/// as many settings as the prime.
 const PRIMES: [usize; 8] = [3, 7, 11, 19, 23, 31, 43, 47];
-/// The most settings of a search.
+/// Maximum number of settings in a search.
 pub const SETTINGS_MAX: usize = PRIMES[PRIMES.len() - 1];
 
-/// Returns the runs of a design for a number of settings and its mirror image, each as the settings
-/// that are on; empty for no setting or too many.
+/// Returns the runs of a design for `settings` settings, followed by its mirror image. Each run
+/// lists whether each setting is on. The result is empty for no settings or too many.
 ///
-/// Every column has as many runs on as off, and any two columns are uncorrelated.
+/// Every setting is on in half of the runs, and the columns of any two settings are uncorrelated.
 #[must_use]
 pub fn folded(settings: usize) -> Vec<Vec<bool>> {
     let Some(prime) = PRIMES
@@ -27,8 +27,8 @@ pub fn folded(settings: usize) -> Vec<Vec<bool>> {
     let mut is_square = vec![false; prime];
     (1..prime).for_each(|number| is_square[number * number % prime] = true);
     let row = |shift: usize| -> Vec<bool> {
-        // The difference 0 counts as a square: a column then has one run more on than off, for
-        // which the last row compensates.
+        // The difference 0 counts as a square. Each setting is then on in one row more than it is
+        // off, and the last row, with all settings off, compensates for this.
         (0..settings)
             .map(|column| (column + prime - shift) % prime)
             .map(|place| place == 0 || is_square[place])

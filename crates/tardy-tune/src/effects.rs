@@ -1,15 +1,14 @@
-//! The effect of each setting if a run repeats exactly: replicas with it against replicas without,
-//! under each load separately.
+//! The effect of each setting when runs repeat exactly: replicas with the setting against replicas
+//! without it, separately under each load.
 //!
-//! The shift between two sets of replicas is the median of all differences, with the interval of
-//! Mann and Whitney's ranks (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963). Every
-//! setting under every load gets a share of the confidence.
+//! The shift between two sets of replicas is the median of all differences, with the interval from
+//! Mann and Whitney's ranks (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963). The
+//! confidence is shared by all settings under all loads.
 //!
-//! The lab compares each word of the kernel's command line separately, under each load separately,
-//! not by the balanced design: a search there shows the effect of one word on a code path, and its
-//! cells are cheap, exact and kept. Replicas have distant pads: with neighbouring pads, an option
-//! without any effect once lowered the largest latency under `io` by 5 %, seven replicas against
-//! seven.
+//! The lab does not use the balanced design. Its searches show the effect of one word of the
+//! kernel's command line on the code path of one load, and runs in virtual time are cheap, exact
+//! and kept. The replicas use pads that are far apart: with neighbouring pads, a word without any
+//! effect lowered the largest latency under `io` by 5 %, with seven replicas on each side.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::Confidence;
@@ -18,19 +17,20 @@ use crate::pairs::Difference;
 use crate::ranks::{median, statistics_within, without_ends};
 use crate::search::Outcome;
 
-/// A smaller effect does not count: a word without function moves the kernel's data, too.
+/// Smallest factor that counts as an effect. A word without any function also moves the kernel's
+/// data, which changes latencies slightly.
 const FACTOR_MIN: f64 = 1.05;
 
 /// The effect of a setting under a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     pub outcome: Outcome,
-    /// Difference of logarithms of the goal: with the setting, minus without.
+    /// Logarithm of the goal with the setting, minus the logarithm without it.
     pub difference: Difference,
 }
 
-/// Effects by setting and load, from logarithms of the goal of each replica; `None` if a side has
-/// no replica. All hold together at `confidence`.
+/// Returns the effects by setting and load, from the logarithms of the goal of each replica; `None`
+/// if a side has no replica. All effects hold together at `confidence`.
 #[must_use]
 pub fn effects(
     without: &[Vec<f64>],
@@ -59,8 +59,8 @@ pub fn effects(
         .collect()
 }
 
-/// Returns the minimum number of replicas per side for conclusions about this many effects at once:
-/// with fewer, even disjoint replicas may occur by chance.
+/// Returns the minimum number of replicas per side to decide about `effects` effects together. With
+/// fewer replicas, chance alone could make the two sides disjoint.
 #[must_use]
 pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
     let probability = confidence.miss() / 2.0 / effects.max(1) as f64;
@@ -70,7 +70,8 @@ pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
         .unwrap_or(64)
 }
 
-/// Returns the shift from `before` to `behind`; unbounded with too few replicas for the confidence.
+/// Returns the shift from `before` to `behind`. Its interval is unbounded if there are too few
+/// replicas for the confidence.
 fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Difference> {
     let mut differences: Vec<f64> = before
         .iter()
@@ -85,11 +86,11 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// Returns how many differences are outside on each side, so that Mann and Whitney's statistic is
-/// beyond them with at most this probability.
+/// Returns the number k such that the k-th smallest and the k-th largest difference bound the
+/// interval, each with at most `probability` of error; 0 if there are too few replicas.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
-    // Ways to choose ranks by their number and sum above the least: products of (1 - x^(behind +
-    // i)) / (1 - x^i).
+    // `ways[u]` is the number of orders of ranks with the statistic u. Its generating function is
+    // the product of (1 - x^(behind + i)) / (1 - x^i) over i.
     let statistics = before * behind;
     let mut ways = vec![0.0_f64; statistics + 1];
     ways[0] = 1.0;
@@ -111,8 +112,8 @@ mod tests {
 
     use super::*;
 
-    /// Tables of the test at 5 % on both sides: the largest statistic that is refused is 2 of 5 and
-    /// 5, 5 of 6 and 6, 13 of 8 and 8, and 0 of 2 and 8; none of 3 and 3.
+    /// From tables of the two-sided test at 5 %: the largest rejected statistic is 2 for 5 and 5
+    /// replicas, 5 for 6 and 6, 13 for 8 and 8, 0 for 2 and 8. Nothing is rejected for 3 and 3.
     #[test]
     fn critical_statistics_are_those_of_the_tables() {
         for (before, behind, statistics) in [
@@ -131,8 +132,8 @@ mod tests {
         }
     }
 
-    /// Tested like [`crate::search`]: a heavy upper tail, whose spread makes a twentieth of the
-    /// goal random.
+    /// As in the tests of [`crate::search`], the logarithm of the goal is random with a heavy upper
+    /// tail.
     #[test]
     fn ten_settings_that_do_nothing_are_called_nothing_and_one_that_does_is_found_within_its_interval()
      {
@@ -164,7 +165,7 @@ mod tests {
             found += usize::from(effect.outcome == Outcome::Lowers);
             covered += usize::from(effect.difference.interval.contains(-1.0));
         }
-        // 5 % of 300, plus the random excess in one of a thousand such tests.
+        // 5 % of 300 is 15. One in a thousand such tests would exceed 27 by chance.
         assert!(wrong <= 27, "{wrong} of {searches}");
         assert_eq!(found, searches);
         assert!(covered * 100 >= searches * 95, "{covered} of {searches}");
@@ -193,8 +194,8 @@ mod tests {
             (Some(Outcome::Lowers), None)
         );
         assert!(found[0][1].unwrap().difference.interval.contains(0.5));
-        // 2 of 70 is too much for a twentieth, 2 of 252 is not; of sixty effects each has a twelfth
-        // of a thousandth.
+        // With four replicas, 2 of 70 orders are more than 5 %; with five, 2 of 252 are less. With
+        // sixty effects, each gets a share of 5 % / 60.
         assert_eq!(
             (
                 replicas_min(1, Confidence::NINETY_FIVE),

@@ -1,5 +1,5 @@
-//! The settings that the tool knows, each with its recommended values on this machine. Reason and
-//! source are in the row of the same name in `tardy doctor` (`tardy_machine::checks`).
+//! The settings that the tool knows, each with its recommended values on this machine. The row of
+//! the same name in `tardy doctor` gives reason and source (`tardy_machine::checks`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,21 +11,22 @@ use tardy_machine::root::Root;
 
 use crate::setting::Setting;
 
-/// The purpose of the settings.
+/// What the settings are for: a profile, the CPUs, and the machine.
 #[derive(Debug, Clone)]
 pub struct Target<'a> {
     pub root: &'a Root,
     pub profile: Profile,
-    /// CPUs whose tasks must not be late.
+    /// CPUs whose tasks must be on time.
     pub cpus: &'a CpuList,
-    /// All CPUs.
+    /// All online CPUs.
     pub online: &'a CpuList,
 }
 
-/// A value for every file of a pattern.
+/// A setting with a fixed value for each file that matches a pattern.
 struct KnownSetting {
     name: &'static str,
-    /// Patterns below the root, for [`Root::matching`], each with the value of all its files.
+    /// Patterns below the root, as in [`Root::matching`], each with the value for all matching
+    /// files.
     files: &'static [(&'static str, &'static str)],
     only_named: bool,
     is_for: fn(Profile) -> bool,
@@ -59,7 +60,7 @@ const KNOWN: &[KnownSetting] = &[
             "performance",
         )],
     ),
-    // A more even speed has a price: less of it.
+    // Without turbo, the frequency is more even but lower.
     KnownSetting {
         only_named: true,
         ..known(
@@ -146,7 +147,7 @@ const KNOWN: &[KnownSetting] = &[
             &[("proc/sys/kernel/sched_rt_runtime_us", "-1")],
         )
     },
-    // Tasks of the fair class then wait for as long as real-time ones run.
+    // Without the fair server, tasks of the fair class wait as long as real-time tasks run.
     KnownSetting {
         only_named: true,
         ..known(
@@ -161,15 +162,15 @@ const KNOWN: &[KnownSetting] = &[
             &[("sys/kernel/debug/sched/ext_server/cpu*/runtime", "0")],
         )
     },
-    // Half of the CPUs are gone.
+    // Without SMT, half of the CPUs are gone.
     KnownSetting {
         only_named: true,
         ..known("smt", &[("sys/devices/system/cpu/smt/control", "off")])
     },
 ];
 
-/// Returns all that this machine has, in the order of the table; those that depend on CPUs come
-/// last.
+/// Returns all settings that this machine has, in the order of the table. Settings that depend on
+/// the CPUs come last.
 #[must_use]
 pub fn settings(target: &Target<'_>) -> Vec<Setting> {
     let mut found: Vec<Setting> = KNOWN
@@ -208,7 +209,7 @@ impl KnownSetting {
     }
 }
 
-/// Returns `None` if there is no file.
+/// Returns `None` if the setting has no file on this machine.
 fn setting(name: &str, files: BTreeMap<PathBuf, String>, only_named: bool) -> Option<Setting> {
     let check = tardy_machine::checks::CHECKS
         .iter()
@@ -224,7 +225,7 @@ fn setting(name: &str, files: BTreeMap<PathBuf, String>, only_named: bool) -> Op
     })
 }
 
-/// No wake-up latency is tolerated on the CPUs of the work
+/// Allows no exit latency of idle states on the CPUs of the work
 /// (Documentation/ABI/testing/sysfs-devices-power, `pm_qos_resume_latency_us`).
 fn idle_states(target: &Target<'_>) -> Option<Setting> {
     let has_states = |cpu: &tardy_core::cpu::CpuId| {
@@ -251,7 +252,7 @@ fn idle_states(target: &Target<'_>) -> Option<Setting> {
     )
 }
 
-/// Only emergencies go to the console; the other three numbers stay.
+/// Sends only emergency messages to the console. The other three numbers of the file stay.
 fn console(target: &Target<'_>) -> Option<Setting> {
     let levels = target.root.text("proc/sys/kernel/printk")?;
     let rest: Vec<&str> = levels.split_whitespace().skip(1).collect();
@@ -262,7 +263,7 @@ fn console(target: &Target<'_>) -> Option<Setting> {
     setting("console", BTreeMap::from([file]), false)
 }
 
-/// Work that is bound to no CPU goes to the others.
+/// Moves workqueue items that are not bound to a CPU to the other CPUs.
 fn workqueues(target: &Target<'_>) -> Option<Setting> {
     let others = target.online.minus(target.cpus);
     if others.is_empty() {
@@ -286,7 +287,7 @@ fn workqueues(target: &Target<'_>) -> Option<Setting> {
     )
 }
 
-/// Interrupts of devices, those there are and those to come, go to the others.
+/// Moves existing and future device interrupts to the other CPUs.
 fn interrupts(target: &Target<'_>) -> Option<Setting> {
     let others = target.online.minus(target.cpus);
     if others.is_empty() {

@@ -1,41 +1,42 @@
-//! The result of a search in the lab, as printed and stored.
+//! The result of a search in the lab, as it is printed and stored.
 
 use crate::search::Outcome;
 use serde::Serialize;
 use tardy_core::units::Nanos;
 
-/// Kernels that could not be had, with the reason.
+/// Kernels that could not be obtained, each with the reason.
 pub type MissingKernels = Vec<(String, String)>;
 
-/// The result of the search, as printed and stored.
+/// The result of a search.
 #[derive(Debug, Serialize)]
 pub struct Answer {
-    /// The meaning of the figures.
+    /// What the numbers mean, as a sentence.
     pub meaning: String,
-    /// The kernel that all are compared with.
+    /// The kernel without changes, with which all others are compared.
     pub base: String,
     pub release: Option<String>,
-    /// `max` or `99.9`.
+    /// The metric to minimise: `max` or a percentile such as `99.9`.
     pub goal: String,
     pub length_ns: Nanos,
     pub replicas: u32,
     /// Confidence of all statements about effects together.
     pub confidence: f64,
     pub loads: Vec<String>,
-    /// The goal of each replica without changes, by load.
+    /// Goal of each replica without changes, by load.
     pub as_it_is_ns: Vec<Vec<Nanos>>,
     pub settings: Vec<Row>,
-    /// All that lower the goal somewhere and raise it nowhere, if there are several.
+    /// All settings together that lower the goal under some load and raise it under none; absent if
+    /// there are fewer than two.
     pub together: Option<Row>,
-    /// Kernels that could not be had, with the reason.
+    /// Kernels that could not be obtained, each with the reason.
     pub absent: MissingKernels,
 }
 
-/// A setting under every load.
+/// The results of a setting under every load.
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub name: String,
-    /// The words that it adds to the kernel's command line.
+    /// The words that the setting adds to the kernel's command line.
     pub words: Vec<String>,
     pub loads: Vec<OfLoad>,
 }
@@ -45,12 +46,12 @@ pub struct OfLoad {
     pub load: String,
     /// The goal of each replica.
     pub goal_ns: Vec<Nanos>,
-    /// Absent if a side has no replica.
+    /// Absent if the replicas with or without the setting are missing.
     pub outcome: Option<Outcome>,
-    /// Ratio with the setting to without; absent also if inconclusive.
+    /// Goal with the setting divided by the goal without it; absent if the effect is inconclusive.
     pub factor: Option<f64>,
     pub factor_interval: Option<[f64; 2]>,
-    /// Why replicas have no number.
+    /// Why replicas have no result.
     pub failures: Vec<String>,
 }
 
@@ -67,7 +68,7 @@ impl Row {
         self.has(Outcome::Raises)
     }
 
-    /// Returns the largest factor that it lowers a goal by.
+    /// Returns the smallest factor of all loads whose goal the setting lowers, or 1.
     pub fn gain(&self) -> f64 {
         let lowered = self
             .loads

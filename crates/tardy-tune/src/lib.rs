@@ -1,9 +1,9 @@
-//! Settings of a machine that may reduce latency: a list, a way to apply them for a while, and an
-//! experiment that measures the effect of each.
+//! Settings of a machine that may reduce latency: a list of them, their temporary application, and
+//! an experiment that measures the effect of each.
 //!
-//! [`known`] lists them with their recommended values, [`apply`] writes them with a journal,
-//! [`design`] and [`search`] are the experiment, [`boot`] is for settings that take a reboot. This
-//! crate does not make runs itself: [`search::Bench`] measures.
+//! [`known`] lists settings with their recommended values. [`apply`] writes values with a journal.
+//! [`design`] and [`search`] are the experiment. [`boot`] has the settings that need a reboot. This
+//! crate does not start runs itself: [`search::Bench`] measures.
 #![forbid(unsafe_code)]
 
 pub mod apply;

@@ -1,31 +1,31 @@
-//! Pairs of runs that differ in one setting: the median of all averages of two differences, with
-//! the interval of Wilcoxon's signed ranks, which asks for no normal distribution (J. L. Hodges and
-//! E. L. Lehmann, Ann. Math. Stat. 34, 1963).
+//! Pairs of runs that differ in one setting. The estimate is the median of all averages of two
+//! differences. Its interval comes from Wilcoxon's signed ranks, which do not assume a normal
+//! distribution (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963).
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::{Confidence, Interval};
 
 use crate::ranks::{median, statistics_within, without_ends};
 
-/// A difference, of logarithms of the goal here.
+/// A difference between two sides; in this crate, of logarithms of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// The expected value.
+    /// The estimate.
     pub value: f64,
-    /// The interval that contains it at the requested confidence.
+    /// The interval that contains the true value at the requested confidence.
     pub interval: Interval,
 }
 
 impl Difference {
-    /// Returns whether it is surely not zero.
+    /// Returns whether the interval excludes zero.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.interval.lower > 0.0 || self.interval.upper < 0.0
     }
 }
 
-/// Estimates the centre of differences that are independent and symmetric; unbounded with too few
-/// for the confidence, `None` without any.
+/// Estimates the centre of independent, symmetric differences. The interval is unbounded if there
+/// are too few differences for the confidence; the result is `None` if there are none.
 #[must_use]
 pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Difference> {
     let count = differences.len();
@@ -48,8 +48,8 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
     })
 }
 
-/// Returns how many averages are outside on each side, so that the sum of signed ranks is beyond
-/// them with at most this probability: 0 if even one would be too many.
+/// Returns the number k such that the k-th smallest and the k-th largest average bound the
+/// interval, each with at most `probability` of error; 0 if there are too few differences.
 fn left_out(count: usize, probability: f64) -> usize {
     let sums = count * (count + 1) / 2;
     let mut ways = vec![0.0_f64; sums + 1];
@@ -66,8 +66,8 @@ fn left_out(count: usize, probability: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// Tables of the signed-rank test at 5 % on both sides: the largest sum that is refused is 8 of
-    /// 10, 52 of 20, 0 of 6, and none of 5.
+    /// From tables of the two-sided signed-rank test at 5 %: the largest rejected sum is 8 for 10
+    /// differences, 52 for 20, 0 for 6. Nothing is rejected for 5.
     #[test]
     fn critical_sums_are_those_of_the_tables() {
         for (count, sums) in [(5, 0), (6, 1), (10, 9), (20, 53)] {

@@ -1,5 +1,5 @@
-//! Shared code of rank tests: the exact distribution of their statistic, and the resulting interval
-//! of sorted values.
+//! Shared code of rank tests: the exact distribution of a rank statistic, and the resulting
+//! interval of sorted values.
 
 use tardy_statistics::confidence::Interval;
 
@@ -13,10 +13,10 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns how many of the least values of a statistic come with at most this probability together:
-/// 0 if even the first is too likely.
+/// Returns how many of the smallest values of a rank statistic have at most `probability` together;
+/// 0 if the smallest value alone is more probable.
 ///
-/// `ways` has the number of orders of ranks that make each value, from 0 on.
+/// `ways[value]` is the number of orders of ranks that give the statistic this value.
 pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
     let all: f64 = ways.iter().sum();
     let mut beyond = 0.0;
@@ -28,8 +28,8 @@ pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
         .count()
 }
 
-/// Returns the interval of sorted values. `left_out` values are outside or at its edge on each
-/// side; unbounded with none.
+/// Returns the interval from the `left_out`-th smallest to the `left_out`-th largest of the sorted
+/// values; unbounded if `left_out` is 0.
 pub(crate) fn without_ends(sorted: &[f64], left_out: usize) -> Interval {
     match left_out.checked_sub(1) {
         Some(place) => Interval {

@@ -1,44 +1,44 @@
-//! The effect of each setting in runs of a balanced design: the mean with it minus the mean without
-//! it, by a linear model with a level for each replicate.
+//! The effect of each setting in runs of a balanced design: the mean with the setting minus the
+//! mean without it, from a linear model with a level for each replicate.
 
 use tardy_statistics::confidence::{Confidence, Interval};
 use tardy_statistics::student;
 
 use crate::pairs::Difference;
 
-/// One run of the design.
+/// One run of a design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// The replicate of the design.
+    /// Index of the replicate of the design.
     pub replicate: usize,
-    /// The settings that were on.
+    /// Whether each setting was on.
     pub on: Vec<bool>,
     /// Logarithm of the goal.
     pub value: f64,
 }
 
-/// One setting's effect.
+/// The effect of one setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
     pub difference: Difference,
-    /// Probability of one at least as large by chance.
+    /// Probability that chance alone gives an effect of at least this size.
     pub probability: f64,
 }
 
-/// The result of a design.
+/// The result of all runs of a design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Screening {
     /// One for each setting.
     pub effects: Vec<Effect>,
-    /// Standard deviation of a run that settings do not explain.
+    /// Standard deviation of the part of a run's value that settings do not explain.
     pub spread: f64,
 }
 
 /// Returns the effects of all settings, each interval at `confidence`. Every replicate must have
-/// the whole design.
+/// all runs of the design.
 ///
-/// Interactions of settings, and other changes from run to run, are distributed over all of them
-/// and widen the intervals.
+/// Interactions of settings, and other changes from run to run, affect all settings equally and
+/// widen the intervals.
 #[must_use]
 pub fn screening(trials: &[Trial], confidence: Confidence) -> Screening {
     let settings = trials.first().map_or(0, |trial| trial.on.len());

@@ -1,19 +1,17 @@
-//! Finds the settings that matter here: an experiment in three stages. All settings at once by a
-//! balanced design; then, for candidates, pairs of runs that differ in one setting; then pairs with
-//! all helpful ones against none.
+//! Finds the settings that matter on this machine, by an experiment in three stages. First, a
+//! balanced design runs all settings at once and picks candidates. Then, each candidate gets pairs
+//! of runs that differ in that setting. Last, pairs compare all useful settings together with none.
 //!
-//! A setting is called useful or harmful by its pairs alone. Those are other runs than the ones
-//! that chose it, so that selection from many does not turn chance into an effect. The probability
-//! that a search gives such a verdict on any ineffective setting is limited by `confidence`.
+//! Only its pairs decide whether a setting is useful or harmful. These runs differ from the runs
+//! that picked the candidates, because the best of many settings looks good by chance in the runs
+//! that picked it. `confidence` limits the probability that a search calls any ineffective setting
+//! useful or harmful.
 //!
-//! Whether a setting is useful is decided by runs that were not used to choose it. The design picks
-//! candidates, pairs judge them; otherwise the best of many would look good by chance.
+//! The pairs of a candidate also vary the other candidates. These are randomly on or off, equal in
+//! both runs of a pair, so the effect is an average over the other settings, as in the design.
 //!
-//! Pairs of a candidate also vary the other candidates, randomly on or off and equal in both runs,
-//! so that the effect is that of the design: the average over the other settings.
-//!
-//! The length of a search is a number of runs, fixed at the start from the budget. A clock would
-//! make a continued search a different one.
+//! The length of a search is a number of runs, which is computed from the budget at the start. If a
+//! clock limited the search, a resumed search would make other runs.
 
 use rand::RngExt;
 use rand::SeedableRng;
@@ -27,56 +25,59 @@ use crate::design;
 use crate::pairs::{self, Difference};
 use crate::screening::{Screening, Trial, screening};
 
-/// Settings below this probability of chance proceed to pairs: one of ten ineffective ones does, so
-/// that few effective ones are lost.
+/// A setting becomes a candidate if chance alone gives an effect of its size with at most this
+/// probability. One in ten ineffective settings becomes a candidate, but few effective ones are
+/// lost.
 const PROBABILITY_OF_CANDIDATES: f64 = 0.1;
-/// Pairs of a candidate at least: below, signed ranks cannot decide at a confidence that is shared.
+/// Minimum number of pairs of a candidate. With fewer, signed ranks cannot decide at a shared
+/// confidence.
 const PAIRS_MIN: usize = 16;
-/// More would not make an answer clearer.
+/// Maximum number of pairs of a candidate. More pairs would hardly narrow the result.
 const PAIRS_MAX: usize = 40;
-/// Replicates of the design at most.
+/// Maximum number of replicates of the design.
 const REPLICATES_MAX: usize = 6;
-/// Pairs of all that helped against none.
+/// Number of pairs of all useful settings against none.
 const PAIRS_TOGETHER: usize = 10;
 
-/// Makes runs.
+/// Performs the runs of a search.
 pub trait Bench {
-    /// Why a run gave no number, which ends the search.
+    /// Why a run gave no result, which ends the search.
     type Error;
 
-    /// Returns the goal of a run, in ns, with these settings on and the others as they were found.
+    /// Measures a run with the settings `on`, and the other settings as found. Returns the goal in
+    /// ns.
     ///
     /// # Errors
-    /// The run gave no number.
+    /// Returns an error if the run gave no result.
     fn measure(&mut self, on: &[bool]) -> Result<f64, Self::Error>;
 
     /// Called before each stage, with the maximum number of its runs.
     fn begin(&mut self, stage: Stage, runs: usize);
 }
 
-/// A part of a search.
+/// A stage of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stage {
-    /// All settings by a design that is run so often.
+    /// The design with all settings, repeated `replicates` times.
     Screening { replicates: usize },
-    /// Pairs of these settings.
+    /// Pairs of runs for each of these settings.
     Pairs { settings: Vec<usize> },
-    /// These settings against none.
+    /// Pairs of runs with all of these settings against none.
     Together { settings: Vec<usize> },
 }
 
-/// The budget of a search.
+/// The budget and the parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Runs in all.
+    /// Total number of runs.
     pub runs: usize,
     /// Confidence of all statements about settings together.
     pub confidence: Confidence,
-    /// Seed of the order of runs.
+    /// Seed of the random order of runs.
     pub seed: u64,
 }
 
-/// Why there is no search.
+/// Why a search cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError<E> {
     #[error(
@@ -85,7 +86,7 @@ pub enum SearchError<E> {
     NoSetting,
     #[error("{0} settings are too many for a search, which takes at most {max}: name some with --only", max = design::SETTINGS_MAX)]
     TooMany(usize),
-    /// The required runs, and the budget.
+    /// The budget `there` is smaller than the required number of runs `needed`.
     #[error(
         "these settings need {needed} runs, but the budget allows {there}: give a larger \
          --budget, a shorter --for, or fewer settings"
@@ -99,11 +100,11 @@ pub enum SearchError<E> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It lowers it.
+    /// The setting lowers the goal.
     Lowers,
-    /// It raises it.
+    /// The setting raises the goal.
     Raises,
-    /// No effect was seen; the interval limits its size.
+    /// No effect was seen; the interval limits the size of an unseen effect.
     NothingSeen,
 }
 
@@ -119,13 +120,13 @@ impl Outcome {
     }
 }
 
-/// The result of one setting. Differences are of logarithms: their powers of e are factors.
+/// The result of one setting. The exponential of a difference is a factor of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SettingResult {
     pub outcome: Outcome,
-    /// With the setting, minus without.
+    /// Logarithm of the goal with the setting, minus the logarithm without it.
     pub difference: Difference,
-    /// Number of pairs of runs behind it; 0 if only the design is.
+    /// Number of pairs of runs behind the result; 0 if it comes from the design alone.
     pub pairs: usize,
 }
 
@@ -134,15 +135,16 @@ pub struct SettingResult {
 pub struct SearchResult {
     /// One for each setting.
     pub settings: Vec<SettingResult>,
-    /// The goal with everything as found, in ns: geometric mean of such runs, otherwise of all.
+    /// The goal in ns with all settings as found: the geometric mean of the runs without any
+    /// setting, or of all runs of the design if there are none.
     pub base_ns: f64,
-    /// A change by this share is found in nine searches of ten with this budget, were it the only
-    /// one.
+    /// Smallest effect, as a share of the goal, that nine of ten searches with this budget would
+    /// find if only one setting had an effect.
     pub smallest_share: f64,
-    /// All settings that lower the goal against none, if there are several; at `confidence`
-    /// separately.
+    /// All useful settings together against none; absent if fewer than two are useful. The
+    /// confidence of this interval alone is `confidence`.
     pub together: Option<Difference>,
-    /// Number of runs.
+    /// Number of runs that were made.
     pub runs: usize,
 }
 
@@ -161,16 +163,16 @@ impl SearchResult {
     }
 }
 
-/// Returns the minimum number of runs that a search of `settings` settings needs.
+/// Returns the minimum number of runs for a search of `settings` settings.
 #[must_use]
 pub fn runs_min(settings: usize) -> usize {
     design::folded(settings).len() + 2 * PAIRS_MIN
 }
 
-/// Checks whether `runs` runs are enough to search `settings` settings.
+/// Checks whether `runs` runs are enough for a search of `settings` settings.
 ///
 /// # Errors
-/// Returns [`SearchError`], but [`SearchError::Run`].
+/// Returns any [`SearchError`] except [`SearchError::Run`].
 pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
     let needed = runs_min(settings);
     match settings {
@@ -184,8 +186,8 @@ pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
     }
 }
 
-/// Runs a search. The same seed and the same goals give the same runs in the same order, so that a
-/// search can be resumed.
+/// Runs a search. With the same seed and the same measured goals, the search makes the same runs in
+/// the same order, so it can be resumed.
 ///
 /// # Errors
 /// Returns [`SearchError`].
@@ -242,7 +244,8 @@ pub fn search<B: Bench>(
             found[setting] = result;
         }
     }
-    // It would share the pairs with random candidates.
+    // The smallest effect is computed for one more candidate, because an effective setting would
+    // share the pairs with candidates that chance selected.
     let shared = ((left - together_runs) / (2 * (count + 1))).min(PAIRS_MAX);
     let smallest_share = smallest(
         spread,
@@ -272,23 +275,24 @@ pub fn search<B: Bench>(
     Ok(result)
 }
 
-/// Returns how often pairs are looked at: if there are many, also halfway.
+/// Returns how often pairs are judged: once at the end, and also halfway if there are many pairs.
 fn looks(pairs: usize) -> usize {
     if pairs >= 2 * PAIRS_MIN { 2 } else { 1 }
 }
 
-/// Every check of every candidate gets a share.
+/// Returns the confidence of one judgement of one candidate: all judgements share `confidence`.
 fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) -> Confidence {
     confidence.shared_by(u32::try_from(candidates * looks(pairs)).unwrap_or(u32::MAX))
 }
 
-/// Returns the smallest effect that is found in nine searches of ten: it must pass the design, and
-/// then its pairs. Signed ranks take a twentieth more than normal differences would.
+/// Returns the smallest effect that nine of ten searches find. The effect must pass the design and
+/// then the pairs. For pairs, 5 % is added because signed ranks are less efficient than a test of
+/// normal differences.
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
-    // Nineteen of twenty at each of two stages; as a two-sided deviate, a twentieth on one side is
-    // a tenth on both.
+    // Each of the two stages passes with probability 0.95. For a two-sided deviate, this one-sided
+    // probability corresponds to a miss of 0.1.
     let most = one(0.1);
     let design = (one(PROBABILITY_OF_CANDIDATES) + most) * 2.0 * spread / (runs as f64).sqrt();
     let of_pairs = (one(confidence.miss()) + most) * spread * 2.0_f64.sqrt() * 1.05
@@ -300,7 +304,7 @@ struct State<'a, B> {
     bench: &'a mut B,
     random: Pcg64Mcg,
     runs: usize,
-    /// Logarithms of the goal with nothing on.
+    /// Logarithms of the goal in runs without any setting.
     as_found: Vec<f64>,
 }
 
@@ -319,7 +323,8 @@ impl<B: Bench> State<'_, B> {
         Ok(value)
     }
 
-    /// Each replicate has a separate order, so that drift is not confounded with a setting.
+    /// Runs the design. Each replicate has its own random order, so drift is not confounded with a
+    /// setting.
     fn screening(
         &mut self,
         rows: &[Vec<bool>],
@@ -342,9 +347,9 @@ impl<B: Bench> State<'_, B> {
         Ok(trials)
     }
 
-    /// Runs the pairs of each candidate in turn; the other candidates are randomly on or off, equal
-    /// in both runs, as in the design. Ends halfway if all are decided by then: both checks share
-    /// the confidence.
+    /// Runs the pairs of all candidates in turns. In each pair, the other candidates are randomly
+    /// on or off, equal in both runs, as in the design. If all candidates are decided halfway, the
+    /// stage ends there. The judgements halfway and at the end share the confidence.
     fn pairs(
         &mut self,
         candidates: &[usize],
@@ -400,7 +405,8 @@ impl<B: Bench> State<'_, B> {
         Ok(pairs::difference(&differences, confidence))
     }
 
-    /// Returns the goal with `varied` on, less with them off; which comes first is drawn.
+    /// Measures a pair and returns the goal with `varied` on, minus the goal with `varied` off. The
+    /// order of the two runs is random.
     fn pair(&mut self, on: &mut [bool], varied: &[usize]) -> Result<f64, SearchError<B::Error>> {
         let mut values = [0.0; 2];
         let first: bool = self.random.random();
@@ -439,8 +445,8 @@ fn judged(
 mod tests {
     use super::*;
 
-    /// A made machine: settings that multiply the goal, or do nothing; runs that spread, and a
-    /// drift.
+    /// A simulated machine. Some settings multiply the goal, the others have no effect. Runs vary
+    /// randomly and drift.
     struct SimulatedMachine {
         factors: Vec<f64>,
         spread: f64,
@@ -471,7 +477,7 @@ mod tests {
                 .filter(|(_, on)| **on)
                 .map(|(factor, _)| factor)
                 .product();
-            // Maxima have a heavy upper tail: a Gumbel spread of the logarithm.
+            // Maxima have a heavy upper tail, so the logarithm varies with a Gumbel distribution.
             let draw: f64 = self.random.random_range(f64::MIN_POSITIVE..1.0);
             Ok(50_000.0
                 * factor
@@ -506,7 +512,7 @@ mod tests {
         };
         let searches = 400;
         let wrong = (0..searches).filter(wrong).count();
-        // 5 % of 400, plus the random excess in one of a thousand such tests.
+        // 5 % of 400 is 20. One in a thousand such tests would exceed 34 by chance.
         assert!(wrong <= 34, "{wrong} of {searches}");
     }
 
@@ -556,7 +562,7 @@ mod tests {
             found.settings[6].outcome == Outcome::Lowers
         };
         let found = (0..300).filter(is_found).count();
-        // Nine of ten, minus the random deficit in one of a thousand such tests.
+        // Nine of ten is 270. One in a thousand such tests would fall below 254 by chance.
         assert!(found >= 254, "{found} of 300 at {promised}");
     }
 

@@ -1,5 +1,6 @@
-//! One setting: values for files, a program that runs while it is on, or words of the kernel's
-//! command line. Also as TOML, which users write and a search stores as its result.
+//! One setting: values for files, a program that runs while the setting is on, or words of the
+//! kernel's command line. Settings are stored as TOML, which users write and which is the result of
+//! a search.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,21 +11,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// Its name; for a known one, that of its row in `tardy doctor`.
+    /// Name of the setting; for a known setting, the name of its row in `tardy doctor`.
     pub name: String,
-    /// Why it may help, in a sentence's end.
+    /// Why the setting may help, as the end of a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// The values written while it is on, by file of /proc or /sys.
+    /// Values to write while the setting is on, by file of /proc or /sys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<PathBuf, String>,
-    /// A program that runs while it is on, with its arguments.
+    /// A program that runs while the setting is on, with its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub while_on: Vec<String>,
-    /// Words of the kernel's command line, which take a reboot.
+    /// Words of the kernel's command line, which need a reboot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
-    /// Whether it is left alone unless it is named: it has a price that a latency does not show.
+    /// Whether the setting is applied only if the user names it, because it has a price that a
+    /// latency does not show.
     #[serde(skip)]
     pub only_named: bool,
 }
@@ -37,7 +39,7 @@ pub struct Settings {
     pub settings: Vec<Setting>,
 }
 
-/// Why a file of settings cannot be used.
+/// Why a file of settings cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     #[error("{0}: {1}")]
@@ -52,31 +54,31 @@ pub enum SettingsError {
     },
 }
 
-/// One file that a setting changes.
+/// The change of one file by a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
     pub path: PathBuf,
-    /// The current content, in the form in which it is restored.
+    /// The current value, in the form in which it is written to restore it.
     pub now: String,
     pub wanted: String,
 }
 
-/// The state of a setting on this machine.
+/// How a setting differs from the current state of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Everything has the recommended value.
     AsWanted,
-    /// The changes it would make; empty for a program.
+    /// The files that the setting would change; empty for a program.
     Changeable(Vec<Change>),
-    /// These words are not on the kernel's command line.
+    /// The words of the setting that are missing on the kernel's command line.
     TakesRestart(Vec<String>),
-    /// A file is not there, or cannot be read.
+    /// A file of the setting is missing or unreadable.
     Absent(String),
 }
 
 impl Settings {
-    /// Reads a file, of 1 MiB at most.
+    /// Reads a file of settings, of at most 1 MiB.
     ///
     /// # Errors
     /// Returns [`SettingsError`].
@@ -116,7 +118,7 @@ impl Settings {
         Ok(found)
     }
 
-    /// As TOML.
+    /// Returns the settings as TOML.
     ///
     /// # Errors
     /// Never fails for values of this type.
@@ -126,7 +128,7 @@ impl Settings {
 }
 
 impl Setting {
-    /// Returns the changes that it would make on this machine.
+    /// Returns how this machine differs from the setting.
     #[must_use]
     pub fn standing(&self) -> Standing {
         if !self.while_on.is_empty() {
@@ -171,7 +173,8 @@ fn of_words(words: &[String], line: &str) -> Standing {
     }
 }
 
-/// Returns the value of a file in the form for writing back: for a list of choices the chosen one.
+/// Returns the value of a file in the form for writing it back. For a list of choices, this is the
+/// selected choice.
 ///
 /// # Errors
 /// Returns errors of reading the file.
@@ -181,28 +184,29 @@ pub fn current(path: &Path) -> std::io::Result<String> {
     let chosen = [('[', ']'), ('(', ')')]
         .into_iter()
         .find_map(|(open, close)| text.split_once(open)?.1.split_once(close));
-    // Only a list of words has a choice among them.
+    // Only a text with several words is a list with a selected choice.
     Ok(chosen
         .filter(|_| text.contains(' '))
         .map_or(text, |(chosen, _)| chosen)
         .to_owned())
 }
 
-/// Returns the text of a regular file, of 1 MiB at most; bytes that are not UTF-8 are replaced.
+/// Returns the text of a regular file of at most 1 MiB. Bytes that are not UTF-8 are replaced.
 fn text_file(path: &Path) -> std::io::Result<String> {
     let bytes = tardy_sys::regular_file::read(path, 1 << 20)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns whether two texts are one value: blanks, and zeros before numbers and masks, aside.
+/// Returns whether two texts are the same value, apart from blanks and from leading zeros of
+/// numbers and masks.
 #[must_use]
 pub fn is_alike(one: &str, other: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(plain).collect::<Vec<_>>();
     words(one) == words(other)
 }
 
-/// Returns a number or a mask (groups of eight hexadecimal digits) without leading zeros; other
-/// text, including a list of CPUs, unchanged.
+/// Returns a number or a mask (groups of eight hexadecimal digits) without leading zeros. Other
+/// texts, such as a list of CPUs, are returned unchanged.
 fn plain(word: &str) -> String {
     let is_hexadecimal = word.chars().all(|c| c.is_ascii_hexdigit() || c == ',');
     let is_number = is_hexadecimal && word.split(',').skip(1).all(|group| group.len() == 8);

@@ -15,34 +15,35 @@ use tardy_results::summary::model::{ProbeSummary, Summary};
 use tardy_results::summary::read::SummaryError;
 use tardy_results::summary::summarize::summarize;
 
-/// Quantity of series of completions.
+/// Quantity of a series of completions.
 const COMPLETION: &str = "completion";
-/// Quantity of series of start latencies.
+/// Quantity of a series of start latencies.
 const START: &str = "latency";
 
-/// One run's series of one probe, summarised against the deadline.
+/// The series of one probe of one run, summarised against the deadline.
 pub(super) struct JudgedProbe {
     pub(super) summary: Summary,
-    /// Name of the probe's series.
+    /// The probe's name in its series.
     name: String,
-    /// The measured time.
+    /// What the values measure.
     pub(super) measured: MeasuredTime,
     /// The time that the model adds to each value.
     pub(super) added: Nanos,
-    /// The requirement for its values.
+    /// The requirement for the measured values.
     pub(super) requirement: Requirement,
-    /// Policy and priority.
+    /// Scheduling policy and priority of the probe.
     pub(super) scheduling: Option<String>,
-    /// Whether the tool held sleep states off.
+    /// Whether the tool limited the C-states of CPUs.
     pub(super) is_kept_awake: bool,
 }
 
-/// The time that a series measures.
+/// The times that a series can measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeasuredTime {
-    /// Work from due to done; how long it takes alone, if the plan records it.
+    /// The time from due to done. The value is how long the work takes without interruption, if the
+    /// plan records it.
     Completion(Option<Nanos>),
-    /// Late starts.
+    /// The start latency.
     Start,
 }
 
@@ -56,7 +57,7 @@ impl JudgedProbe {
         found.expect("the summary has every series of the run")
     }
 
-    /// Returns how many CPUs it was measured on.
+    /// Returns the number of CPUs on which the probe measured.
     pub(super) fn processors(&self) -> usize {
         self.summary
             .series
@@ -69,7 +70,7 @@ impl JudgedProbe {
         self.probe().numbers.as_ref()
     }
 
-    /// Returns the evidence of its own verdict.
+    /// Returns the evidence of this run's own verdict.
     pub(super) fn evidence(&self) -> Option<&Evidence> {
         self.probe()
             .verdict
@@ -77,7 +78,8 @@ impl JudgedProbe {
             .map(|verdict| &verdict.evidence)
     }
 
-    /// Returns its misses, or if they cannot be counted, the known ones.
+    /// Returns the number of misses. If not all misses can be counted, returns the number of known
+    /// ones.
     pub(super) fn misses(&self) -> u64 {
         self.numbers()
             .and_then(|numbers| numbers.misses)
@@ -86,8 +88,8 @@ impl JudgedProbe {
     }
 }
 
-/// Returns the runs of `kernel` that can be judged together, completions before start latencies:
-/// those of the unit nearest to the user's work.
+/// Returns the runs of `kernel` that can be judged together. Completions are preferred to start
+/// latencies. Among completions, the unit of work that is closest to the user's work is chosen.
 pub(super) fn take(
     kernel: &Kernel,
     task: &Task,
@@ -123,8 +125,8 @@ pub(super) fn take(
         .collect()
 }
 
-/// Returns the series of a run with the most information about the work: completions of its kind,
-/// otherwise start latencies on a schedule, whose skipped due times are known.
+/// Returns the series of a run that has the most information about the work: completions of the
+/// same kind of work, otherwise start latencies on a schedule, whose skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,
@@ -171,8 +173,8 @@ fn choose(
         .or_else(|| start.map(|descriptor| (descriptor.probe.clone(), MeasuredTime::Start))))
 }
 
-/// Returns the probe of a series: with several series, their names add a dot and a part to the
-/// probe's.
+/// Returns the planned probe of `series`. The name of a series is the probe's name; if the probe
+/// has several series, a dot and the name of the part follow.
 fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
     run.record
         .plan

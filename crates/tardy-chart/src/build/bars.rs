@@ -1,5 +1,4 @@
-//! Statistics of the latencies of each load, a bar per run: smallest, median, average, 99.9 % and
-//! largest.
+//! Latencies under each load, with a bar per run: smallest, median, average, 99.9 % and largest.
 
 use tardy_core::summary::numbers::Numbers;
 
@@ -8,12 +7,12 @@ use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, V
 use super::super::words;
 use super::{latency_axis, of_probe, rules};
 
-/// Share of a load's width that its bars take.
+/// Share of the width of a load that its bars fill.
 const FILLED: f64 = 0.76;
 /// Share of the axis that is left free above the highest bar.
 const ROOM_ABOVE: f64 = 0.06;
 
-/// How to read a bar.
+/// The note that explains a bar.
 pub(super) const BAR_READS: &str = "The wide bar ends at 99.9 %, the narrow bar at the largest \
                                     value. Line: median; circle: average.";
 
@@ -25,7 +24,8 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
             loads.push(load.name.clone());
         }
     }
-    // A whole run of one load would be the same bar twice.
+    // If all runs have the same single load, a bar for the whole run would repeat the bar of the
+    // load.
     let is_same = |run: &RunData| matches!(run.summary.loads.as_slice(), [only] if of_load(run, probe, &only.name).is_some());
     let has_whole = loads.len() != 1
         || !runs
@@ -52,7 +52,7 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
     };
     let note = format!("{BAR_READS}{each}");
     let mut y = latency_axis(runs, probe);
-    // The number of the highest bar is printed above it.
+    // The axis needs space for the number above the highest bar.
     let (low, high) = (y.scale.place(y.low), y.scale.place(y.high));
     y.high = y.scale.value(high + (high - low) * ROOM_ABOVE);
     let mut chart = Chart::new(
@@ -133,7 +133,7 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
         let kernel = run.kernel();
         let name = match runs {
             [_] => kernel,
-            // Runs of several kernels have theirs in their names.
+            // The names of these runs already contain their kernels.
             _ if run.name.contains(&kernel) => run.name.clone(),
             _ => format!("{}, {kernel}", run.name),
         };

@@ -1,4 +1,4 @@
-//! The cost of operations: a chart per group of metrics, a bar per run.
+//! The cost of operations, with a chart per group of metrics and a bar per run.
 
 use tardy_results::cost::reference::advantage_percent;
 use tardy_results::cost::run::CostRun;
@@ -9,11 +9,11 @@ use tardy_run::cost::Group;
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 
-/// Share of a metric's width that its bars take.
+/// Share of the width of a metric that its bars fill.
 const FILLED: f64 = 0.76;
 
-/// Returns the charts of all groups that the runs have, in the order of tables. Runs count the same
-/// unit.
+/// Returns a chart for each group of metrics in the runs, in the order of tables. All runs must
+/// count in the same unit.
 #[must_use]
 pub fn charts(runs: &[CostRun]) -> Vec<(Group, Chart)> {
     let mut groups: Vec<Group> = runs
@@ -50,13 +50,13 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
             .filter(|value| *value > 0.0)
     };
     let (least, most) = (ends().reduce(f64::min)?, ends().reduce(f64::max)?);
-    // Some margin below, and above for the number of the highest bar.
+    // A margin below the bars, and space for a number above the highest bar.
     let room = (most / least).powf(0.03).max(1.02);
     let (low, high) = (least / room, most * room.powi(3));
     for range in bars.iter_mut().flatten() {
         range.min = range.min.max(low);
     }
-    // The axis of times names its own units, from ns to s.
+    // The ticks of a time axis contain their units, from ns to s.
     let (title, values) = if unit.is_time() {
         (
             "time of one operation (logarithmic)".to_owned(),
@@ -91,7 +91,7 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     Some(chart)
 }
 
-/// Every metric of the group that a run has, in the order of tables.
+/// Returns every metric of the group that any run has, in the order of tables.
 fn names(runs: &[CostRun], group: Group) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for metric in runs
@@ -117,7 +117,7 @@ fn shown(runs: &[CostRun], metric: &MetricSummary) -> DisplayUnit {
     DisplayUnit::new(&runs[0].summary, metric)
 }
 
-/// Returns the figure of a metric: the average for programs, as in mckenney2009.
+/// Returns the number shown for a metric. For programs this is the average, as in mckenney2009.
 fn figure(metric: &MetricSummary) -> f64 {
     if metric.group == Group::Program {
         metric.mean
@@ -131,8 +131,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
     let range = |(place, name): (usize, &&str)| {
         let metric = find(run, name)?;
         let shown = shown(runs, metric);
-        // Times are drawn in ns, whose axis names the unit; a bandwidth is largest if an operation
-        // takes least.
+        // Times are drawn in ns; the ticks contain the unit. For a bandwidth, the fastest operation
+        // gives the largest value.
         let drawn = |value: f64| {
             if shown.is_time() {
                 value
@@ -154,8 +154,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
             figure,
         })
     };
-    // Zero, which can remain after a subtraction, has no position on a logarithmic axis: a minimum
-    // of zero starts at the axis.
+    // A subtraction can leave a minimum of zero, which has no position on a logarithmic axis. Such
+    // a bar starts at the end of the axis.
     names
         .iter()
         .enumerate()
@@ -164,7 +164,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
         .collect()
 }
 
-/// A row a metric; with several runs, by how many percent each costs more than the first.
+/// Returns a table with a row per metric. With several runs, it shows by how many percent each
+/// metric costs more than in the first run.
 fn table(runs: &[CostRun], names: &[&str]) -> Table {
     let mut head = vec![
         "metric".to_owned(),

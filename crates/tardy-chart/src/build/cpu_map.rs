@@ -1,4 +1,4 @@
-//! Draws the map of CPUs, which shows when each CPU was late.
+//! Draws the map of CPUs, which shows when each CPU had large latencies.
 
 use tardy_core::cpu::CpuId;
 
@@ -9,7 +9,7 @@ use super::super::scale::{Scale, latency_name};
 use super::super::words;
 use super::{kept_note, rules, time_axis};
 
-/// Rows of the table: the worst.
+/// Number of rows in the table. Only the worst CPUs are listed.
 const ROWS: usize = 40;
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
@@ -19,7 +19,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let (first, last) = (data.map.rows.first()?, data.map.rows.last()?);
         let cells = cells(data);
         let largest = cells.iter().map(|cell| cell.count).max()?;
-        // No axis shows latencies, so a line for the deadline is impossible.
+        // Latencies are colours in this chart, so a deadline cannot be drawn as a line; the note
+        // states it.
         let limits: Vec<String> = rules(data, false)
             .into_iter()
             .map(|rule| format!(" The {}.", rule.text.replacen(' ', " is ", 1)))
@@ -97,7 +98,7 @@ fn name(row: &Row) -> String {
     }
 }
 
-/// Rows by their largest latency, worst first.
+/// Returns the rows of the map sorted by their largest latency, largest first.
 fn worst_first(data: &ProbeData) -> Vec<(&Row, i64, usize)> {
     let mut rows: Vec<_> = data
         .map

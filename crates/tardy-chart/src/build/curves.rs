@@ -1,14 +1,15 @@
-//! Latencies against a number that differs between runs, such as that of threads: a curve per
-//! statistic.
+//! Latencies against a number that differs between runs, such as the number of threads, with a
+//! curve per statistic.
 
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
 use crate::scale::Scale;
 use crate::words;
 
-/// A curve: its name, and its points as number and ns.
+/// A curve: its name, and its points as pairs of the number and a latency in ns.
 pub type Curve = (String, Vec<(f64, f64)>);
 
-/// Returns the chart; `None` if no curve has a point. `axis` names the numbers.
+/// Returns the chart; `None` if no curve has a point. `axis` is the title of the axis with the
+/// numbers.
 #[must_use]
 pub fn chart(title: &str, note: &str, axis: &str, curves: &[Curve]) -> Option<Chart> {
     let points = || curves.iter().flat_map(|(_, points)| points);
@@ -52,7 +53,7 @@ pub fn chart(title: &str, note: &str, axis: &str, curves: &[Curve]) -> Option<Ch
     Some(chart)
 }
 
-/// A row a number.
+/// Returns a table with a row for each number.
 fn table(axis: &str, curves: &[Curve]) -> Table {
     let mut numbers: Vec<f64> = curves
         .iter()

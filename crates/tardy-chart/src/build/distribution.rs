@@ -10,12 +10,12 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, latency_axis, of_probe, rules, rules_of_all};
 
-/// Points in a factor of ten of the share, or of the latency.
+/// Points drawn per factor of ten of the share or of the latency.
 const POINTS_A_DECADE: f64 = 40.0;
-/// Rows of the table in a factor of ten of the share.
+/// Rows of the table per factor of ten of the share.
 const ROWS_A_DECADE: f64 = 6.0;
 
-/// A value with the number of samples at or above it, and at or below it.
+/// A value, with the number of samples at or above it and the number at or below it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Point {
     value: i64,
@@ -25,7 +25,7 @@ struct Point {
 }
 
 impl Point {
-    /// Returns how many of the samples `kind` counts at this value.
+    /// Returns the number of samples that a chart of `kind` counts at this value.
     fn count(self, kind: Kind) -> u64 {
         if kind == Kind::Cdf {
             self.at_or_below
@@ -34,12 +34,13 @@ impl Point {
         }
     }
 
-    /// Returns the share that `kind` shows at this value.
+    /// Returns the share of samples that a chart of `kind` shows at this value.
     fn share(self, kind: Kind) -> f64 {
         self.count(kind) as f64 / self.samples as f64
     }
 
-    /// Its two-sided interval at 95 %, by Clopper and Pearson on the effective number of samples.
+    /// Returns the two-sided 95 % interval of the share, by Clopper and Pearson with the effective
+    /// number of samples.
     fn interval(self, kind: Kind, dependence: &Dependence) -> (f64, f64) {
         let above = if kind == Kind::Cdf {
             self.samples - self.at_or_below
@@ -58,8 +59,8 @@ impl Point {
     }
 }
 
-/// Returns the points of a group: the smallest and the largest value always, the others as densely
-/// as can be seen.
+/// Returns points of a group's distribution: always the smallest and the largest value, and other
+/// values up to `density` points per decade.
 fn points(group: &Group, density: f64) -> Vec<Point> {
     let samples = group.histogram.count();
     let (mut points, mut below, mut last): (Vec<Point>, u64, Option<Point>) = (Vec::new(), 0, None);
@@ -121,7 +122,7 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
                 .companion()
                 .hidden(line.is_hidden);
             chart.layers.push(line);
-            // Bands of everything would cover each other.
+            // Only one band is drawn, because several bands would cover each other.
             if (is_all || data.groups.len() == 1) && !band.is_empty() {
                 chart.layers.push(companion);
             }
@@ -141,8 +142,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
     runs.iter().map(one).collect()
 }
 
-/// Returns the models' lines with their bands: that of the worst series is visible, the others are
-/// hidden.
+/// Returns the lines and bands of the tail models. The model of the worst series is visible, the
+/// others are hidden.
 fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     let processors = data
@@ -198,7 +199,7 @@ fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     layers
 }
 
-/// Returns the axis, extended to the models' reach.
+/// Returns the axis, extended to the last point of the models.
 fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     let groups = of_probe(runs, probe).flat_map(|probe| &probe.groups);
     let furthest = groups
@@ -217,7 +218,8 @@ fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     }
 }
 
-/// A line per run, with its band if the bands are distinguishable.
+/// Returns a chart with a line per run. Runs have bands if there are few enough to distinguish
+/// them.
 pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let side = if kind == Kind::Cdf { "below" } else { "above" };
@@ -310,7 +312,7 @@ fn line(kind: Kind, group: &Group) -> Shape {
         .iter()
         .map(|point| (point.value as f64, point.share(kind)))
         .collect();
-    // The share at or above any latency between two samples is that of the larger one.
+    // At any latency between two samples, the share at or above is that of the larger sample.
     if kind == Kind::Cdf {
         Shape::Steps(points)
     } else {
@@ -318,15 +320,15 @@ fn line(kind: Kind, group: &Group) -> Shape {
     }
 }
 
-/// Why a chart of shares has no band.
+/// The note of a chart of shares without a band.
 const NO_BAND: &str = "No band: the samples depend on each other too much, or are too few, to \
                        bound \
                        a share.";
 
-/// An interval of this width holds any share.
+/// An interval wider than this bounds the share so little that it is omitted.
 const NO_BOUND: f64 = 0.999;
 
-/// Returns the intervals of the shares that the samples bound.
+/// Returns the intervals of those shares that the samples bound.
 fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {
@@ -377,7 +379,7 @@ fn table(kind: Kind, groups: &[Group]) -> Table {
     Table { head, rows }
 }
 
-/// A row a factor of ten of the share, under the model's own name.
+/// Returns the rows of the models, with two rows per factor of ten of the share.
 fn model_rows(kind: Kind, groups: &[Group]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for group in groups {
@@ -445,7 +447,7 @@ mod tests {
     fn the_lower_end_of_one_sample_is_that_of_clopper_and_pearson() {
         let values: Vec<i64> = (1..=20_000).collect();
         let &(value, lower, upper) = band(Kind::Ccdf, &group(&values)).last().unwrap();
-        // For 1 of 20000: 1 - 0.975^(1/20000), and the upper end by the same method.
+        // The expected lower end is 1 - 0.975^(1/20000), for 1 of 20000 samples.
         assert!(
             value == 20_000.0 && (lower / 1.2659e-6 - 1.0).abs() < 1e-3 && upper > 2.7e-4,
             "{value} {lower} {upper}"

@@ -7,9 +7,9 @@ use super::timeline::{self, worst};
 use super::{capital, kept_note, latency_axis, of_probe, rules, time_axis};
 use tardy_samples::sweep::{GRID_COLUMNS, row_edges};
 
-/// Number of time intervals of a heat map.
+/// Number of time intervals in a heat map.
 const HEAT_COLUMNS: usize = 160;
-/// Rows and columns of a heat map's table, about.
+/// Approximate number of rows and columns in a heat map's table.
 const TABLE_COLUMNS: usize = 24;
 
 pub(super) fn heat_maps(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
@@ -60,7 +60,7 @@ pub(super) fn heat_maps(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().zip(cells).map(one).collect()
 }
 
-/// Counts of all CPUs together, by [`HEAT_COLUMNS`] times.
+/// Returns the counts of all CPUs together in [`HEAT_COLUMNS`] time intervals.
 fn heat(data: &ProbeData) -> Vec<Cell> {
     let columns = GRID_COLUMNS / (GRID_COLUMNS / HEAT_COLUMNS);
     let step = data.length / columns as f64;
@@ -77,7 +77,8 @@ fn heat(data: &ProbeData) -> Vec<Cell> {
                     .for_each(|(sum, &count)| *sum += u64::from(count));
             }
         }
-        // Two rows of the grid are one of the map: it is looked at, not measured.
+        // Two rows of the grid become one row of the heat map, which does not need the full
+        // resolution.
         for (pair, counts) in counts.chunks(2).enumerate() {
             let count: u64 = counts.iter().sum();
             if count > 0 {
@@ -94,7 +95,7 @@ fn heat(data: &ProbeData) -> Vec<Cell> {
     cells
 }
 
-/// Rows of time, columns of a factor of two in latency.
+/// Returns a table with a row per time interval and a column per factor of two in latency.
 fn heat_table(data: &ProbeData, cells: &[Cell]) -> Table {
     let octave = |cell: &Cell| (cell.y.0.max(1.0).log2() + 1e-9).floor() as i32;
     let (low, high) = cells
@@ -173,8 +174,7 @@ pub(super) fn scatters(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// Returns the centres of the grid's cells that hold samples, and the largest value of each
-/// interval.
+/// Returns the centres of the grid's non-empty cells, and the largest value of each time interval.
 fn places(data: &ProbeData, lane: &super::super::data::Lane) -> Vec<(f64, f64)> {
     let step = data.length / GRID_COLUMNS as f64;
     let mut dots = Vec::new();

@@ -1,4 +1,4 @@
-//! The histogram, overlaid with the loads or the CPUs.
+//! The histogram of a run, with lines for its loads or its CPUs.
 
 use super::super::bins::{Bins, resolution};
 use super::super::data::{Group, GroupKind, ProbeData, RunData};
@@ -8,7 +8,7 @@ use super::super::words;
 use super::{a_group_a_run, capital, extent, latency_axis, of_probe, rules, rules_of_all};
 
 const BINS: usize = 160;
-/// Number of loads that are shown at first; more lines are indistinguishable.
+/// Number of loads whose lines are visible at first. More lines are hard to distinguish.
 const LOADS_SHOWN: usize = 4;
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
@@ -18,7 +18,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         .collect()
 }
 
-/// A line per run, in the same bins.
+/// Returns a chart with a line per run, all with the same bins.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let (bins, x, y) = frame(runs, probe);
@@ -36,7 +36,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     Some(chart)
 }
 
-/// Bins and axes that hold all runs.
+/// Returns bins and axes that cover all runs.
 fn frame(runs: &[RunData], probe: &str) -> (Bins, Axis, Axis) {
     let (min, max) = extent(runs, probe);
     let resolution = resolution(of_probe(runs, probe).map(|probe| &probe.all().histogram));
@@ -45,7 +45,7 @@ fn frame(runs: &[RunData], probe: &str) -> (Bins, Axis, Axis) {
         .flat_map(|probe| bins.counts(&probe.all().histogram))
         .max()
         .unwrap_or(1);
-    // A bin with one sample must be visible above the axis.
+    // The axis starts below 1, so a bin with one sample is visible.
     let y = Axis::new(
         "samples in a bin (logarithmic)",
         Scale::Log,
@@ -96,8 +96,8 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
     })
 }
 
-/// Returns a layer for each group: all samples and the loads of the largest latencies are visible,
-/// CPUs only without loads.
+/// Returns a layer for each group. Visible are the layer of all samples, and the loads with the
+/// largest latencies; the layers of CPUs are visible if there are no loads.
 pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
     let mut loads: Vec<&Group> = of(data, GroupKind::Load).collect();
     loads.sort_by_key(|group| std::cmp::Reverse(group.histogram.max()));

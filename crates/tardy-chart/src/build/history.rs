@@ -1,4 +1,4 @@
-//! Numbers of boards over builds, with the build after which they changed.
+//! Numbers of boards over many builds, with the build at which they changed.
 
 use tardy_results::history::{History, LastingChange, Series};
 
@@ -6,10 +6,10 @@ use super::super::model::{Axis, Chart, Kind, Layer, Rule, Shape, Table, Tone, Va
 use super::super::scale::Scale;
 use super::super::words;
 
-/// Number of lines drawn for a change; more are indistinguishable.
+/// Number of lines drawn for a change. More lines are hard to distinguish.
 const SHOWN: usize = 7;
 
-/// Charts the numbers that `change` affects, those that changed most; `None` if none has a value.
+/// Returns a chart of the series that `change` affects most; `None` if none of them has a value.
 #[must_use]
 pub fn chart(found: &History, change: &LastingChange) -> Option<Chart> {
     let mut series: Vec<&Series> = change
@@ -111,7 +111,7 @@ fn mean(values: &[Option<f64>]) -> Option<f64> {
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-/// A row per build.
+/// Returns a table with a row per build.
 fn table(found: &History, series: &[&Series]) -> Table {
     let name = |series: &&Series| {
         format!(

@@ -1,4 +1,5 @@
-//! The latency of each percentile, on an axis on which each further nine takes equal space.
+//! The latency of each percentile. On the axis, each further nine of the percentile takes equal
+//! space.
 
 use tardy_statistics::confidence::Confidence;
 
@@ -9,14 +10,14 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, rules_of_all};
 
-/// Percentiles drawn per factor of ten of the remaining share.
+/// Percentiles drawn per factor of ten of the share above them.
 const STEPS_A_DECADE: u32 = 10;
 
-/// One in `one_in` samples lies above `value`, the sample of that percentile; the true percentile
-/// lies between the ends at 95 %, if the samples bound it.
+/// A percentile: one in `one_in` samples lies above `value`. The true percentile lies between
+/// `lower` and `upper` with 95 % confidence, if the samples bound it.
 struct Point {
     one_in: f64,
-    /// Whether it is the largest sample, which ends the line.
+    /// Whether `value` is the largest sample, where the line ends.
     is_max: bool,
     value: i64,
     lower: Option<i64>,
@@ -44,7 +45,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// A line per run, with its band if the bands are distinguishable.
+/// Returns a chart with a line per run. Runs have bands if there are few enough to distinguish
+/// them.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = &of_probe(runs, probe).next()?.quantity;
     let (x, y) = axes(runs, probe);
@@ -133,7 +135,7 @@ fn points(group: &Group) -> Vec<Point> {
                 probability,
                 Confidence::NINETY_FIVE,
             );
-            // As in summaries: the sample at rank ceil(probability * samples).
+            // As in summaries, the percentile is the sample of rank ceil(probability * samples).
             let above = if is_max {
                 0
             } else {
@@ -191,7 +193,7 @@ fn table(groups: &[Group]) -> Table {
     {
         let points = points(group);
         let last = points.len().saturating_sub(1);
-        // One row a third of a nine, and the largest.
+        // Three rows per factor of ten, and a row for the largest sample.
         for point in points
             .iter()
             .enumerate()
@@ -217,7 +219,8 @@ fn table(groups: &[Group]) -> Table {
     Table { head, rows }
 }
 
-/// Formats with a digit more than the axis needs: between decades percentiles are not round.
+/// Formats a percentile. Between decades, percentiles are not round and get one digit more than on
+/// the axis.
 fn percent(one_in: f64) -> String {
     if (one_in.log10() - one_in.log10().round()).abs() < 1e-9 {
         return words::percentile(one_in);

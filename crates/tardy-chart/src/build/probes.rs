@@ -1,5 +1,5 @@
-//! All probes of a run in one picture: smallest, median and largest value of each, without and with
-//! load.
+//! All probes of a run in one picture: smallest, median and largest value of each probe, without
+//! and with load.
 
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::numbers::percentiles;
@@ -10,15 +10,16 @@ use super::super::scale::Scale;
 use super::super::words;
 use super::bars::BAR_READS;
 
-/// Share of a probe's width that its bars take.
+/// Share of the width of a probe that its bars fill.
 const FILLED: f64 = 0.76;
-/// Share of the axis left free at its ends; the number of the highest bar is printed above it.
+/// Share of the axis left free at each end. At the upper end, the number of the highest bar needs
+/// it.
 const ROOM: f64 = 0.06;
 
-/// Samples of a run, without load or with it.
+/// The samples of a run with load, or those without load.
 struct Side {
     name: &'static str,
-    /// One histogram for each probe, which may be empty.
+    /// One histogram per probe. A histogram may be empty.
     histograms: Vec<Histogram>,
 }
 
@@ -149,7 +150,7 @@ fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
     Some(chart)
 }
 
-/// Average and standard deviation of all samples, in whole ns.
+/// Returns the average and the standard deviation of all samples, in whole ns.
 fn moments(histogram: &Histogram) -> (i64, i64) {
     let count = histogram.count() as f64;
     let mut sum = 0.0;
@@ -163,7 +164,8 @@ fn moments(histogram: &Histogram) -> (i64, i64) {
     )
 }
 
-/// Returns samples of phases with load, or of those without; `None` if there was no such phase.
+/// Returns the samples of all phases with load, or of all phases without load; `None` if there was
+/// no such phase.
 fn gather(
     run: &RunData,
     probes: &[&ProbeData],
@@ -178,7 +180,8 @@ fn gather(
         .collect();
     let is_all = loads.len() == run.summary.loads.len();
     let histogram = |probe: &&ProbeData| {
-        // Samples between phases belong to no load; of a run with one kind of phase, all do.
+        // Samples between two phases belong to no load. If all phases are of the same kind, these
+        // samples are included.
         let groups = probe.groups.iter().filter(|group| {
             if is_all {
                 group.what == GroupKind::All

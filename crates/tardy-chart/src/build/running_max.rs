@@ -1,5 +1,5 @@
-//! The largest latency so far against the logarithm of the number of samples: a run was long enough
-//! when it no longer rises.
+//! The largest latency so far, against the logarithm of the number of samples. A run is long enough
+//! if the line is flat at its end.
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
@@ -32,7 +32,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// A line per run: the largest of any of its CPUs after so many samples of each.
+/// Returns a chart with a line per run: the largest latency on any CPU after a number of samples
+/// per CPU.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe)
         .find(|probe| probe.has_time())?
@@ -91,8 +92,8 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     Some(chart)
 }
 
-/// Returns the samples that are larger than all before them on any CPU, in the order of their
-/// numbers.
+/// Returns the samples that are larger than all earlier samples on any CPU, ordered by their
+/// number.
 fn of_any(data: &ProbeData) -> Vec<(u64, f64, i64)> {
     let mut records: Vec<(u64, f64, i64)> = data
         .lanes

@@ -1,5 +1,5 @@
-//! abeni2002's distribution of the latency by sections and the probes' distribution, for each load
-//! of a watched run.
+//! For each load of a watched run: the distribution of the latency by sections (abeni2002), and the
+//! distribution that the probes measured.
 
 use tardy_outside::census::Group;
 use tardy_outside::theory::SectionLatencyRow;
@@ -7,7 +7,7 @@ use tardy_outside::theory::SectionLatencyRow;
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Tone, Values};
 use crate::scale::Scale;
 
-/// Returns the chart, which shows the load with the longest latencies; `None` if no group has both
+/// Returns the chart of the load with the longest latencies; `None` if no group has both
 /// distributions.
 #[must_use]
 pub fn chart(groups: &[Group]) -> Option<Chart> {

@@ -1,4 +1,4 @@
-//! Smallest and largest latency over time, a colour a CPU.
+//! Smallest and largest latency over time, with a colour per CPU.
 
 use tardy_results::summary::model::MarkSummary;
 
@@ -9,7 +9,7 @@ use super::super::{shapes, words};
 use super::{capital, kept_note, latency_axis, rules, time_axis};
 use tardy_samples::sweep::Columns;
 
-/// Rows of the table.
+/// Maximum number of rows in the table.
 const ROWS: usize = 60;
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
@@ -25,7 +25,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let title = format!("{} over time", capital(&data.quantity));
         let mut chart = Chart::new(Kind::Timeline, title, note, x.clone(), y.clone());
         chart.spans = data.spans.clone();
-        // The worst is drawn last, on top.
+        // The worst CPU is drawn last, on top of the others.
         for (index, lane) in data.lanes.iter().enumerate().rev() {
             let tone = Tone::Series(index);
             chart.layers.push(Layer::new(
@@ -43,7 +43,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// Returns the times that were marked during the run.
+/// Returns a line for each time that was marked during the run.
 fn marked(run: &RunData) -> Vec<Rule> {
     let rule = |(place, mark): (usize, &MarkSummary)| Rule {
         is_vertical: true,
@@ -53,7 +53,7 @@ fn marked(run: &RunData) -> Vec<Rule> {
     run.summary.marks.iter().enumerate().map(rule).collect()
 }
 
-/// Returns the largest latency, if its time is known.
+/// Returns a mark at the largest latency, if its time is known.
 pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
     let mark = data.worst.map(|(x, latency)| Mark {
         x,
@@ -63,7 +63,8 @@ pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
     mark.into_iter().collect()
 }
 
-/// Extremes of equal times, in at most [`ROWS`] rows.
+/// Returns a table of the smallest and largest latencies in equal time intervals, with at most
+/// [`ROWS`] rows.
 pub(super) fn table(data: &ProbeData) -> Table {
     let mut head = vec!["from".to_owned(), "to".to_owned()];
     for lane in &data.lanes {

@@ -1,4 +1,5 @@
-//! The curves of total delay as a chart: both scales logarithmic, dashed because they are a model.
+//! The curves of total delay. Both axes are logarithmic, and the curves are dashed because they are
+//! a model.
 
 use tardy_advise::curves::{Curves, Point, WORK_LENGTHS};
 use tardy_advise::task::Task;
@@ -8,10 +9,10 @@ use crate::model::{Axis, Chart, Kind, Layer, Mark, Rule, Shape, Table, Tone, Val
 use crate::scale::{Scale, latency_name};
 use crate::words;
 
-/// Points drawn in each factor of ten, so that the bends look round.
+/// Points drawn per factor of ten, which is enough to make the curves look smooth.
 const POINTS_A_DECADE: u32 = 20;
 
-/// Returns the chart; `names` are those of the fast kernel and of the real-time one.
+/// Returns the chart. `names` are the names of the fast kernel and of the real-time kernel.
 #[must_use]
 pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
     let (first, last) = (
@@ -62,7 +63,7 @@ pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
         .collect();
     if let Crossover::At { work_ns, .. } | Crossover::Reversed { work_ns } = curves.crossing {
         let y = total_delay(curves.latency_fast_ns.value, 0.0, work_ns);
-        // Three digits; more would promise more than latencies and slowdowns are known to.
+        // Three digits are shown; latencies and slowdowns are not known more precisely.
         let unit = 10_f64.powf(work_ns.log10().floor() - 2.0);
         let text = format!("{} of work", latency_name((work_ns / unit).round() * unit));
         chart

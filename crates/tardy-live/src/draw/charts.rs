@@ -13,9 +13,9 @@ use super::words::{begun, clock, name, spaced};
 use crate::content::Content;
 use crate::progress::RunProgress;
 
-/// Columns of the numbers at the left.
+/// Width in columns of the numbers at the left of a chart.
 const MARGIN: u16 = 9;
-/// Steps of a line of a bar.
+/// Number of heights that one character of a bar can show.
 const STEPS: usize = 8;
 
 const ASCII_BARS: bar::Set<'static> = bar::Set {
@@ -30,7 +30,7 @@ const ASCII_BARS: bar::Set<'static> = bar::Set {
     empty: " ",
 };
 
-/// Returns the position of a value between two others on a logarithmic scale, from 0 to `most`.
+/// Returns the position of `value` between two bounds on a logarithmic scale, from 0 to `most`.
 pub(super) fn level(value: Nanos, (low, high): (Nanos, Nanos), most: usize) -> usize {
     let place = |value: Nanos| (value.get().max(1) as f64).ln();
     let length = place(high) - place(low);
@@ -42,7 +42,7 @@ pub(super) fn level(value: Nanos, (low, high): (Nanos, Nanos), most: usize) -> u
     (share.clamp(0.0, 1.0) * most as f64).round() as usize
 }
 
-/// Draws the largest value of each time interval, with the phases and the marks below.
+/// Draws the largest value of each time interval, with phases and marks on the axis below.
 pub(super) fn timeline(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -73,7 +73,7 @@ pub(super) fn timeline(
         frame.render_widget(Paragraph::new("no value yet"), parts.bars);
         return;
     };
-    // The least value is no empty column, and equal ones fill theirs.
+    // The smallest value still gets a visible bar. If all values are equal, their bars are full.
     let most = usize::from(parts.bars.height) * STEPS - 1;
     let latest = progress.window.map(|window| window.latest);
     let bar = |value: &Option<Nanos>| {
@@ -90,7 +90,7 @@ pub(super) fn timeline(
     frame.render_widget(time_axis(progress, end, parts.axis.width, look), parts.axis);
 }
 
-/// Returns the names of the phases at their starts, with a sign at marked times.
+/// Returns the time axis: the names of the phases at their starts, and a sign at each mark.
 fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line<'static> {
     let width = usize::from(width);
     let place = |at: Nanos| {
@@ -135,7 +135,7 @@ fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line
     Line::from(axis.into_iter().collect::<String>())
 }
 
-/// Returns how many values are how large.
+/// Draws the distribution of the values.
 pub(super) fn histogram(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -169,7 +169,7 @@ pub(super) fn histogram(
     frame.render_widget(value_axis(from, to, parts.axis.width), parts.axis);
 }
 
-/// Returns round values at their positions, as far as they fit; always the ends.
+/// Returns the value axis: both ends, and as many round values between them as fit.
 fn value_axis(from: Nanos, to: Nanos, width: u16) -> Line<'static> {
     let width = usize::from(width);
     let mut axis: Vec<char> = vec![' '; width];
@@ -199,7 +199,7 @@ fn value_axis(from: Nanos, to: Nanos, width: u16) -> Line<'static> {
     Line::from(axis.into_iter().collect::<String>())
 }
 
-/// Returns the series of a chart.
+/// Returns the name of the series that a chart shows.
 fn chosen(content: &Content, selected: Option<usize>) -> String {
     match selected.and_then(|place| content.series.get(place)) {
         Some(series) => name(series, content.has_several_probes()),
@@ -208,7 +208,7 @@ fn chosen(content: &Content, selected: Option<usize>) -> String {
     }
 }
 
-/// Areas of a chart's parts.
+/// Areas of the parts of a chart.
 struct Parts {
     margin: Rect,
     bars: Rect,
@@ -249,8 +249,8 @@ fn bars(frame: &mut Frame<'_>, area: Rect, bars: Vec<SparklineBar>, look: Look) 
     );
 }
 
-/// Returns the numbers of the highest and the lowest line; one that is printed as the other is not
-/// repeated.
+/// Draws the numbers of the highest and the lowest line. If both would be the same text, the lowest
+/// one is omitted.
 fn scale(frame: &mut Frame<'_>, area: Rect, high: &str, low: &str) {
     let mut lines = vec![Line::from(format!("{high} ")).right_aligned()];
     if area.height > 1 && low != high {

@@ -1,5 +1,5 @@
-//! The largest value of each CPU as a character and a colour, for machines with more CPUs than
-//! lines.
+//! Shows the largest value of each CPU as a character and a colour, for machines with more CPUs
+//! than the table has lines.
 
 use ratatui::style::Color;
 use ratatui::text::{Line, Span};
@@ -10,7 +10,7 @@ use super::Look;
 
 const UNICODE: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
-/// From the best to the worst; the height of the character has the same meaning.
+/// Colours from small to large values. The height of the character shows the same.
 const COLORS: [Color; 8] = [
     Color::Blue,
     Color::Blue,
@@ -21,10 +21,10 @@ const COLORS: [Color; 8] = [
     Color::Magenta,
     Color::Red,
 ];
-/// Characters before the cells of a line.
+/// Number of characters before the cells of a line.
 const LABEL: usize = 10;
 
-/// Returns the lines that the cells of this many CPUs take, including the legend.
+/// Returns the number of lines, including the legend, for the cells of `cpus` CPUs.
 pub(super) fn lines_for(cpus: usize, width: u16) -> u16 {
     if cpus == 0 {
         0
@@ -33,7 +33,7 @@ pub(super) fn lines_for(cpus: usize, width: u16) -> u16 {
     }
 }
 
-/// CPUs in a line: a multiple of eight, so that a CPU can be found.
+/// Returns the number of CPUs in a line. It is a multiple of eight, so a CPU is easy to find.
 fn cells(width: u16) -> usize {
     (usize::from(width).saturating_sub(LABEL) / 8 * 8).max(8)
 }

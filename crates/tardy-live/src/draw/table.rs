@@ -1,5 +1,5 @@
-//! The numbers, a line per series: all of them if they fit, otherwise the worst ones below a
-//! picture of all CPUs.
+//! The table of numbers, with a row per series. If not all rows fit, the table shows the worst
+//! series below a picture of all CPUs.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -14,17 +14,17 @@ use super::{Look, heat};
 use crate::content::Content;
 use crate::screen::Screen;
 
-/// Widest name of a series.
+/// Maximum width of the name of a series.
 const NAME_MAX: usize = 24;
-/// Widest time and count, with the space between columns.
+/// Maximum width of a time or a count, including the space between columns.
 const NUMBER: u16 = 9;
 
 /// Number of series above which a picture of all CPUs replaces their lines.
 const ROWS_MAX: usize = 32;
-/// Number of series next to such a picture, if they fit.
+/// Number of series listed next to the picture of all CPUs, if they fit.
 const ROWS_WORST: u16 = 8;
 
-/// A column of numbers, and the minimum width of the terminal for it.
+/// A column of numbers, and the minimum width of the terminal at which it is shown.
 struct Column {
     head: &'static str,
     from_width: u16,
@@ -85,7 +85,8 @@ fn time(figures: &Figures, of: impl Fn(&FiguresNumbers) -> Nanos) -> String {
         .map_or_else(String::new, |numbers| of(numbers).to_string())
 }
 
-/// Lines that show every series, or of very many the worst ones.
+/// Returns the number of lines for a row per series, or, with very many series, for the picture of
+/// all CPUs and the worst series.
 pub(super) fn lines_wanted(content: &Content, width: u16) -> u16 {
     let rows = u16::try_from(content.series.len() + 1).unwrap_or(u16::MAX);
     if content.series.len() > ROWS_MAX {
@@ -95,7 +96,7 @@ pub(super) fn lines_wanted(content: &Content, width: u16) -> u16 {
     }
 }
 
-/// Lines below which the table gets some of the charts'.
+/// Returns the number of lines that the table keeps when the charts need space.
 pub(super) fn lines_least(content: &Content, width: u16) -> u16 {
     let wanted = lines_wanted(content, width);
     if content.series.len() > ROWS_MAX {
@@ -130,7 +131,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: Loo
         content.worst_first()
     };
     places.truncate(usize::from(rows_area.height).saturating_sub(1));
-    // The chosen one is always to be seen.
+    // The selected series is always visible, even if it is not among the worst.
     if let (Some(chosen), Some(last)) = (
         screen.selected.filter(|chosen| !places.contains(chosen)),
         places.last_mut(),

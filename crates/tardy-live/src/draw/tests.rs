@@ -13,7 +13,7 @@ const LOOK: Look = Look {
     is_colored: true,
 };
 
-/// When a run started, on the clock of its samples.
+/// Time at which a run started, on the clock of its samples.
 const START: Nanos = Nanos::from_secs(1_000);
 
 fn figures(cpu: u32, max: i64, due: Nanos) -> Figures {
@@ -63,7 +63,7 @@ fn progress(elapsed: i64) -> RunProgress {
     }
 }
 
-/// Makes a run of this many CPUs: the largest value is that of the CPU in the middle.
+/// Makes a screen of a run on `cpus` CPUs. The largest value is on the CPU in the middle.
 fn screen(cpus: u32) -> Screen {
     let mut screen = Screen::new(Owner::Own, true);
     let max = |cpu| {
@@ -151,7 +151,7 @@ fn narrow_screens_leave_out_columns_and_not_the_maximum() {
         !line_of(&narrow, "99.9 %").contains("min")
             && line_of(&narrow, "99.9 %").contains("skipped")
     );
-    // At any size, something must be visible without a panic.
+    // Drawing does not panic at any size.
     for size in [(1, 1), (10, 3), (300, 2), (3, 100)] {
         drawn(&screen(3), size, LOOK);
     }
@@ -218,7 +218,8 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
     let mut quiet = figures(0, 15_000, Nanos::ZERO);
     (1..80).for_each(|step| {
         let due = START + Nanos::from_millis(100 * step);
-        // Due before the phase `io` starts at 5 s, and reported after it has started.
+        // This sample was due before the phase `io` started at 5 s, and was reported after the
+        // start.
         let value = if step == 49 { 3_000_000 } else { 15_000 };
         quiet.recent.note(due, Nanos(value));
     });
@@ -243,7 +244,7 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
 #[test]
 fn the_time_line_of_a_value_a_millisecond_has_no_gap() {
     let mut screen = Screen::new(Owner::Own, true);
-    // The view polls every 570 ms, so that no interval starts at a step of the time line.
+    // The view polls every 570 ms, so its polls do not coincide with the steps of the time line.
     for look in 0..15 {
         let mut figures = figures(0, 15_000, Nanos::from_millis(570 * look));
         for step in 570 * look..570 * (look + 1) {
@@ -279,7 +280,7 @@ fn marks_stand_below_the_time_line() {
     let lines = drawn(&screen, (80, 24), LOOK);
     let axis = line_of(&lines, "|idle");
     let place = axis.chars().position(|letter| letter == '▲').unwrap();
-    // 71 columns after a margin of 9 are 8 s.
+    // The axis has 71 columns for 8 s, after a margin of 9 columns.
     assert_eq!(place, 9 + 35, "{axis}");
 }
 

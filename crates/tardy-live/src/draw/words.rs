@@ -1,4 +1,4 @@
-//! Words and numbers of the screen.
+//! Texts and numbers of the screen.
 
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
@@ -22,7 +22,8 @@ pub(super) fn name(figures: &Figures, with_probe: bool) -> String {
     }
 }
 
-/// Returns a text of at most this many characters. The end of a path is more informative.
+/// Returns `text` shortened to `room` characters by omitting its start. The end of a path is more
+/// informative.
 pub(super) fn ended(text: &str, room: usize) -> String {
     let length = text.chars().count();
     if length <= room {
@@ -35,7 +36,7 @@ pub(super) fn ended(text: &str, room: usize) -> String {
         .collect()
 }
 
-/// A text in at most so many characters, from its start.
+/// Returns `text` shortened to `room` characters by omitting its end.
 pub(super) fn begun(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
@@ -46,7 +47,7 @@ pub(super) fn begun(text: &str, room: usize) -> String {
         .collect()
 }
 
-/// Hours, minutes and seconds, as clocks show them.
+/// Formats a time as hours, minutes and seconds, like a clock.
 pub(super) fn clock(time: Nanos) -> String {
     let seconds = time.get().max(0) / 1_000_000_000;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -57,7 +58,7 @@ pub(super) fn clock(time: Nanos) -> String {
     }
 }
 
-/// Returns how long it has run and how long it will.
+/// Returns how long the run has lasted and how long it will continue.
 pub(super) fn time(progress: &RunProgress) -> String {
     if progress.state != State::Running {
         return clock(progress.elapsed);
@@ -84,7 +85,7 @@ pub(super) fn time(progress: &RunProgress) -> String {
     }
 }
 
-/// Returns the phase, and the activity of its loads.
+/// Returns the line with the current phase and the work of its loads.
 pub(super) fn phase(progress: &RunProgress, width: u16, look: Look) -> Line<'static> {
     let Some(phase) = progress.phases.last() else {
         let why = if progress.elapsed < Nanos::ZERO {
@@ -133,7 +134,7 @@ pub(super) fn phase(progress: &RunProgress, width: u16, look: Look) -> Line<'sta
     Line::from(spans)
 }
 
-/// Returns a load's work so far, with its name if it is ambiguous.
+/// Returns the work that a load has done so far, with the load's name if `is_named`.
 fn load_text(load: &LoadProgress, is_named: bool) -> String {
     let mut text = if is_named {
         format!("{} ", load.name)
@@ -154,7 +155,7 @@ fn load_text(load: &LoadProgress, is_named: bool) -> String {
     text
 }
 
-/// A rate in bytes, in whole units that leave it two digits or more.
+/// Formats a rate in bytes, in the largest unit that leaves at least two digits.
 fn rounded_bytes(bytes: u64) -> String {
     let unit = [1_u64 << 30, 1 << 20, 1 << 10]
         .into_iter()
@@ -163,7 +164,7 @@ fn rounded_bytes(bytes: u64) -> String {
     spaced(format_bytes(bytes / unit * unit))
 }
 
-/// A number with its unit, a space in between.
+/// Inserts a space between a number and its unit.
 pub(super) fn spaced(text: String) -> String {
     match text.find(char::is_alphabetic) {
         Some(place) => format!("{} {}", &text[..place], &text[place..]),
@@ -171,7 +172,7 @@ pub(super) fn spaced(text: String) -> String {
     }
 }
 
-/// Formats a count, in millions if it is too long for a column.
+/// Formats a count, in millions if it would be too long for a column.
 pub(super) fn count(count: u64) -> String {
     if count >= 10_000_000 {
         format!("{}M", count / 1_000_000)

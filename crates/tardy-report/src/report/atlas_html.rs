@@ -1,5 +1,5 @@
-//! An atlas as one self-contained HTML file: a heat map for the largest latency and one for 99.9 %.
-//! It contains no time and no path, so equal atlases make equal files.
+//! An atlas as one self-contained HTML file: a heat map of the largest latency, and a heat map of
+//! the 99.9 % latency. The file contains no time and no path, so equal atlases give equal files.
 
 use maud::{Markup, html};
 use tardy_core::units::Nanos;
@@ -15,7 +15,7 @@ use tardy_chart::palette::variable;
 
 const STYLE: &str = include_str!("atlas_html/style.css");
 
-/// Returns the whole file.
+/// Returns the complete HTML file.
 #[must_use]
 pub fn page(atlas: &Atlas) -> String {
     let body = html! {
@@ -48,8 +48,8 @@ pub fn page(atlas: &Atlas) -> String {
 }
 
 fn style() -> String {
-    // The lower half of the levels is near the ground, the upper half near the ink: text on the
-    // upper half takes the ground's colour.
+    // The colours of the lower half of the levels are close to the background, and those of the
+    // upper half to the text. Text on the upper half is therefore drawn in the background's colour.
     let levels = |level: usize| {
         let ink = if level >= HEAT_LEVELS / 2 {
             "--surface"
@@ -113,7 +113,7 @@ fn heat_cell(
     html! { td class=[class] title=(told(cell, kernel, load)) { (word(cell, shown)) } }
 }
 
-/// Returns all that is known of a cell.
+/// Returns all known facts about a cell.
 fn told(cell: &AtlasCell, kernel: &str, load: &str) -> String {
     let Some(numbers) = &cell.numbers else {
         return format!("{kernel} under {load}: no samples");
@@ -148,16 +148,16 @@ fn capital(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A scale from the smallest to the largest value in equal factors.
+/// A scale from the smallest to the largest value, whose levels differ by a constant factor.
 #[derive(Debug, Clone, Copy)]
 struct LogScale {
     least: f64,
-    /// The factor from one level to the next.
+    /// The factor between two levels.
     step: f64,
 }
 
 impl LogScale {
-    /// `None` without values.
+    /// Returns the scale of `values`; `None` if there are none.
     fn of(values: impl Iterator<Item = Nanos> + Clone) -> Option<Self> {
         let positive = values.map(|value| value.get().max(1) as f64);
         let least = positive.clone().reduce(f64::min)?;
@@ -175,7 +175,7 @@ impl LogScale {
         (steps.max(0.0) as usize).min(HEAT_LEVELS - 1)
     }
 
-    /// Returns the start of a level.
+    /// Returns the smallest value of a level.
     fn from(self, level: usize) -> String {
         tardy_core::units::three_digits((self.least * self.step.powi(level as i32)).round())
     }

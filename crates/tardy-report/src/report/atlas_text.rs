@@ -1,4 +1,5 @@
-//! An atlas as text and as Markdown: the tables, changes between releases, missing cells.
+//! An atlas as text and as Markdown: the tables, the changes between releases, and the missing
+//! cells.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,7 @@ use super::table::Table;
 /// Text of a cell without samples.
 const NOTHING: &str = "-";
 
-/// Minimum number of replicas per side that can separate a change from chance.
+/// Minimum number of replicas per side for which a change can be distinguished from chance.
 const REPLICAS_MIN: u32 = 4;
 
 /// The statistic of a cell that a table shows.
@@ -38,7 +39,7 @@ impl CellStatistic {
     }
 }
 
-/// Returns the text, on a screen of so many columns.
+/// Returns the atlas as text, in lines of at most `columns`.
 #[must_use]
 pub fn text(atlas: &Atlas, columns: usize) -> String {
     let mut out = format!("{}\n", summary(atlas));
@@ -76,7 +77,7 @@ pub fn text(atlas: &Atlas, columns: usize) -> String {
     out
 }
 
-/// Returns the atlas as Markdown, in one table.
+/// Returns the atlas as one Markdown table.
 #[must_use]
 pub fn markdown(atlas: &Atlas) -> String {
     let head: Vec<String> = std::iter::once("kernel".to_owned())
@@ -110,7 +111,7 @@ pub fn markdown(atlas: &Atlas) -> String {
     out
 }
 
-/// Returns the size of the atlas, in one line.
+/// Returns the size of the atlas in one line.
 pub(super) fn summary(atlas: &Atlas) -> String {
     let (there, all) = atlas.complete();
     let size = format!(
@@ -203,7 +204,7 @@ pub(super) fn kernel_row(kernel: &tardy_results::atlas::AtlasKernel) -> Vec<Stri
     ]
 }
 
-/// Returns deviations from the request.
+/// Returns what is missing or differs from the request.
 pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
     let mut remarks: Vec<String> = atlas
         .absent
@@ -227,14 +228,14 @@ pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
     remarks
 }
 
-/// Returns notes on reading the numbers.
+/// Returns notes that explain the numbers.
 pub(super) fn notes(atlas: &Atlas) -> Vec<String> {
     std::iter::once(atlas.meaning.clone())
         .chain(atlas.period_ns.map(sampling_gap))
         .collect()
 }
 
-/// Returns the delays that a probe with a wake-up every `period` cannot see.
+/// Returns a note on the delays that a probe with a wake-up every `period` cannot see.
 #[must_use]
 pub fn sampling_gap(period: tardy_core::units::Nanos) -> String {
     format!(

@@ -1,5 +1,5 @@
-//! What `tardy attach` found, as text: the figures of each thread, the parts of its latency, what
-//! became of its timers and its wake-ups, and the worst wake-ups.
+//! The result of `tardy attach` as text: the latencies of each thread and their parts, what
+//! happened to its timers and wake-ups, and the worst wake-ups.
 
 use std::fmt::Write as _;
 
@@ -13,14 +13,14 @@ use super::screen::push_wrapped;
 use super::summary_text::word;
 use super::table::Table;
 
-/// Rows of threads that a screen has; the rest is named in a line.
+/// Maximum number of threads in a table. The number of further threads follows in a line.
 const ROWS_MAX: usize = 16;
 /// Number of threads whose parts are shown.
 const PARTS_MAX: usize = 4;
-/// Heads of the columns of parts, in their order.
+/// Column heads of the parts, in their order.
 const PARTS: [&str; Parts::NAMES.len()] = ["set late", "slack", "timer", "waking", "switch"];
 
-/// The text, for lines of so many columns.
+/// Returns the result as text, in lines of at most `columns`.
 #[must_use]
 pub fn text(result: &AttachResult, columns: usize) -> String {
     let mut out = String::new();
@@ -58,7 +58,7 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     out
 }
 
-/// Says first why the program is late, if its longest cycle lost more time in a call than the worst
+/// Writes first why the program is late, if its longest cycle was blocked longer than the worst
 /// wake-up took.
 fn cycle_headline(out: &mut String, result: &AttachResult, columns: usize) {
     let worst_wake_up = result.all.map_or(Nanos::ZERO, |all| all.max_ns);
@@ -180,7 +180,7 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
 }
 
 fn parts(out: &mut String, result: &AttachResult, columns: usize) {
-    // The cycles have the parts of the time between two functions.
+    // If the time between two functions was measured, the parts are shown with the cycles.
     if result.functions.is_some() {
         return;
     }
@@ -215,7 +215,7 @@ fn parts(out: &mut String, result: &AttachResult, columns: usize) {
     out.push_str(&table.chosen(columns, &["switch", "timer", "slack", "set late", "waking"]));
 }
 
-/// The calls of functions that were not measured.
+/// Writes how many calls of the two functions were not measured, and why.
 fn marks(out: &mut String, result: &AttachResult, columns: usize) {
     let (Some([from, to]), Some(marks)) = (&result.functions, result.cycles.marks) else {
         return;

@@ -1,4 +1,4 @@
-//! The three sources of latency side by side, each with the phase that isolated it.
+//! The three sources of latency side by side, each with the phase of the run that isolated it.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ const SOURCES: [(Source, &str); 3] = [
     ),
 ];
 
-/// Returns the breakdown on a screen of this many columns; table columns that do not fit are
+/// Returns the breakdown as text, at most `columns` wide. Table columns that do not fit are
 /// omitted.
 #[must_use]
 pub fn text(breakdown: &Breakdown, columns: usize) -> String {
@@ -75,7 +75,7 @@ fn table(rows: &[&IsolatedSource], columns: usize) -> String {
         "  phase", "probe", "by", "samples", "p50", "p99", "p99.9", "max", "run",
     ]);
     for row in rows {
-        // The percentiles of every summary, in their order: 50, 99, 99.9 % and beyond.
+        // All summaries have the same percentiles in the same order: 50, 99, 99.9 % and beyond.
         let percentile = |place: usize| {
             row.numbers
                 .percentiles

@@ -1,5 +1,5 @@
-//! Costs as a table: the figure of each metric, the spread of its trials, and on request, published
-//! numbers.
+//! Costs as a table: the cost of each metric, the spread of its trials, and published numbers on
+//! request.
 
 use std::fmt::Write as _;
 
@@ -154,8 +154,8 @@ fn row(
     cells
 }
 
-/// Returns the share of an instruction count that is not instructions, because the emulated
-/// machine's clock advances while it waits; `None` if that is negligible.
+/// Returns the share of an instruction count in which the emulated machine waited, because its
+/// clock advances while it waits. The text is empty if the share is negligible.
 fn waiting(metric: &MetricSummary) -> String {
     metric
         .idle_share
@@ -163,11 +163,11 @@ fn waiting(metric: &MetricSummary) -> String {
         .map_or_else(String::new, waiting_share)
 }
 
-/// Share of idle time from which on it is printed: a smaller one is within the resolution of a
+/// Smallest share of idle time that is printed. Smaller shares are below the resolution of a
 /// guest's idle time.
 pub const IDLE_SHARE_TOLD: f64 = 0.01;
 
-/// Returns the share in words, with a space before it.
+/// Returns the share as text that starts with a space.
 #[must_use]
 pub fn waiting_share(idle_share: f64) -> String {
     format!(" ({:.0} % waiting)", idle_share * 100.0)

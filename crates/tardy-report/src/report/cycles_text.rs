@@ -1,5 +1,5 @@
-//! Cycles of threads as text: response times, their parts, and the longest cycles with the causes of
-//! their delays.
+//! Cycles of threads as text: response times, their parts, and the longest cycles with the causes
+//! of their delays.
 
 use std::fmt::Write as _;
 
@@ -11,18 +11,18 @@ use tardy_results::explain::cycles::{
 use super::screen::push_wrapped;
 use super::table::Table;
 
-/// Rows of threads.
+/// Maximum number of rows in the table of threads.
 const ROWS_MAX: usize = 8;
-/// Maximum number of wait places shown.
+/// Maximum number of functions listed in which a thread waited.
 const PLACES_MAX: usize = 3;
-/// Number of intervals of a cycle on the screen of `attach`.
+/// Maximum number of intervals of a cycle on the screen of `attach`.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
-/// Chains that are listed.
+/// Maximum number of listed chains.
 const CHAINS_MAX: usize = 3;
-/// Cycles that are listed.
+/// Maximum number of listed cycles.
 const CYCLES_MAX: usize = 20;
 
-/// Returns the cycles of a run folder.
+/// Returns the cycles of a run folder as text.
 #[must_use]
 pub fn text(found: &CycleExplanation, columns: usize) -> String {
     let mut out = String::new();
@@ -68,7 +68,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
     out
 }
 
-/// Formats a chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14
+/// Formats a chain, for example "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14
 /// waiting for the CPU behind kworker/1:2/99; last link 380 us".
 #[must_use]
 pub fn chain_words(chain: &WakeUpChain) -> String {
@@ -109,7 +109,7 @@ pub fn chain_words(chain: &WakeUpChain) -> String {
     format!("{way}: {}{of_which}; last link {last}", chain.latency_ns)
 }
 
-/// Returns the largest parts of the longest cycle.
+/// Returns a sentence about the largest parts of a cycle.
 #[must_use]
 pub fn headline(cycle: &Cycle) -> String {
     let shares = cycle.shares;
@@ -163,8 +163,8 @@ fn thread(name: &str, number: i32) -> String {
     format!("{name}/{number}")
 }
 
-/// Describes an interval, as in "3.02 ms in fsync (folio_wait_bit_common), until kworker/1:2 woke
-/// it".
+/// Describes an interval, for example "3.02 ms in fsync (folio_wait_bit_common), until kworker/1:2
+/// woke it up".
 fn words(stretch: &Stretch) -> String {
     let length = stretch.length_ns;
     let by = stretch.by.as_deref();
@@ -173,7 +173,8 @@ fn words(stretch: &Stretch) -> String {
             let by = by.map_or_else(String::new, |by| format!(", until {by} woke it up"));
             format!("{length} in {} ({}){by}", place.call, place.function)
         }
-        // A part of it may be due to a late timer interrupt.
+        // The text names no single cause, because a late timer interrupt may have caused a part of
+        // the interval.
         (StretchKind::WakeUp, _) => match by {
             Some(by) => format!("{length}; {by} had the CPU last"),
             None => format!("{length}; the CPU was idle"),
@@ -186,7 +187,8 @@ fn words(stretch: &Stretch) -> String {
     }
 }
 
-/// Returns the response times of each thread, and its wait places during cycles.
+/// Writes the response times of each thread, and the functions in which it waited during its
+/// cycles.
 pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     if threads.is_empty() {
         return;
@@ -238,7 +240,7 @@ pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     }
 }
 
-/// Shows one cycle: its total and its longest intervals, in order of time.
+/// Writes one cycle: its total, and its longest intervals in chronological order.
 pub(super) fn story(
     out: &mut String,
     cycle: &Cycle,

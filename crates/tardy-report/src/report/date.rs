@@ -1,4 +1,4 @@
-//! Wall-clock times as people read them, in UTC.
+//! Formats wall-clock times in UTC.
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -28,8 +28,8 @@ pub fn rfc_2822(realtime: Nanos) -> String {
     written(realtime, "%a, %d %b %Y %H:%M:%S +0000")
 }
 
-/// Returns the ns since 1970 of a text as [`rfc_2822`] writes it, with any offset; `None` if it is
-/// no such text, or of a year that 64 bits of ns cannot hold.
+/// Parses a date in the format of [`rfc_2822`], with any offset, as ns since 1970. Returns `None`
+/// for other texts, and for years that 64 bits of ns cannot represent.
 #[must_use]
 pub fn from_rfc_2822(text: &str) -> Option<Nanos> {
     let timestamp = DateTimeParser::new().parse_timestamp(text).ok()?;
@@ -37,7 +37,8 @@ pub fn from_rfc_2822(text: &str) -> Option<Nanos> {
 }
 
 fn written(realtime: Nanos, format: &str) -> String {
-    // 64 bits of ns are 292 years, and jiff's calendar has 9999.
+    // 64 bits of ns are 292 years, and jiff's calendar reaches the year 9999, so the conversion
+    // cannot fail.
     Timestamp::from_nanosecond(realtime.get().into())
         .unwrap_or_default()
         .strftime(format)

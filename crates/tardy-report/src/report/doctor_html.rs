@@ -8,7 +8,7 @@ use super::doctor_text::word;
 use super::html::STYLE;
 use super::page::{Page, maker, themed};
 
-/// Returns the whole file.
+/// Returns the complete HTML file.
 #[must_use]
 pub fn page(diagnosis: &Diagnosis) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();

@@ -1,16 +1,16 @@
-//! The findings of `tardy doctor` as text: on one screen the most important in full and the rest by
-//! name, or everything.
+//! The findings of `tardy doctor` as text. On one screen, the most important findings are complete,
+//! and the others are listed by name. On request, all findings are complete.
 
 use tardy_machine::checks::{Finding, Importance, State};
 use tardy_results::doctor::Diagnosis;
 
 use super::screen::{Screen, push_wrapped};
 
-/// Width of the column of severities.
+/// Width of the column with the severities.
 const INDENT: usize = 8;
 
-/// Returns the text. `is_all` shows every row of the table in any state; otherwise the text fits
-/// the screen if one finding in full does.
+/// Returns the findings as text. With `is_all`, it has every row of the table. Otherwise it fits
+/// the screen, provided that one complete finding fits.
 #[must_use]
 pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();
@@ -75,7 +75,8 @@ impl Page {
         self.line(0, &diagnosis.decision.text);
     }
 
-    /// Prints the current and the expected value, the reason, the remedy, and the source.
+    /// Writes a finding: the current and the expected value, the reason, the remedy, and the
+    /// source.
     fn fault(&mut self, finding: &Finding) {
         let State::Improvable {
             current,
@@ -104,7 +105,8 @@ impl Page {
         );
     }
 
-    /// Returns the faults that did not fit, the important ones by name, and the unreadable rows.
+    /// Writes the findings that did not fit, the important ones by name, and the checks that could
+    /// not read their files.
     fn footer(&mut self, diagnosis: &Diagnosis, left: &[&Finding]) {
         for importance in [Importance::Fatal, Importance::High, Importance::Medium] {
             let names: Vec<&str> = left
@@ -183,7 +185,7 @@ impl Page {
         }
     }
 
-    /// Prints a word in the first column, and text beside it.
+    /// Writes a word in the first column, and text beside it.
     fn entry(&mut self, head: &str, text: &str) {
         let start = self.out.len();
         self.line(INDENT, text);
@@ -196,7 +198,8 @@ impl Page {
     }
 }
 
-/// Returns how many rows are how: `to improve: 1 fatal, 2 low; 40 good, 6 unknown`.
+/// Returns the number of findings in each state, for example `to improve: 1 fatal, 2 low; 40 good,
+/// 6 unknown`.
 pub(super) fn counts(faults: &[Importance], good: usize, unknown: usize) -> String {
     let severities = [
         Importance::Fatal,
@@ -232,7 +235,7 @@ pub(super) fn word(importance: Importance) -> &'static str {
     }
 }
 
-/// Returns the end of a sentence as a sentence.
+/// Turns the end of a sentence into a sentence.
 fn sentence(why: &str) -> String {
     let mut letters = why.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -240,7 +243,7 @@ fn sentence(why: &str) -> String {
     })
 }
 
-/// Returns the files of a row, as a person writes them.
+/// Returns the files that a check reads, as full paths.
 fn reads(finding: &Finding) -> String {
     let with_root = |alternatives: &&str| {
         alternatives
@@ -347,7 +350,7 @@ mod tests {
             false,
         );
         assert_eq!(whole.matches("should be C1 at most").count(), 30);
-        // A screen too small for one gets one all the same.
+        // Even a screen that is too small for a finding shows one.
         assert_eq!(
             text(&diagnosis(30), screen(5), false)
                 .matches("should be")

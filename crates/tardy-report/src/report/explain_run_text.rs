@@ -1,5 +1,5 @@
-//! An explained run as text: the causes of its late samples, the components, and the worst samples
-//! as time lines.
+//! An explained run as text: the causes of its late samples, the parts of their latency, and the
+//! worst samples as time lines.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ pub fn text(explanation: &RunExplanation) -> String {
     out
 }
 
-/// Returns the answer first, then how many samples it rests on.
+/// Writes the answer first, then the number of samples on which it is based.
 fn head(out: &mut String, explanation: &RunExplanation) {
     let counts = &explanation.samples;
     let late = match explanation.lateness {
@@ -146,7 +146,7 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     warnings
 }
 
-/// Formats a number of gaps.
+/// Formats the number of places in the trace at which events were lost.
 pub(super) fn places(count: u64) -> String {
     match count {
         1 => "1 place".to_owned(),
@@ -206,9 +206,9 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     warnings
 }
 
-/// Rows of stacks that are shown.
+/// Maximum number of rows in the table of stacks.
 const STACKS_SHOWN: usize = 8;
-/// Functions of a stack that are shown, the innermost ones.
+/// Maximum number of functions shown of a stack; the innermost ones are shown.
 const FUNCTIONS_SHOWN: usize = 6;
 
 fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
@@ -238,7 +238,7 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
     }
 }
 
-/// Functions, the innermost first.
+/// Joins functions, innermost first.
 fn way(functions: &[String]) -> String {
     let shown: Vec<&str> = functions
         .iter()
@@ -267,7 +267,7 @@ pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
     )
 }
 
-/// Returns the components, and the agreement of both sources.
+/// Returns how far the trace agrees with timerlat, for the two parts of a latency.
 pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String); 2] {
     [
         ("to its timer's function", opinion.interrupt),
@@ -290,7 +290,7 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
     })
 }
 
-/// Returns the head of a loop's rules.
+/// Returns the heading above the rules that a loop broke.
 pub(super) fn rules_head(looped: &LoopRow) -> String {
     format!(
         "Rules of a real-time loop that {} ({}) broke",
@@ -358,7 +358,7 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
     }
 }
 
-/// Sections and functions of a sample that are shown.
+/// Maximum numbers of sections and functions that are shown of a sample.
 const SECTIONS_SHOWN: usize = 4;
 const EXECUTED_SHOWN: usize = 10;
 

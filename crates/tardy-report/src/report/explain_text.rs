@@ -1,5 +1,5 @@
-//! An explained trace as text: the causes of late wake-ups, the components, the worst wake-ups as
-//! time lines, rules for loops.
+//! An explained trace as text: the causes of late wake-ups, the parts of their latency, the worst
+//! wake-ups as time lines, and the rules for loops.
 
 use std::fmt::Write as _;
 
@@ -13,9 +13,9 @@ use tardy_trace::explain::DueFrom;
 use super::explain_run_text::places;
 use super::table::Table;
 
-/// Rows of holders that are shown; the others are summed up.
+/// Maximum number of holders in the table. The others are summed up.
 const HOLDERS_SHOWN: usize = 8;
-/// Width of the bar next to a story.
+/// Width of the bar beside a time line.
 const BAR: usize = 32;
 
 #[must_use]
@@ -48,7 +48,7 @@ pub(super) fn time(ns: u64) -> String {
     super::advise::words::time(ns as f64)
 }
 
-/// Formats a period with fractions of a ns, which show a clock's drift.
+/// Formats a period. Fractions of a ns are kept, because they show a clock's drift.
 fn time_of(ns: f64) -> String {
     super::advise::words::time(ns)
 }
@@ -101,7 +101,7 @@ fn head(out: &mut String, explanation: &Explanation) {
     }
 }
 
-/// Returns how many are ranked and why, in words.
+/// Describes how many samples or wake-ups are ranked, and why these.
 pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     let above = time(threshold.above_ns.get().unsigned_abs());
     let several = if count == 1 { "" } else { "s" };
@@ -120,7 +120,7 @@ pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     }
 }
 
-/// Returns how late, in words.
+/// Formats the median, 99 % and largest latency.
 pub(super) fn late_by(late: Lateness) -> String {
     format!(
         "median {}, 99 % {}, worst {}",
@@ -130,7 +130,7 @@ pub(super) fn late_by(late: Lateness) -> String {
     )
 }
 
-/// Returns the headline: the largest cause of the ranked latency.
+/// Returns a sentence about the largest cause of the ranked latency.
 pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
     let (most, all) = (rows.first()?, lateness?.sum_ns);
     Some(format!(
@@ -143,7 +143,7 @@ pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> O
     ))
 }
 
-/// Returns the samples or wake-ups below the threshold, as a baseline.
+/// Writes the samples or wake-ups below the threshold, for comparison.
 pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str) {
     let Some(ordinary) = ordinary else {
         return;
@@ -157,8 +157,8 @@ pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str
     component_table(out, &ordinary.components, ordinary.lateness.sum_ns);
 }
 
-/// `is_evidence`: the trace contains only pages around the worst samples, so it has gaps without a
-/// loss.
+/// Returns the warnings about a trace. If `is_evidence`, the trace has only pages around the worst
+/// samples, so it has gaps although nothing was lost.
 fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let (trace, counts) = (&explanation.trace, &explanation.wake_ups);
     let mut warnings = Vec::new();
@@ -237,7 +237,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     warnings
 }
 
-/// Prints the holders of the CPU; `all` is the total latency.
+/// Writes the holders of the CPU. `all` is the total latency.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nCauses of latency, of {} in all", time(all));
     let mut table =
@@ -278,7 +278,7 @@ fn percent(part: u64, all: u64) -> String {
     format!("  {:>7}", share(part, all))
 }
 
-/// A share of all lateness.
+/// Formats a share of the total latency.
 pub(super) fn share(part: u64, all: u64) -> String {
     format!(
         "{:.1} %",
@@ -294,7 +294,7 @@ fn holder_of(row: &HolderRow) -> String {
     words::holder(&row.holder)
 }
 
-/// Returns the time per component.
+/// Writes the latency by component.
 pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     out.push_str("\nParts of the latency\n");
     component_table(out, rows, all);
@@ -363,7 +363,8 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     }
 }
 
-/// Returns the position of the piece in the interval. Every piece has a mark, however short it is.
+/// Returns the position of a piece in a bar. Every piece gets at least one mark, however short it
+/// is.
 pub(super) fn bar(piece: &StoryPiece, whole: u64) -> String {
     let column = |ns: u64| (ns as f64 / whole.max(1) as f64 * BAR as f64) as usize;
     let start = column(piece.start_ns).min(BAR - 1);
@@ -385,7 +386,7 @@ pub(super) fn rules(out: &mut String, rules: &[RuleRow]) {
     }
 }
 
-/// Rules that the loop broke.
+/// Returns the rules that the loop broke.
 pub(super) fn broken(rules: &[RuleRow]) -> impl Iterator<Item = &RuleRow> {
     rules
         .iter()
@@ -401,7 +402,8 @@ pub(super) fn broken_head(rule: &RuleRow) -> String {
     )
 }
 
-/// Returns a line for the satisfied rules, and one for each that could not be checked.
+/// Returns a line with the rules that the loop kept, and a line for each rule that could not be
+/// checked.
 pub(super) fn not_broken(rules: &[RuleRow]) -> Vec<String> {
     let kept: Vec<&str> = rules
         .iter()

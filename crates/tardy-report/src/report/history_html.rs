@@ -1,5 +1,5 @@
-//! Builds of boards over time as one self-contained HTML file: the verdict, boards by builds as a
-//! map, and each change with its numbers.
+//! Builds of boards over time as one self-contained HTML file: the verdict, a map of boards and
+//! builds, and each change with its numbers.
 
 use std::collections::BTreeMap;
 
@@ -20,18 +20,18 @@ const OWN_STYLE: &str = "figure{margin:1rem 0 2rem}figcaption p{margin:.2rem \
                          0}svg{width:100%;max-width:68rem;height:auto;font-family:inherit}.\
                          swatch{display:inline-block;width:1.1rem;height:.28rem;border-radius:2px;\
                          margin-right:.4rem;vertical-align:middle}.legend span{white-space:normal}";
-/// Boards and builds of the map, the worst and the last ones, and changes that are drawn.
+/// Maximum numbers of boards (the worst) and builds (the last) in the map, and of drawn changes.
 const BOARDS_SHOWN: usize = 50;
 const BUILDS_SHOWN: usize = 40;
 const CHANGES_SHOWN: usize = 20;
-/// Builds that the map compares with: the first of each board.
+/// Number of values at the start of each series with which later values are compared.
 const FIRST: usize = 8;
-/// Differences from which on a cell has each colour but the first.
+/// The smallest difference for each colour of a cell after the first colour.
 const LEVELS: [f64; HEAT_LEVELS - 1] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
-/// In px.
+/// Width and height of a chart in px.
 const SIZE: (f64, f64) = (1080.0, 320.0);
 
-/// Returns the whole file.
+/// Returns the complete HTML file.
 #[must_use]
 pub fn page(found: &History) -> String {
     let mut changes: Vec<&LastingChange> = found.changes.iter().collect();
@@ -79,7 +79,8 @@ fn style() -> String {
     themed(&format!("{STYLE}{OWN_STYLE}{levels}"))
 }
 
-/// Returns how much higher the numbers of each board are than in its first builds, on their mean.
+/// Returns the map. It shows how much higher the numbers of each board are, on average, than in its
+/// first builds.
 fn map(found: &History) -> Markup {
     let left = found.builds.len().saturating_sub(BUILDS_SHOWN);
     let shown: Vec<(usize, &Build)> = found.builds.iter().enumerate().skip(left).collect();
@@ -105,15 +106,15 @@ fn map(found: &History) -> Markup {
     }
 }
 
-/// A board of the map: shares by which its numbers are higher in each build that is shown, and
-/// nothing if it did not run it.
+/// A row of the map: the share by which a board's numbers are higher in each shown build; `None` if
+/// the board did not run the build.
 struct Row<'a> {
     board: &'a str,
     shares: Vec<Option<f64>>,
 }
 
 impl Row<'_> {
-    /// In the last build that it ran.
+    /// Returns the share in the last build that the board ran.
     fn last(&self) -> f64 {
         self.shares
             .iter()
@@ -124,7 +125,7 @@ impl Row<'_> {
     }
 }
 
-/// Returns all boards, of the builds from `from` on.
+/// Returns the rows of all boards, with the builds starting at `from`.
 fn rows(found: &History, from: usize) -> Vec<Row<'_>> {
     let mut sums: BTreeMap<&str, Vec<(f64, u32)>> = BTreeMap::new();
     for series in &found.series {
@@ -175,7 +176,7 @@ fn told(found: &History, change: &LastingChange, index: usize) -> Markup {
     }
 }
 
-/// Draws a chart with its legend and its numbers; `index` distinguishes drawings on one page.
+/// Draws a chart with its legend and its numbers. `index` distinguishes the drawings of a page.
 pub(super) fn drawn(chart: &Chart, index: usize) -> Markup {
     let (scene, _) = draw(chart, SIZE, Frame::Plot);
     html! {

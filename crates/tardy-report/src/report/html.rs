@@ -1,12 +1,12 @@
-//! A report of runs as one self-contained HTML file: verdict and warnings first, charts, every
-//! number as a table, the machine, and the command to repeat it.
+//! A report of runs as one self-contained HTML file: verdict and warnings, charts, all numbers as
+//! tables, the machine, and the command that repeats the run.
 //!
-//! Text from runs is data: maud escapes it in the page, [`json::embedded`] in the script's input,
-//! and the page's policy allows only the page's own script.
+//! Text from runs is data. maud escapes it in the page, [`json::embedded`] escapes it in the
+//! script's input, and the page's content policy allows only the page's own script.
 //!
-//! Moving charts are drawn on a canvas. After the first zoom the script draws the same extremes as
-//! rectangles, a column per pixel: a path that changes with every frame is rasterised again in
-//! every tile it touches. Paper gets paths.
+//! After the first zoom, the script draws the extremes on a canvas, as rectangles with a column per
+//! pixel. An SVG path that changes with every frame would be too slow: the browser would rasterise
+//! it again in every tile that it touches. Printed pages get paths.
 
 mod comparison;
 mod costs;
@@ -40,7 +40,7 @@ use tardy_chart::model::{Chart, Kind};
 pub(super) const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
-/// The charts of each run, in their order.
+/// The kinds of charts of each run, in their order.
 const KINDS: [Kind; 8] = [
     Kind::Timeline,
     Kind::CpuMap,
@@ -52,8 +52,8 @@ const KINDS: [Kind; 8] = [
     Kind::Cdf,
 ];
 
-/// Returns the whole file. `comparison` compares the other runs with the first, or gives the reason
-/// for its absence; `now` is the wall-clock time of the file.
+/// Returns the complete HTML file. `comparison` compares the other runs with the first one, or
+/// contains the reason why they cannot be compared. `now` is the time at which the file is made.
 #[must_use]
 pub fn page(
     runs: &[RunData],
@@ -92,7 +92,7 @@ pub fn page(
     )
 }
 
-/// Returns the whole file of a report of costs. `runs` count the same unit.
+/// Returns the complete HTML file of a report of costs. All `runs` must count the same unit.
 #[must_use]
 pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
     let mut figures = Figures::new(1);
@@ -112,7 +112,7 @@ pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
     )
 }
 
-/// Returns the page around `content`; `hint` ends the sentence on how charts are read.
+/// Returns the page around `content`. `hint` ends the sentence that explains how to read charts.
 fn whole(
     title: &str,
     runs: usize,
@@ -141,10 +141,10 @@ fn whole(
     .around(&body)
 }
 
-/// Number of runs from which on they are shown in rows.
+/// Smallest number of runs that the page shows in rows instead of columns.
 const IN_ROWS_FROM: usize = 3;
 
-/// Only our own script runs.
+/// Returns the content policy, which allows only the page's own script.
 fn scripts() -> String {
     format!(
         "script-src 'sha256-{}'; ",
@@ -152,17 +152,17 @@ fn scripts() -> String {
     )
 }
 
-/// The chart next to the verdict, which its probe's section omits.
+/// The chart next to the verdict. The section of its probe does not repeat it.
 #[derive(Debug, Clone, Copy)]
 enum Lead<'a> {
-    /// All probes of a run.
+    /// The chart of all probes of a run.
     AllProbes,
     OfProbe(&'a str, Kind),
 }
 
 impl<'a> Lead<'a> {
-    /// Chooses the chart: for a run with several probes all of them, otherwise its loads if there
-    /// are several, otherwise its tail; for several runs their tails together.
+    /// Chooses the chart. For one run, it shows all probes if there are several, otherwise the
+    /// loads if there are several, otherwise the tail. For several runs, it shows their tails.
     fn of(runs: &'a [RunData]) -> Option<Self> {
         let probe = runs
             .iter()
@@ -205,7 +205,7 @@ fn charts(runs: &[RunData], lead: Option<Lead<'_>>, figures: &mut Figures) -> Ma
     html! { @for section in sections { (section) } }
 }
 
-/// The charts of a kind: all runs in one if that is readable, and each run individually.
+/// The charts of one kind: one chart of all runs, if that is readable, and one chart per run.
 struct Row {
     kind: Kind,
     together: Option<Markup>,
@@ -236,11 +236,12 @@ impl Row {
     }
 }
 
-/// Charts that are open for each of several probes; the bars are, too.
+/// Kinds of charts that are unfolded for each probe if there are several probes. The chart of bars
+/// is unfolded, too.
 const KINDS_OPEN: [Kind; 2] = [Kind::Timeline, Kind::Ccdf];
 
-/// Returns the charts of one probe, without the one next to the verdict. If others follow, only
-/// some are open, to keep a page of three probes readable.
+/// Returns the charts of one probe, without the chart next to the verdict. With `is_folded`, only
+/// some charts are unfolded, to keep a page with several probes readable.
 fn probe_section(
     runs: &[RunData],
     probe: &str,
@@ -256,7 +257,7 @@ fn probe_section(
         build::together(runs, probe).map(|chart| figures.add(chart))
     };
     let mut rows: Vec<Row> = Vec::new();
-    // If each CPU has a separate colour, the time line shows the same.
+    // If each CPU has its own colour, the time line already shows what the map of CPUs would show.
     let has_map = runs
         .iter()
         .filter_map(|run| run.probe(probe))
@@ -301,7 +302,7 @@ fn probe_section(
                 }
             } @else { @for (index, row) in open.iter().enumerate() {
                 (row.markup(runs, !is_alone && (index == 0 || row.together.is_some())))
-                // By load, after the time line that shows their times.
+                // The bars per load follow the time line, which shows when each load ran.
                 @if index == 0 { @if let Some(bars) = &bars { div class="span" { (bars) } } }
             } }
             @if !more.is_empty() {

@@ -1,4 +1,4 @@
-//! JUnit XML as continuous integration reads it.
+//! Writes JUnit XML for continuous integration.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,11 +7,11 @@ use tardy_chart::xml::escape;
 /// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// As wanted.
+    /// The test passed.
     Passed,
-    /// Not as wanted, in words.
+    /// The test failed, with the reason.
     Failed(String),
-    /// Not decided, in words.
+    /// The test was not decided, with the reason.
     Skipped(String),
 }
 
@@ -19,13 +19,12 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub name: String,
-    /// Its outcome.
     pub outcome: Outcome,
-    /// The output shown with it.
+    /// Output of the test case.
     pub output: String,
 }
 
-/// Cases that belong together.
+/// Test cases that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suite {
     pub name: String,
@@ -102,7 +101,7 @@ impl Display for Suite {
     }
 }
 
-/// The elements in the case's own.
+/// Writes the elements inside the element of the case.
 impl Display for Case {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let mut message = |tag: &str, words: &str| {
@@ -116,7 +115,7 @@ impl Display for Case {
         if self.output.is_empty() {
             return Ok(());
         }
-        // Only in an attribute would a line break become a blank.
+        // The text is an element and not an attribute, in which line breaks would become blanks.
         let lines: Vec<String> = self.output.split('\n').map(escape).collect();
         writeln!(
             out,

@@ -1,4 +1,4 @@
-//! Costs over the variants of the lab as text: a row a metric, a column a variant.
+//! Costs of the lab's variants as text, with a row per metric and a column per variant.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::cost_text::{IDLE_SHARE_TOLD, waiting_share};
 use super::lab_text::remarks;
 use super::table::Table;
 
-/// Returns the text, including the metrics that could not be measured.
+/// Returns the costs as text, including the metrics that could not be measured.
 #[must_use]
 pub fn text(comparison: &CostComparison) -> String {
     let mut text = String::new();
@@ -50,7 +50,8 @@ fn line(text: &mut String, words: &str) {
     writeln!(text, "{words}").expect("writing to a string cannot fail");
 }
 
-/// Lists metrics that were not measured, once for all variants with the same reason.
+/// Lists the metrics that were not measured. A metric is listed once if all variants have the same
+/// reason.
 fn left_out(text: &mut String, comparison: &CostComparison) {
     let mut told: Vec<&Absence> = Vec::new();
     for absent in comparison
@@ -80,7 +81,7 @@ fn left_out(text: &mut String, comparison: &CostComparison) {
     }
 }
 
-/// Returns the names of all metrics, with their groups' titles, in the order of tables.
+/// Returns all metrics of all variants, in the order of tables.
 fn metrics(comparison: &CostComparison) -> Vec<&MetricResult> {
     let mut found: Vec<&MetricResult> = Vec::new();
     for metric in comparison

@@ -1,4 +1,4 @@
-//! A comparison of the lab as text: a row a variant, a column a phase.
+//! A comparison of the lab's variants as text, with a row per variant and a column per phase.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,22 +10,22 @@ use tardy_lab::experiment::Outcome;
 use super::atlas_text::sampling_gap;
 use super::table::Table;
 
-/// Replaces the note on the probe's sampling gap.
+/// The note on watched guests, which replaces the note on the probe's sampling gap.
 const WATCHED: &str = "Every executed instruction was checked for sections, so no section of this \
                        run was longer than the listed sections. `tardy show` of the folder names \
                        the functions of these sections.";
 
-/// Output of programs in the guest, below the run's folder.
+/// Files with the output of programs in the guest, below the run's folder.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
-/// Lines of each that are shown, the last ones.
+/// Maximum number of lines shown of each file; the last lines are shown.
 const LINES_SAID: usize = 20;
 
-/// Additional content of columns without a load.
+/// The note on columns without a load.
 const IDLE: &str = "Columns without a load include the work of tardy's own threads on the guest's \
                     CPU.";
 
-/// Returns the text for a screen of this many columns, including the kernels that could not be
-/// measured.
+/// Returns the comparison as text, at most `width` columns wide, including the kernels that could
+/// not be measured.
 #[must_use]
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();
@@ -128,7 +128,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     text
 }
 
-/// Each of `names` once, in order.
+/// Returns `names` without duplicates, in the same order.
 fn distinct(names: &[String]) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for name in names {
@@ -139,14 +139,15 @@ fn distinct(names: &[String]) -> Vec<&str> {
     found
 }
 
-/// Returns the next command to type.
+/// Returns the commands to try next.
 #[must_use]
 pub fn next(out: &Path) -> String {
     let out = out.display();
     format!("next: tardy report {out} --html {out}.html | tardy show {out} | tardy compare {out}\n")
 }
 
-/// Returns the last lines of the output of user programs, and the path of the complete output.
+/// Returns the last lines that user programs wrote in the guests, and the paths of the complete
+/// output.
 #[must_use]
 pub fn said(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
@@ -154,7 +155,7 @@ pub fn said(outcomes: &[Outcome]) -> String {
         .iter()
         .flat_map(|outcome| WRITTEN.map(|name| outcome.folder.join(name)))
     {
-        // It need not be UTF-8.
+        // The output need not be UTF-8.
         let all = std::fs::read(&file).unwrap_or_default();
         let all = String::from_utf8_lossy(&all);
         let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -202,7 +203,7 @@ fn block(
     text.push_str(&table.in_blocks(width));
 }
 
-/// Prints a line about failures among the runs of a variant.
+/// Writes a line about failures among the runs of a variant.
 pub(super) fn remarks(text: &mut String, name: &str, runs: &[RunResult]) {
     let failed = runs.iter().filter(|run| run.failure.is_some()).count();
     let mut line = |words: String| {

@@ -1,4 +1,4 @@
-//! The ladder of deadlines as text: three lines of a table, and the deadline that held.
+//! The ladder of deadlines as text: a table of three lines, and the shortest deadline that was met.
 
 use tardy_core::units::at_most_three_digits;
 use tardy_core::verdict::{Stress, significant, together};
@@ -6,7 +6,7 @@ use tardy_results::summary::model::{Ladder, Rung};
 
 use super::table::Table;
 
-/// Returns the ladder of `probe`, named if there are several.
+/// Returns the ladder as a table, which names `probe` if `is_named`.
 #[must_use]
 pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     let title = if is_named {
@@ -20,7 +20,7 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table.row(
         std::iter::once("misses".to_owned()).chain(ladder.rungs.iter().map(Rung::misses_in_words)),
     );
-    // Some imports have no length.
+    // The length of some imported runs is unknown, so they have no number per hour.
     if ladder
         .rungs
         .iter()
@@ -34,8 +34,8 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table
 }
 
-/// Returns a sentence with the shortest deadline that was met, and one with how often it may be
-/// missed. Empty if the samples do not decide which one it is.
+/// Returns a sentence with the shortest deadline that was met, and a sentence with the upper bound
+/// of its misses. Empty if the samples do not decide which deadline that is.
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     if ladder.every_deadline_missed {
@@ -52,7 +52,7 @@ pub fn smallest(ladder: &Ladder) -> Vec<String> {
         "Shortest deadline that held: {}.",
         at_most_three_digits(rung.deadline_ns.get() as f64)
     );
-    // Samples of several loads are no one population.
+    // Samples under several loads are a mixture and not one population.
     let over = if ladder.stress == Stress::Mixture {
         ", over this mixture of loads"
     } else {

@@ -4,19 +4,19 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use tardy_chart::palette::{DARK, LIGHT};
 
-/// The parts of a file that its text does not show.
+/// The parts of an HTML file outside its body.
 pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The whole style sheet.
     pub(super) style: &'a str,
-    /// Value for `script-src` in a Content-Security-Policy, with its semicolon; empty if no script
+    /// Value of `script-src` in the Content-Security-Policy, with a semicolon; empty if no script
     /// may run.
     pub(super) scripts: &'a str,
 }
 
 impl Page<'_> {
-    /// Returns the complete file. Its policy allows no requests, even if some text did end up as
-    /// markup.
+    /// Returns the complete file. Its policy forbids all requests, even if text was mistakenly
+    /// inserted as markup.
     pub(super) fn around(&self, body: &Markup) -> String {
         let policy = format!(
             "default-src 'none'; style-src 'unsafe-inline'; {}base-uri 'none'; form-action 'none'",
@@ -40,12 +40,12 @@ impl Page<'_> {
     }
 }
 
-/// Returns the program that made the file.
+/// Returns the name and version of the program that made the file.
 pub(super) fn maker() -> &'static str {
     concat!("tardy ", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns `style` with the colours of charts. Paper is light, for any screen theme.
+/// Returns `style` with the colours of charts. Print always uses the light colours.
 pub(super) fn themed(style: &str) -> String {
     let (light, dark) = (LIGHT.style(), DARK.style());
     format!(

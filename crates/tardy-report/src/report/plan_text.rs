@@ -1,4 +1,4 @@
-//! The text of `--dry-run`: planned actions and changes.
+//! The text of `--dry-run`: what a run would do and change.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use tardy_run::plan::{Plan, PolicyName, ProbePlan};
 use tardy_run::request::Request;
 use tardy_run::shell;
 
-/// Returns the plan in words.
+/// Returns the plan as text.
 #[must_use]
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
@@ -100,7 +100,8 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
-/// Returns the CPUs of a probe: those of its threads, or all that its copies move among.
+/// Returns the CPUs of a probe: those of its threads, or, if the threads have no fixed CPU, all
+/// measured CPUs.
 fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
     let places = || {
         plan.threads
@@ -113,7 +114,7 @@ fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
     places().filter_map(|thread| thread.plan.cpu).collect()
 }
 
-/// Policy and priority in one word or two.
+/// Returns scheduling policy and priority, for example `SCHED_FIFO 80`.
 #[must_use]
 pub fn policy(probe: &ProbePlan) -> String {
     match (probe.policy, probe.priority) {

@@ -1,10 +1,10 @@
-//! The command line that asks for a run once more.
+//! The command line that repeats a run.
 
 use tardy_run::plan::{Origin, Plan};
 use tardy_run::request::Request;
 use tardy_run::shell::{self, quoted};
 
-/// Returns the command line that asks for `plan`.
+/// Returns the command line that results in `plan`.
 #[must_use]
 pub fn command(plan: &Plan) -> String {
     if let Some(responder) = plan
@@ -83,8 +83,8 @@ mod tests {
             "{}",
             command(&plan)
         );
-        // Names given by the tool could also be a user's; plans of older tools do not record their
-        // source.
+        // A user's scenario may have the same name as a built-in one. Plans of older tools do not
+        // record where a scenario comes from.
         for (name, origin) in [
             ("flags", Some(Origin::File)),
             ("respond", Some(Origin::File)),

@@ -1,4 +1,4 @@
-//! Figures of papers, drawn from the runs of their experiments.
+//! Figures of papers, drawn from our runs of their experiments.
 
 use std::path::Path;
 
@@ -18,25 +18,26 @@ use tardy_statistics::estimate::Estimate;
 
 use super::history_html::drawn as chart_drawn;
 
-/// Intervals of a time line: about one per px.
+/// Number of intervals of a time line, which is about one per px.
 const COLUMNS: usize = 1000;
-/// Samples that a scatter plot draws one by one; of more it draws places.
+/// Number of samples up to which a scatter plot draws each sample; more samples are drawn as cells
+/// of a grid.
 const POINTS: usize = 5000;
 
-/// Name of a figure's load: that of `tardy run --load`, which the run names after its loads.
+/// The name by which a figure means the phase with loads. The run names this phase after its loads.
 const LOADED: &str = "load";
 
-/// A figure with ours.
+/// A figure of a paper, with charts of our runs.
 pub struct FigureCharts {
     /// Name of the paper in this project.
     pub paper: &'static str,
     place: String,
     about: String,
-    /// Our charts; empty if no experiment of it was run.
+    /// Charts of our runs; empty if no experiment of the figure was run.
     charts: Vec<Chart>,
 }
 
-/// Returns the figures of `papers` from the folders of their experiments below `folder`.
+/// Returns the figures of `papers`, drawn from the experiments' folders below `folder`.
 #[must_use]
 pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<FigureCharts> {
     let of_paper = |paper: &Paper| -> Vec<FigureCharts> {
@@ -87,8 +88,8 @@ fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
     .collect()
 }
 
-/// Returns the first run of each kernel of the figure, under its kernel's name; of samples those
-/// under the figure's load.
+/// Returns the first run of each kernel of the figure, named after the kernel. If the figure has a
+/// load, only samples under that load are used.
 fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
     let Some(experiment) = figure.experiments.first() else {
         return Vec::new();
@@ -119,7 +120,7 @@ fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
     figure.kernels.iter().filter_map(run).collect()
 }
 
-/// Each curve from the first replica of each experiment.
+/// Returns a chart whose curves come from the first replica of each experiment.
 fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
     let measured = PaperRuns::read(paper, folder);
     let kernel = figure.kernels.first()?;
@@ -137,7 +138,7 @@ fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
     curves::chart(&figure.place, &figure.about, &figure.axis, &curves)
 }
 
-/// A chart for each slowdown that the paper has, with the latencies of our two kernels.
+/// Returns a chart for each slowdown in the paper, with the latencies of our two kernels.
 fn total_delays(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Vec<Chart>> {
     let measured = PaperRuns::read(paper, folder);
     let (experiment, (_, rest)) = (figure.experiments.first()?, figure.curves.first()?);
@@ -158,7 +159,7 @@ fn total_delays(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Vec<Cha
     Some(conclusions().figures.iter().map(chart).collect())
 }
 
-/// Returns the figure for the page; `index` distinguishes its drawings.
+/// Returns the figure for the page. `index` distinguishes the drawings of a page.
 pub(super) fn of_figure(figure: &FigureCharts, index: usize) -> Markup {
     html! {
         h3 { (figure.place) }

@@ -1,5 +1,5 @@
-//! Papers reproduced, as one self-contained HTML file. It contains no time and no path, so equal
-//! runs make equal files.
+//! Reproduced papers as one self-contained HTML file. The file contains no time and no path, so
+//! equal runs give equal files.
 
 use maud::{Markup, html};
 use tardy_papers::experiment::Place;
@@ -13,7 +13,7 @@ use super::reproduce_text::{VIRTUAL, late, note, outcome, summary, times, value,
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
 
-/// Returns the whole file.
+/// Returns the complete HTML file.
 #[must_use]
 pub fn page(found: &Reproduction, figures: &[FigureCharts]) -> String {
     let body = html! {

@@ -1,4 +1,4 @@
-//! Papers reproduced, as text: outcomes first, then each claim, then tables.
+//! Reproduced papers as text: the outcomes first, then each claim, then tables.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use tardy_results::reproduce::{
 
 use super::table::Table;
 
-/// Describes all numbers of the lab.
+/// The note on the numbers of the lab.
 pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so a \
                                   latency is the length of the kernel's code path. Compare the \
                                   lab's times with each other, never with times of a machine.";
@@ -29,7 +29,7 @@ pub fn text(found: &Reproduction) -> String {
     out
 }
 
-/// Returns how many claims came out how, in one line.
+/// Returns the number of claims per outcome, in one line.
 pub(super) fn summary(found: &Reproduction) -> String {
     let place = match found.place {
         Place::Local => "on this machine",
@@ -95,7 +95,7 @@ fn of_paper(out: &mut String, paper: &PaperResult) {
     }
 }
 
-/// In words.
+/// Returns the outcome as text.
 pub(super) fn outcome(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Holds => "holds",
@@ -104,7 +104,7 @@ pub(super) fn outcome(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Formats our value and the paper's.
+/// Formats our value, and the value in the paper.
 pub(super) fn value(value: &ValueResult) -> String {
     let ours = value
         .ours
@@ -116,7 +116,7 @@ pub(super) fn value(value: &ValueResult) -> String {
     format!("{} {ours}{published}", value.name)
 }
 
-/// In how many cases a rule held, if there were several.
+/// Returns in how many cases a rule held; empty if there was only one case.
 pub(super) fn times(claim: &ClaimResult) -> String {
     if claim.cases > 1 {
         format!("; in {} of {} cases", claim.held, claim.cases)
@@ -125,7 +125,7 @@ pub(super) fn times(claim: &ClaimResult) -> String {
     }
 }
 
-/// Why a claim does not hold, and how that is known.
+/// Returns why a claim does not hold, and how the reason is known.
 pub(super) fn why(reason: &Reason) -> String {
     match reason {
         Reason::Traced(text) => format!("reason (traced): {text}"),
@@ -134,7 +134,7 @@ pub(super) fn why(reason: &Reason) -> String {
     }
 }
 
-/// Returns the caveat of a claim that was tested.
+/// Returns the note on a claim; `None` if the claim was not tested.
 pub(super) fn note(claim: &ClaimResult) -> Option<&str> {
     claim
         .note
@@ -190,7 +190,7 @@ fn of_experiment(out: &mut String, found: &ExperimentResult) {
     }
 }
 
-/// Formats `none by 11.1 ms: kernel code of cp, ... (a < b)`.
+/// Formats a cause of latency, for example `none by 11.1 ms: kernel code of cp, ... (a < b)`.
 pub(super) fn late(culprit: &Culprit) -> String {
     let functions = if culprit.functions.is_empty() {
         String::new()

@@ -1,4 +1,5 @@
-//! Several runs in one table, a row per run and probe: the results of many boards or kernels.
+//! Several runs in one table, with a row per run and probe, for the results of many boards or
+//! kernels.
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::three_digits;
@@ -10,17 +11,17 @@ use super::screen::Screen;
 use super::summary_text::words;
 use super::table::Table;
 
-/// One of the runs.
+/// A run in the table.
 #[derive(Debug)]
 pub struct RunRow {
-    /// The name that distinguishes it from the others.
+    /// The name that distinguishes the run from the others.
     pub name: String,
-    /// Release of its kernel.
+    /// The release of the kernel.
     pub kernel: String,
     pub summary: Summary,
 }
 
-/// Columns to keep if a screen cannot show all.
+/// The columns from the most to the least important. A narrow screen drops the last ones.
 const IMPORTANCE: [&str; 8] = [
     "max",
     "deadline",
@@ -32,7 +33,7 @@ const IMPORTANCE: [&str; 8] = [
     "samples",
 ];
 
-/// Returns the table, worst rows first, as wide as the screen.
+/// Returns the table for the screen, worst rows first.
 #[must_use]
 pub fn text(rows: &[RunRow], screen: Screen) -> String {
     if rows.is_empty() {
@@ -53,8 +54,8 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
         .iter()
         .flat_map(|row| row.summary.probes.iter().map(move |probe| (row, probe)))
         .collect();
-    // Sorted by probe first: a round trip and a wake-up do not compare. Equal rows keep their
-    // order.
+    // Rows are sorted by probe first, because values of different probes cannot be compared. Equal
+    // rows keep their order.
     let first = |probe: &str| lines.iter().position(|(_, other)| other.probe == probe);
     let mut order: Vec<(usize, std::cmp::Reverse<i64>, usize)> = lines
         .iter()
@@ -121,7 +122,7 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
     text
 }
 
-/// Returns the first warning that numbers are missing.
+/// Returns the most important warning that numbers are missing.
 fn gravest(summary: &Summary) -> Option<&Warning> {
     summary
         .warnings
@@ -130,7 +131,7 @@ fn gravest(summary: &Summary) -> Option<&Warning> {
         .min_by_key(|warning| warning.rank())
 }
 
-/// Returns the load with the largest value; `None` if there was only one load.
+/// Returns the load with the largest value of a probe; `None` if there was only one load.
 fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;

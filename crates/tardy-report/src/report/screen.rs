@@ -1,16 +1,16 @@
-//! The size of the screen, and text that fits it.
+//! The size of the screen, and breaking text into lines that fit.
 
-/// The size of the screen for text.
+/// The size of the screen on which text is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
     pub columns: usize,
-    /// Number of lines; absent if unlimited.
+    /// Number of lines; absent if it is unlimited.
     pub lines: Option<usize>,
 }
 
-/// Returns the text with lines of at most `columns`, broken at blanks. A broken line continues
-/// below its last cell (the text after two blanks), or if that is too far to the right, two columns
-/// behind its start.
+/// Returns the text broken at blanks into lines of at most `columns`. A broken line continues below
+/// the start of its last cell, which is the text after two blanks. If that is too far to the right,
+/// it continues two columns to the right of the line's start.
 #[must_use]
 pub fn fitted(text: &str, columns: usize) -> String {
     let mut out = String::new();
@@ -39,8 +39,9 @@ pub fn fitted(text: &str, columns: usize) -> String {
     out
 }
 
-/// Appends `text` from column `first` on, broken at blanks, further lines from column `hanging` on.
-/// A word that is too long for a line stays whole, so that a command can be copied.
+/// Appends `text`, broken at blanks. The first line starts at column `first`, and further lines
+/// start at column `hanging`. A word that is too long for a line stays whole, so that a command can
+/// be copied.
 pub(super) fn push_wrapped(
     out: &mut String,
     text: &str,
@@ -68,7 +69,7 @@ pub(super) fn push_wrapped(
     out.push('\n');
 }
 
-/// Splits a text into words; a number and its unit are one.
+/// Splits a text into words. A number and its unit count as one word.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     const UNITS: [&str; 8] = ["%", "ns", "us", "ms", "s", "min", "h", "MiB"];
     let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
@@ -89,8 +90,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns as many parts of an enumeration, from its start on, as fit one line; at least the first
-/// one.
+/// Returns the leading parts of an enumeration that fit one line, but at least the first part.
 pub(super) fn cut_at_commas(text: &str, columns: usize) -> &str {
     let mut end = text.len();
     while text[..end].chars().count() > columns {

@@ -10,18 +10,18 @@ use tardy_outside::kind::Kind;
 use super::sections_theory_text::theory;
 use super::table::Table;
 
-/// Places that are listed for each variant.
+/// Maximum number of functions listed for each variant.
 const PLACES: usize = 10;
-/// Differences that are listed.
+/// Maximum number of listed differences.
 const DIFFERENCES: usize = 40;
 
-/// Explains the kinds, below every census.
+/// The explanation below every census.
 const EXPLANATION: &str = "A section of several kinds counts once for each kind. Times are \
                            virtual: each executed instruction takes the same time. Begins in: the \
                            function that switched interrupts or preemption off (for a lock, its \
                            caller; for an interrupt, the kernel's entry).";
 
-/// A census on a screen of so many columns.
+/// Returns a census as text, at most `width` columns wide.
 #[must_use]
 pub fn census(census: &Census, width: usize) -> String {
     let mut text = String::new();
@@ -165,7 +165,8 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     ];
     for kind in kinds {
         for (bin, count) in kind.histogram.iter().enumerate() {
-            // Bin `n` ends below 2^n ns: only values that are certainly longer count.
+            // Bin `n` contains lengths below 2^n ns. Only bins whose lengths all reach the limit
+            // are counted.
             let least = if bin == 0 { 0 } else { 1_u64 << (bin - 1) };
             above
                 .iter_mut()
@@ -189,12 +190,12 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     }
 }
 
-/// Returns the first power of two at or above a round limit, which is a boundary of bins.
+/// Returns the distance from a round limit to the next power of two, which is a boundary of bins.
 fn least_above(limit: u64) -> i64 {
     (limit.next_power_of_two() - limit) as i64
 }
 
-/// Returns the differences between two censuses.
+/// Returns the differences between two censuses as a table.
 #[must_use]
 pub fn comparison(differences: &[Difference]) -> String {
     let mut table = Table::new([

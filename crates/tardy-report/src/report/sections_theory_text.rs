@@ -1,6 +1,6 @@
-//! The theory about the sections of watched guests, as text: call paths, the bound of the
-//! scheduling latency, the longest interval without a chance to switch, and the distribution of the
-//! latency by sections.
+//! The theory about the sections of watched guests, as text: call paths, the bound on the
+//! scheduling latency, the longest interval in which no switch is possible, and the distribution of
+//! the latency by sections.
 
 use tardy_outside::bound::Interrupts;
 use tardy_outside::census::Group;
@@ -9,9 +9,9 @@ use tardy_outside::theory::LongestRow;
 
 use super::table::Table;
 
-/// Functions of a call path that are shown.
+/// Maximum number of functions shown of a call path.
 const PATH: usize = 8;
-/// The intervals that the bound consists of.
+/// The intervals of which the bound consists.
 const VARIABLES: [Stretch; 5] = [
     Stretch::BeforeScheduler,
     Stretch::SwitchTail,
@@ -42,13 +42,13 @@ const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of latencie
                           value (5 %). Due times on a grid are not random moments: a load that \
                           runs in step with the grid makes the shares differ.";
 
-/// A table, and its notes.
+/// A table, and a note below it.
 pub(super) struct Part {
     pub note: &'static str,
     pub table: Table,
 }
 
-/// Returns all of it; empty if older guests were watched.
+/// Returns all tables with their notes; empty if the recording is too old to contain the theory.
 pub(super) fn theory(groups: &[Group], width: usize) -> String {
     let mut text = String::new();
     for Part { note, table } in parts(groups) {
@@ -92,7 +92,7 @@ fn path(row: &LongestRow) -> String {
     )
 }
 
-/// Returns the longest of each kind for each variant, over its loads.
+/// Returns the longest section of each kind, for each variant, over all its loads.
 fn paths(groups: &[Group]) -> Part {
     let mut table = Table::new([
         "call path of the longest",
@@ -128,7 +128,7 @@ fn paths(groups: &[Group]) -> Part {
     Part { note: "", table }
 }
 
-/// Returns the paper's name of an interval.
+/// Returns the name of an interval in the paper.
 fn variable(stretch: Stretch) -> &'static str {
     match stretch {
         Stretch::BeforeScheduler => "D_POID",
@@ -173,7 +173,7 @@ fn bounds(groups: &[Group]) -> Part {
     }
 }
 
-/// Returns the intervals that the bounds consist of, and the longest observed latency.
+/// Returns the intervals of which the bounds consist, and the longest observed latency.
 fn variables(groups: &[Group]) -> Part {
     let mut table = Table::new([
         "variable",

@@ -1,4 +1,4 @@
-//! Statistics as text: a column a series, the layers one below the other and named.
+//! Statistics as text: a table for each layer, with a column per series.
 
 use std::fmt::Write as _;
 
@@ -12,26 +12,28 @@ use super::screen::fitted;
 use super::summary_text::{count, unbounded};
 use super::table::Table;
 
-/// Series shown, worst first; all of them are in the JSON.
+/// Maximum number of series shown, worst first. The JSON has all series.
 const COLUMNS_SHOWN: usize = 4;
 
-/// With fewer samples, there is no separate 99.999 % value.
+/// Minimum number of samples for a 99.999 % value.
 const FIVE_NINES_SAMPLES: u64 = 100_000;
 
-/// One layer of a probe, or a statement about it: a head, a table, and sentences below it.
+/// One layer of a probe's statistics, or a statement about it: a heading, a table, and sentences
+/// below it.
 #[derive(Debug)]
 pub struct Section {
-    /// Its subject and scope.
+    /// The heading: the layer and what it covers.
     pub head: String,
-    /// A column a series.
+    /// A table with a column per series.
     pub table: Option<Table>,
-    /// Each is a sentence; those of failed checks start with a dash.
+    /// The sentences. Sentences about failed checks start with a dash.
     pub lines: Vec<String>,
-    /// Whether it only states why there is no model.
+    /// Whether the section only states why there is no model.
     pub is_without_model: bool,
 }
 
-/// Returns the text, no line wider than `columns`: table columns that do not fit follow below.
+/// Returns the statistics as text, in lines of at most `columns`. Table columns that do not fit
+/// follow below.
 #[must_use]
 pub fn text(statistics: &Statistics, columns: usize) -> String {
     let mut out = String::new();
@@ -46,7 +48,7 @@ pub fn text(statistics: &Statistics, columns: usize) -> String {
     fitted(&out, columns)
 }
 
-/// Returns the reason why the rule of thumb does not apply.
+/// Returns why the rule of thumb could not be applied; `None` if it was applied.
 #[must_use]
 pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
     let why = match (
@@ -62,7 +64,7 @@ pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
     ))
 }
 
-/// Returns all layers, grouped by probe.
+/// Returns the sections of all layers, grouped by probe.
 #[must_use]
 pub fn sections(statistics: &Statistics) -> Vec<Section> {
     let of_probe = statistics.groups.chunk_by(|a, b| a.probe == b.probe);
@@ -71,7 +73,7 @@ pub fn sections(statistics: &Statistics) -> Vec<Section> {
         .collect()
 }
 
-/// `OSADL's rule of thumb: kept. ...`
+/// Returns a sentence such as `OSADL's rule of thumb: kept. ...`
 fn verdict_of_rule(rule: &RuleOfThumb, probe: &str) -> Option<String> {
     let (verdict, worst, mhz) = (rule.of(probe)?, rule.worst_case_ns?, rule.mhz?);
     let word = if verdict.is_kept { "kept" } else { "not kept" };
@@ -155,14 +157,15 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     sections
 }
 
-/// Without it, a failed deadline next to "below it 100 %" looks like a contradiction.
+/// Returns a note on skipped periods. Without the note, a failed deadline beside a share of 100 %
+/// below it would look like a contradiction.
 fn skipped(group: &Group) -> Option<String> {
     let words = "skipped periods have no sample, so the shares above leave them out; with a \
                  deadline, a skipped period is a miss if its wake-up came too late";
     (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
 }
 
-/// Why a series has no five nines.
+/// Returns a note if a series has too few samples for five nines.
 fn without_five_nines(shown: &[&Group]) -> Option<String> {
     let is_short = |group: &&Group| {
         group.observed.five_nines_ns.is_none() && group.observed.samples < FIVE_NINES_SAMPLES
@@ -173,7 +176,7 @@ fn without_five_nines(shown: &[&Group]) -> Option<String> {
         .then(|| format!("five nines need {FIVE_NINES_SAMPLES} samples"))
 }
 
-/// Explains `~` and `n>=` in the table of bounds.
+/// Returns the explanation of `~` and `n>=` in the table of bounds.
 fn without_bound(shown: &[&Group]) -> Option<String> {
     let mut open = shown
         .iter()
@@ -187,8 +190,8 @@ fn without_bound(shown: &[&Group]) -> Option<String> {
     .map(str::to_owned)
 }
 
-/// Returns the model of one load's samples; of the checks that refuse it the first, because there
-/// may be many loads.
+/// Returns the section about the model of one load's samples. If the model was refused, it lists
+/// only the first failed check, because there may be many loads.
 fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
     let section = model(
         &format!(
@@ -416,7 +419,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
     }
 }
 
-/// Formats a model's value at its horizon.
+/// Formats a model's value for a horizon.
 fn level(model: &Model, horizon: &str) -> String {
     format!(
         "exceeded once in {horizon} if the conditions stay the same: {} us, 95 % interval {}; {} \
@@ -455,8 +458,8 @@ fn between(interval: Option<Interval>) -> String {
     })
 }
 
-/// `23.7 [23.5, 23.9]`; a percentile that so few samples cannot bound is marked, with how many
-/// could.
+/// Formats a percentile with its interval, for example `23.7 [23.5, 23.9]`. A percentile that the
+/// samples do not bound is marked, with the number of samples that would bound it.
 fn interval(percentile: &Percentile) -> String {
     let value = micros(percentile.value_ns as f64);
     let lower = percentile
@@ -480,8 +483,8 @@ fn micros(nanos: f64) -> String {
     rounded_micros(nanos, f64::round)
 }
 
-/// In us: whole ns below 1 us, three digits below 10 us, and tenths of a us from there on. Ends of
-/// intervals are rounded outwards.
+/// Formats a time in us: with whole ns below 1 us, three digits below 10 us, and tenths of a us
+/// above that. `round` rounds the ends of intervals outwards.
 fn rounded_micros(nanos: f64, round: fn(f64) -> f64) -> String {
     let (step, decimals) = match nanos.abs() {
         ..1e3 => (1.0, 3),
@@ -491,16 +494,15 @@ fn rounded_micros(nanos: f64, round: fn(f64) -> f64) -> String {
     format!("{:.decimals$}", round(nanos / step) * step / 1e3)
 }
 
-/// In us, with the five digits that papers print of a distribution and never finer than the clock's
-/// ns.
+/// Formats a time in us with five digits, as papers print distributions, but never finer than 1 ns.
 fn five_digits(nanos: f64) -> String {
     let micros = nanos / 1e3;
     let before_point = micros.abs().max(1.0).log10().floor() as usize + 1;
     format!("{micros:.*}", 5_usize.saturating_sub(before_point).min(3))
 }
 
-/// Formats a share as percent, with the digits of williams2002, or more if it would otherwise round
-/// to 100 %.
+/// Formats a share as a percentage with the digits of williams2002, or with more if a part would
+/// otherwise be shown as 100 %.
 fn percent(share: f64, is_partial: bool) -> String {
     let text = format!("{:.5} %", share * 100.0);
     if is_partial && text == "100.00000 %" {

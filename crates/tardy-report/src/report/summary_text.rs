@@ -1,5 +1,5 @@
-//! The summary as text: the verdict, the worst load and warnings first, then the numbers, worst
-//! first. [`text`] fits a screen, [`full`] leaves nothing out.
+//! The summary as text: the verdict, the worst load and the warnings, then the numbers, worst
+//! first. [`text`] fits a screen, [`full`] omits nothing.
 
 mod cells;
 mod tables;
@@ -20,15 +20,16 @@ pub(crate) use words::{gaps, shares_of};
 pub use words::{grave_settings, labels_and_defaults, largest, marks, word, worst_load};
 pub(super) use words::{named, unbounded};
 
-/// Lines of the smallest terminal that a summary fits, its prompt included.
+/// Number of lines of the smallest terminal that a summary and the prompt fit.
 const SCREEN_LINES: usize = 24;
-/// Number of lines for warnings on such a screen; at least one is always shown.
+/// Number of lines for warnings on the smallest terminal. The first warning is always complete.
 const WARNING_LINES: usize = 4;
-/// Lines of a histogram, without its axis.
+/// Minimum and maximum number of lines of a histogram, without its axis.
 const HISTOGRAM_LINES: std::ops::RangeInclusive<usize> = 2..=5;
 
-/// Returns the text on `screen`, at most 24 lines of it, or as many as it has. `histogram` draws
-/// that of a probe in a number of lines plus one for its axis, if there is space.
+/// Returns the summary as text that fits `screen`. If the screen has fewer than 24 lines, the text
+/// fits 24. If there is space, `histogram` is called to draw a probe's histogram in a given number
+/// of lines plus one for its axis.
 #[must_use]
 pub fn text(
     summary: &Summary,
@@ -39,18 +40,18 @@ pub fn text(
         summary,
         columns: screen.columns,
     };
-    // The prompt takes a line.
+    // The prompt needs a line, too.
     let lines = screen
         .lines
         .map_or(SCREEN_LINES, |lines| lines.max(SCREEN_LINES))
         - 1;
     let taller = (lines + 1 - SCREEN_LINES) / 4;
-    // On a narrow screen sentences take more lines, so the least important ones are dropped.
+    // On a narrow screen, sentences take more lines, so the least important ones are dropped.
     let drafts = [(WARNING_LINES, 3), (WARNING_LINES, 2), (2, 2), (2, 1)];
     let mut best = None;
     for (warning_lines, foot_lines) in drafts {
         let mut head = page.head();
-        // A file has space for all warnings, and its reader cannot ask for more.
+        // In a file, all warnings are written, because there is no limit on lines.
         page.warnings(
             &mut head,
             screen.lines.map_or(usize::MAX, |_| warning_lines + taller),
@@ -71,8 +72,8 @@ pub fn text(
     head + &foot
 }
 
-/// Returns the complete text, with table lines at most `columns` wide. `histogram` draws that of a
-/// probe in a number of lines plus one for its axis.
+/// Returns the complete text, with tables at most `columns` wide. `histogram` draws a probe's
+/// histogram in a given number of lines plus one for its axis.
 #[must_use]
 pub fn full(
     summary: &Summary,
@@ -129,7 +130,7 @@ pub fn full(
     out
 }
 
-/// Returns the top lines: the verdict on the run, or on each probe if several are judged, the worst
+/// Returns the verdict on the run. If several probes are judged, returns the verdict on each, worst
 /// first.
 #[must_use]
 pub fn verdict_lines(summary: &Summary) -> Vec<(Outcome, String)> {
@@ -161,7 +162,7 @@ struct Page<'a> {
     columns: usize,
 }
 
-/// The number of rows shown of a probe's tables.
+/// The numbers of rows shown in the tables of a probe.
 #[derive(Debug, Clone, Copy)]
 struct Rows {
     series: usize,
@@ -182,7 +183,7 @@ pub(crate) fn sampling_gap(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// Returns the ending of a summary, which shows whether the run is in progress.
+/// Returns how the run ended, or that it is still in progress, as a suffix of the first line.
 pub(crate) fn ending_of(summary: &Summary) -> &'static str {
     let is_under_way = summary
         .warnings
@@ -195,7 +196,7 @@ pub(crate) fn ending_of(summary: &Summary) -> &'static str {
     }
 }
 
-/// Describes how a run ended, as a suffix; empty if it was complete.
+/// Returns how a run ended, as a suffix; empty if it is complete.
 pub(crate) fn ending(state: State) -> &'static str {
     match state {
         State::Finished => "",
@@ -219,7 +220,7 @@ impl Page<'_> {
             .collect()
     }
 
-    /// Writes what was measured, the result, and the worst load.
+    /// Returns the first lines: what was measured, the result, and the worst load.
     fn head(&self) -> String {
         let summary = self.summary;
         let mut out = String::new();
@@ -272,7 +273,7 @@ impl Page<'_> {
                 continue;
             };
             let largest = words::largest(summary, probe);
-            // Several probes would fill the screen with bounds.
+            // The bounds of several probes would fill the screen.
             let bounds = if summary.probes.len() == 1 {
                 ladder_text::smallest(ladder)
             } else {
@@ -294,7 +295,7 @@ impl Page<'_> {
         out
     }
 
-    /// Warnings in whole, from the first one on, in at most so many lines but for the first.
+    /// Writes whole warnings in at most `lines` lines. The first warning is always written.
     fn warnings(&self, out: &mut String, lines: usize) {
         let mut taken = String::new();
         for (place, warning) in self.summary.warnings.iter().enumerate() {
@@ -318,8 +319,8 @@ impl Page<'_> {
         out.push_str(&taken);
     }
 
-    /// Returns the tables of the only probe, as far as they fit `left` lines, and its histogram if
-    /// there is still space.
+    /// Writes the tables of the only probe as far as they fit `left` lines, and its histogram if
+    /// there is space.
     fn one_probe(
         &self,
         out: &mut String,
@@ -332,8 +333,8 @@ impl Page<'_> {
         let fits = |rows: Rows| draw(rows).lines().count() <= left;
         let loads = tables::load_rows(self.summary);
         let mut rows = self.least_rows(&series);
-        // Distributes the remaining lines by importance; omitted rows are summarised in one line,
-        // which therefore replaces at least two.
+        // Distributes the remaining lines by importance. A line about omitted rows is only
+        // worthwhile if it replaces at least two rows.
         let more_loads = |rows: Rows, most: usize| {
             (rows.loads..=loads.min(most))
                 .rev()
@@ -370,7 +371,7 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the least that is shown of tables.
+    /// Returns the tables with the fewest rows that are always shown.
     fn least(&self) -> String {
         match self.summary.probes.as_slice() {
             [probe] => {
@@ -416,7 +417,7 @@ impl Page<'_> {
         out
     }
 
-    /// A row for each probe, and each load with the largest value of each probe.
+    /// Writes a row for each probe, and the loads with the largest value of each probe.
     fn several_probes(&self, out: &mut String, left: usize) {
         let probes = tables::probes(self.summary).chosen(self.columns, tables::IMPORTANCE);
         let loads = |rows: usize| {
@@ -456,7 +457,8 @@ impl Page<'_> {
         }
     }
 
-    /// Explains `~` and bounds; in full also how far the samples depend on each other.
+    /// Writes the explanation of `~` and of bounds. The full text also states how strongly the
+    /// samples depend on each other.
     fn notes(&self, out: &mut String, probe: &ProbeSummary, is_full: bool) {
         if let Some(notes) = probe
             .numbers
@@ -467,7 +469,7 @@ impl Page<'_> {
         }
     }
 
-    /// Gaps together, and interval errors as latenesses.
+    /// Writes sentences about gaps, and about interval errors converted to latencies.
     fn about_series(&self, out: &mut String, series: &[&SeriesSummary]) {
         for series in series {
             for line in words::fitted(series).into_iter().chain(words::gaps(series)) {
@@ -476,8 +478,8 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the next step, the sampling gap, the machine: the first `parts` of them, in this
-    /// order of importance.
+    /// Returns the first `parts` of the following, by importance: the next step, the sampling gap,
+    /// the machine.
     fn foot(&self, parts: usize) -> String {
         let mut out = String::new();
         if parts > 1 {
@@ -514,7 +516,7 @@ impl Page<'_> {
         }
     }
 
-    /// Commands that show more of this run.
+    /// Writes commands that show more of this run.
     fn next_step(&self, out: &mut String) {
         let run = quoted(&self.summary.run);
         let name = self

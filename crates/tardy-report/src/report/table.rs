@@ -1,20 +1,21 @@
-//! Tables of text with columns of minimal width: the first one and words ([`Table::words`]) are
-//! left-aligned, the others right-aligned. A row is one line, on any screen: columns that do not
-//! fit are omitted ([`Table::chosen`]) or follow below ([`Table::in_blocks`]).
+//! Text tables with columns of minimal width. The first column and columns of words
+//! ([`Table::words`]) are left-aligned, the others right-aligned. A row is always one line: columns
+//! that do not fit the screen are omitted ([`Table::chosen`]) or follow below
+//! ([`Table::in_blocks`]).
 
-/// Distance between two columns.
+/// Number of blanks between two columns.
 const GAP: usize = 2;
 
 /// Rows of cells; the first row is the head.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
-    /// Left-aligned columns besides the first one.
+    /// Indices of left-aligned columns other than the first one.
     words: Vec<usize>,
 }
 
 impl Table {
-    /// A table with this head.
+    /// Creates a table with the given head.
     #[must_use]
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
         Self {
@@ -23,7 +24,7 @@ impl Table {
         }
     }
 
-    /// Left-aligns these columns, like words.
+    /// Makes these columns left-aligned, because they contain words.
     #[must_use]
     pub fn words(self, columns: impl IntoIterator<Item = usize>) -> Self {
         Self {
@@ -37,7 +38,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Returns the head and the rows below it; a row may be shorter.
+    /// Returns the head and the rows below it. A row may be shorter than the head.
     #[must_use]
     pub fn parts(&self) -> (&[String], &[Vec<String>]) {
         self.rows
@@ -45,7 +46,7 @@ impl Table {
             .map_or((&[], &[]), |(head, rows)| (head, rows))
     }
 
-    /// Columns that a line of the table takes.
+    /// Returns the width of a line of the table.
     #[must_use]
     pub fn line_width(&self) -> usize {
         (0..self.columns())
@@ -59,8 +60,8 @@ impl Table {
         self.of_columns(&(0..self.columns()).collect::<Vec<_>>())
     }
 
-    /// Returns the first column, and as many others as fit a line of `columns`: those of
-    /// `importance` first, by their heads, then the rest.
+    /// Returns the first column and as many other columns as fit a line of `columns`. Columns whose
+    /// heads are in `importance` are chosen first.
     #[must_use]
     pub fn chosen(&self, columns: usize, importance: &[&str]) -> String {
         let (head, _) = self.parts();
@@ -85,8 +86,8 @@ impl Table {
         self.of_columns(&chosen)
     }
 
-    /// Returns all columns: those that do not fit a line of `columns` follow below, after a copy of
-    /// the first one.
+    /// Returns all columns. Columns that do not fit a line of `columns` follow below, with a
+    /// repeated first column.
     #[must_use]
     pub fn in_blocks(&self, columns: usize) -> String {
         let room = columns.saturating_sub(self.width(0));

@@ -1,30 +1,30 @@
-//! A histogram of a few lines for the terminal: both scales logarithmic, every bin with a sample
-//! visible, the largest one at the right end.
+//! A histogram for the terminal, a few lines high. Both scales are logarithmic, every bin with a
+//! sample is visible, and the largest sample is at the right end.
 
 use tardy_core::histogram::Histogram;
 
 use tardy_chart::bins::{Bins, resolution};
 use tardy_chart::scale::{Scale, latency_name};
 
-/// Number of bins, one per column, if the screen is wide enough.
+/// Maximum number of bins, one per column.
 const COLUMNS: usize = 96;
 /// Minimum number of bins.
 const COLUMNS_MIN: usize = 24;
-/// Widest number at the left, and a space.
+/// Width of the widest number at the left, including a space.
 const MARGIN: usize = 7;
 
-/// The characters that fill columns, from the bottom up; the first means empty.
+/// The characters that fill columns, by increasing height. The first one is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocks {
-    /// Eighths of a line.
+    /// Heights in eighths of a line.
     Unicode,
-    /// Thirds of a line, for terminals with unknown abilities.
+    /// Heights in thirds of a line, for terminals that may not support Unicode.
     Ascii,
 }
 
 impl Blocks {
-    /// Returns the characters that the locale of the environment supports, by the order of
-    /// locale(7).
+    /// Returns the characters that the environment's locale supports. The precedence of variables
+    /// is that of locale(7).
     #[must_use]
     pub fn of_environment() -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -54,8 +54,8 @@ impl Blocks {
     }
 }
 
-/// Returns the histogram in `height` lines of at most `width` characters, and a line for its axis;
-/// `None` without samples or space.
+/// Returns the histogram in `height` lines of at most `width` characters, plus a line for its axis;
+/// empty without samples or space.
 #[must_use]
 pub fn text(
     histogram: &Histogram,
@@ -89,8 +89,8 @@ pub fn text(
         .collect()
 }
 
-/// Returns the filled parts of a column: none for no sample, at least one for one sample, all for
-/// the largest count.
+/// Returns the filled height of a column: 0 without samples, at least 1 with a sample, and the full
+/// height for the largest count.
 fn level(count: u64, highest: u64, height: usize, blocks: Blocks) -> usize {
     let parts = height * (blocks.glyphs().len() - 1);
     if count == 0 {
@@ -120,7 +120,8 @@ fn line(row: usize, height: usize, highest: u64, levels: &[usize], blocks: Block
     )
 }
 
-/// Names values below their columns, decades before others; always the largest value.
+/// Returns the axis with values below their columns. Powers of ten are preferred, and the largest
+/// value is always shown.
 fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width: usize) -> String {
     let largest = format!("max {}", latency_name(max as f64));
     let end = (MARGIN + bins.len())
@@ -131,7 +132,7 @@ fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width
     ticks.retain(|tick| tick.is_named);
     ticks.sort_by_key(|tick| !is_decade(tick.value));
     for tick in ticks {
-        // A name starts below its value, with a mark at the value.
+        // A mark is below the column of the value, and the value follows the mark.
         let name: Vec<char> = format!("'{}", latency_name(tick.value)).chars().collect();
         let at = MARGIN + bins.index(tick.value as i64);
         let room = at.saturating_sub(1)..at + name.len() + 1;

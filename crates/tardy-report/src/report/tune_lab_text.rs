@@ -1,4 +1,4 @@
-//! A search in the lab as text: a row a setting, a column a load.
+//! The result of a search in the lab as text, with a row per setting and a column per load.
 
 use std::path::Path;
 
@@ -113,7 +113,8 @@ fn cell(load: &OfLoad) -> String {
     median(&load.goal_ns).map_or("-".to_owned(), |value| format!("{value} {sign}"))
 }
 
-/// Formats a decided effect relative to the unmodified goal.
+/// Returns a function that describes a decided effect for a given goal without the setting; `None`
+/// if the effect is undecided.
 fn effect(load: &OfLoad) -> Option<impl Fn(Nanos) -> String> {
     let verb = match load.outcome? {
         Outcome::Lowers => "lowers",

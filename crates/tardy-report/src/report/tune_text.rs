@@ -13,7 +13,7 @@ use tardy_tune::setting::{Setting, Standing};
 
 use super::table::Table;
 
-/// Files of a setting that are named; the others are counted.
+/// Maximum number of files that are named for a setting. The number of further files follows.
 const FILES_SHOWN: usize = 1;
 
 pub fn plan(
@@ -125,7 +125,7 @@ pub fn plan(
     out
 }
 
-/// Returns a line for each setting; two if the screen is too narrow for one.
+/// Returns a line per setting, or two lines if the screen is too narrow.
 fn of_settings(table: &Table, columns: usize) -> String {
     if table.line_width() <= columns {
         return table.text();
@@ -151,7 +151,7 @@ pub fn plan_json(
     Format::TUNE_PLAN.document(&value)
 }
 
-/// Returns the settings of a file, each with its current state.
+/// Returns the settings of a file as a table, each with its current state.
 pub fn against(rows: &[(&Setting, Standing)]) -> String {
     let mut table = Table::new(["setting", "stands", "now", "wanted", "file"]);
     for (setting, standing) in rows {
@@ -259,7 +259,7 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     text
 }
 
-/// Sorts helpful settings first, harmful ones next, then the rest.
+/// Returns the rank of a result: helpful settings come first, then harmful ones, then the others.
 fn rank(result: &SettingResult) -> f64 {
     match result.outcome {
         Outcome::Lowers => -1e6 + result.difference.value,
@@ -276,7 +276,7 @@ fn goal(question: &Question) -> String {
     }
 }
 
-/// Differences of logarithms as times, from the goal with all as found.
+/// Formats a difference of logarithms as a time, relative to the goal with all settings as found.
 fn words(result: &SettingResult, base_ns: f64) -> String {
     let interval = result.difference.interval;
     let by = |logarithm: f64| three_digits((base_ns * logarithm.exp_m1().abs()).round());

@@ -1,10 +1,10 @@
 //! Finds cells that became worse or better from one release to the next with the same preemption
 //! model.
 //!
-//! The unit of counting is a replica: its 99.9 %, or its largest latency. Their logarithms are
-//! relabelled (`tardy_statistics::compare::permutation`), because latencies under load differ by
-//! factors. Comparisons are selected so that at most 5 % of them are expected to be by chance
-//! (Benjamini and Hochberg 1995).
+//! A replica counts as one number: its 99.9 % latency, or its largest latency. The test relabels
+//! the logarithms of these numbers (`tardy_statistics::compare::permutation`), because latencies
+//! under load differ by factors. The reported changes are selected so that chance is expected to
+//! cause at most 5 % of them (Benjamini and Hochberg 1995).
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -12,26 +12,26 @@ use tardy_statistics::compare::permutation::permutation;
 
 use super::{AtlasCell, AtlasKernel, CellNumbers};
 
-/// A smaller ratio of the medians is no change to speak of.
+/// Minimum ratio of the medians for a change. Smaller changes are not reported.
 const RATIO_MIN: f64 = 1.25;
-/// The share of the changes that may be there by chance.
+/// Maximum expected share of changes that chance causes.
 const FALSE_SHARE: f64 = 0.05;
-/// Fixed, so that the same cells give the same text.
+/// A fixed seed, so that the same cells give the same text.
 const SEED: u64 = 1;
 
 /// The statistic of a replica that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
-    /// Its 99.9 %.
+    /// The 99.9 % latency.
     P999,
-    /// Its largest latency.
+    /// The largest latency.
     Max,
 }
 
 impl Statistic {
-    /// Returns the statistics that differ: with fewer than 1000 samples, the 99.9 % is the maximum,
-    /// which is compared once.
+    /// Returns the statistics to compare. With fewer than 1000 samples, the 99.9 % latency is the
+    /// maximum, so only the maximum is compared.
     fn of_cells(before: &CellNumbers, behind: &CellNumbers) -> &'static [Self] {
         let is_the_largest =
             |numbers: &CellNumbers| numbers.p999_of_runs_ns == numbers.max_of_runs_ns;
@@ -42,7 +42,7 @@ impl Statistic {
         }
     }
 
-    /// Returns its name in tables.
+    /// Returns the name of the statistic in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -59,27 +59,27 @@ impl Statistic {
     }
 }
 
-/// A difference between neighbouring releases, seen in the same load and model.
+/// A difference between neighbouring releases with the same load and preemption model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     pub load: String,
     pub model: String,
     pub statistic: Statistic,
-    /// The kernel before.
+    /// The kernel of the earlier release.
     pub from: String,
-    /// The later kernel.
+    /// The kernel of the later release.
     pub to: String,
-    /// Median of the replicas before.
+    /// Median over the replicas of the earlier kernel.
     pub from_ns: Nanos,
-    /// Median of the later replicas.
+    /// Median over the replicas of the later kernel.
     pub to_ns: Nanos,
-    /// Above 1 if it got worse.
+    /// Ratio of the medians, above 1 if the latency increased.
     pub ratio: f64,
-    /// The probability that equal kernels differ so much by chance.
+    /// Probability that two equal kernels differ by at least this much.
     pub probability: f64,
 }
 
-/// Returns the changes, the largest first, and how many pairs were compared.
+/// Returns the changes, largest first, and the number of compared pairs.
 pub(super) fn changes(
     kernels: &[AtlasKernel],
     loads: &[String],
@@ -115,8 +115,8 @@ pub(super) fn changes(
     (found, compared)
 }
 
-/// Returns the largest probability that still counts, by the procedure of Benjamini and Hochberg;
-/// below 0 if none does.
+/// Returns the largest probability with which a change is reported, by the procedure of Benjamini
+/// and Hochberg; a negative number if no change is.
 fn limit(mut probabilities: Vec<f64>) -> f64 {
     probabilities.sort_by(f64::total_cmp);
     let all = probabilities.len() as f64;
@@ -136,7 +136,8 @@ fn size(change: &Change) -> f64 {
     change.ratio.ln().abs()
 }
 
-/// Returns each kernel with the next one of the same model and words, in the order of the table.
+/// Returns pairs of each kernel and the next kernel with the same model and words, in the order of
+/// the table.
 fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     let next = |from: usize| {
         let kernel = &kernels[from];
@@ -151,7 +152,7 @@ fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     (0..kernels.len()).filter_map(next).collect()
 }
 
-/// Returns `None` if there is nothing to compare.
+/// Returns the change between two cells; `None` if a cell has no replicas with samples.
 fn change(
     from: &AtlasKernel,
     to: &AtlasKernel,
@@ -185,7 +186,7 @@ fn change(
     })
 }
 
-/// Returns the lower median: a value that occurred.
+/// Returns the lower median, which is always one of the values.
 fn median(values: &[Nanos]) -> Option<Nanos> {
     let mut values = values.to_vec();
     values.sort_unstable();
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(of(&[900; 8], &[100; 8]).len(), 1);
     }
 
-    // The example of Benjamini and Hochberg (1995), section 3.2: fifteen probabilities; the
+    // The example of Benjamini and Hochberg (1995), section 3.2: of fifteen probabilities, the
     // procedure keeps four.
     #[test]
     fn the_procedures_published_example_is_reproduced() {

@@ -1,7 +1,6 @@
-//! Checks that the runs of one side repeat one measurement: only then may their samples be pooled.
-//!
-//! Runs of one side repeat one measurement (probes, loads, CPUs, kernel, tool), or the side is
-//! refused. A pool of two measurements describes neither.
+//! Checks that the runs of one side repeat the same measurement (probes, loads, CPUs, kernel,
+//! tool). Otherwise, the side is refused, because the pooled samples of two measurements describe
+//! neither of them.
 
 use serde_json::json;
 use tardy_run::record::{RunKind, RunRecord};
@@ -9,7 +8,7 @@ use tardy_run::tracing::TracingRecord;
 
 use super::side::{CompareError, RunSide, Side};
 
-/// Aspects that must be equal in all runs of a side: the value of each, and its text for the
+/// Aspects that must be equal in all runs of a side. Each has a name, a value, and a text for the
 /// reader.
 struct Measurement {
     aspects: [(&'static str, String); 6],
@@ -24,7 +23,7 @@ impl Measurement {
             .iter()
             .map(|phase| phase.name.as_str())
             .collect();
-        // Shuffled phases are the same phases.
+        // The order of phases may be random, so it does not count.
         phases.sort_unstable();
         phases.dedup();
         let kernel = if with_kernel {
@@ -66,7 +65,7 @@ impl Measurement {
     }
 }
 
-/// Returns the properties that runs of one side share.
+/// Returns the aspects that all runs of a side must share.
 pub(super) fn aspects(record: &RunRecord) -> Vec<String> {
     Measurement::of(record, true)
         .aspects
@@ -75,13 +74,14 @@ pub(super) fn aspects(record: &RunRecord) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether two runs measured the same, on any kernels.
+/// Returns whether two runs repeat the same measurement, apart from the kernel.
 pub(super) fn is_same_measurement(one: &RunRecord, other: &RunRecord) -> bool {
     one.clock == other.clock
         && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects
 }
 
-/// The word by which the lab's replicas differ is ignored: replicas repeat one measurement.
+/// A word in which the lab's replicas differ. It is ignored, because replicas repeat the same
+/// measurement.
 const PAD_WORD: &str = "tardy.pad=";
 
 fn command_line(record: &RunRecord) -> String {
@@ -97,7 +97,7 @@ fn command_line(record: &RunRecord) -> String {
         .join(" ")
 }
 
-/// Longest description of a run in a message, in characters.
+/// Maximum length of a run's description in a message, in characters.
 const SHOWN: usize = 100;
 
 fn shortened(text: &str) -> String {
@@ -116,11 +116,12 @@ pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
     all_alike(&side.name, &side.runs, true)
 }
 
-/// Refuses runs that measured different things; their kernels may differ unless `with_kernel`.
+/// Refuses runs that measured different things. Their kernels may differ, unless `with_kernel` is
+/// set.
 ///
 /// # Errors
-/// Returns [`CompareError::Mixed`], and [`CompareError::Stacks`] for a run that cannot be compared
-/// at all.
+/// Returns [`CompareError::Mixed`], or [`CompareError::Stacks`] for a run that cannot be compared
+/// with any run.
 pub(super) fn all_alike(
     name: &str,
     runs: &[RunSide],

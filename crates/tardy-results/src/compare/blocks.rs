@@ -1,8 +1,8 @@
-//! The samples of a run by intervals of time.
+//! The samples of a run by time intervals.
 //!
 //! A comparison by time blocks is inconclusive if samples depend on each other for longer than a
-//! block. Otherwise, two runs of one machine, seconds apart, appeared as a change for the worse.
-//! Longer runs, or four per side, decide.
+//! block. Without this rule, two runs of the same machine, seconds apart, appeared as a change for
+//! the worse. Longer runs, or four runs per side, can decide.
 
 use tardy_core::units::Nanos;
 use tardy_run::record::{RunRecord, SeriesRecord};

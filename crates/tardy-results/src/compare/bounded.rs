@@ -1,5 +1,5 @@
-//! Selects the quantiles to compare: those that both sides bound, and of these, unless the user
-//! named them, those with enough samples beyond for a difference.
+//! Selects the quantiles to compare. Both sides must bound them, and there must be enough samples
+//! beyond them for a difference, unless the user named them.
 
 use tardy_statistics::compare::run_spread::FACTOR_MAX;
 use tardy_statistics::confidence::Confidence;
@@ -8,23 +8,23 @@ use tardy_statistics::quantile::quantile_ranks;
 use super::model::{NotCompared, Settings};
 use super::pooled::PooledRuns;
 
-/// Minimum number of independent samples beyond a quantile on each side for a difference: a bound
-/// needs four, but the difference of two such bounds says nothing.
+/// Minimum number of independent samples beyond a quantile on each side for a difference. A bound
+/// needs only four, but the difference of two such bounds decides nothing.
 const BEYOND_MIN: f64 = 30.0;
-/// Minimum number of samples beyond a quantile for a run's own value of it, if runs are the unit.
+/// Minimum number of samples beyond a quantile in each run, if each run counts as one number.
 const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
-/// How to decide whether a side can estimate a quantile.
+/// What decides whether both sides can estimate a quantile.
 pub(super) enum Bounds {
-    /// The shortest run of the side. In virtual time a value is exact, but another seed would give
-    /// another value.
+    /// The number of samples in the shortest run. In virtual time, a value is exact, but another
+    /// seed gives another value.
     OfRuns { is_exact: bool },
-    /// Its samples: for each quantile the number of independent ones of the baseline and of the
+    /// The number of independent samples: for each quantile, that of the baseline and that of the
     /// candidate.
     OfSamples { effective: Vec<(f64, f64, f64)> },
 }
 
-/// Returns the quantiles to compare, and the others.
+/// Returns the quantiles to compare, and the requested quantiles that cannot be compared.
 pub(super) fn split_by_bounds(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -42,7 +42,7 @@ pub(super) fn split_by_bounds(
                 };
                 least / beyond(quantile, base.shortest().min(candidate.shortest()) as f64)
             }
-            // Without blocks on one side, no quantile is known.
+            // If one side has no blocks, no quantile can be compared.
             Bounds::OfSamples { effective } => {
                 effective
                     .get(place)
@@ -54,7 +54,8 @@ pub(super) fn split_by_bounds(
                     })
             }
         };
-        // More samples would not help if a file does not distinguish them.
+        // More samples would not help if the file of an import does not distinguish values at the
+        // quantile.
         let needed = if base.is_open_at(quantile) || candidate.is_open_at(quantile) {
             f64::INFINITY
         } else {
@@ -79,7 +80,7 @@ pub(super) fn split_by_bounds(
     (known, unknown)
 }
 
-/// Returns the factor by which a side needs more samples; at most 1 if it has enough.
+/// Returns which multiple of its samples a side would need; at most 1 if it has enough.
 fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
     let for_bounds = if side.bounds(quantile, effective) {
         1.0
@@ -97,7 +98,7 @@ fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) 
     }
 }
 
-/// Samples on the rarer side of a quantile.
+/// Returns the number of samples on the rarer side of a quantile.
 fn beyond(quantile: f64, samples: f64) -> f64 {
     samples * quantile.min(1.0 - quantile)
 }

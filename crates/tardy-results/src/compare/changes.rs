@@ -1,7 +1,7 @@
 //! Shared code for changes of one number per run, for latencies and costs over time.
 //!
-//! Numbers over time share the probability of a change. If many probes, quantiles and metrics are
-//! tested separately, some change by chance.
+//! All numbers share the allowed probability of a false change. If many probes, quantiles and
+//! metrics were tested separately, some of them would change by chance.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::facts::{self, FactDifference};
 use super::margin::Margin;
 use super::model::Outcome;
 
-/// Minimum number of runs that can show a change: the test needs several on each side of it.
+/// Minimum number of runs that can show a change. The test needs several runs on each side of it.
 pub(super) const RUNS_MIN: usize = 8;
 
 /// A change of one number.
@@ -23,24 +23,26 @@ pub(super) const RUNS_MIN: usize = 8;
 pub struct Step {
     /// Index of the first run after the change.
     pub run: usize,
-    /// Geometric mean of the runs since the previous change, in the unit of the runs despite `_ns`.
+    /// Geometric mean of the runs since the previous change. Its unit is that of the runs, in spite
+    /// of the name's `_ns`.
     pub before_ns: f64,
-    /// Geometric mean of the runs up to the next change.
+    /// Geometric mean of the runs from this change to the next one.
     pub after_ns: f64,
-    /// Probability of such a difference by chance.
+    /// Probability that chance alone causes such a difference.
     pub probability: f64,
 }
 
-/// A change of a number.
+/// A run at which at least one number changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Index of the first run after the change.
     pub run: usize,
-    /// Differences between the machines and plans of the two runs.
+    /// The facts about machine and plan that differ from the previous run.
     pub changed: Vec<FactDifference>,
 }
 
-/// Returns the runs at or below `paths`, each once: a repeated run would look like a lasting level.
+/// Returns the runs at or below `paths` without duplicates. A repeated run would look like a
+/// constant level.
 pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let mut is_new =
@@ -52,8 +54,8 @@ pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the parameters of the search in each of `tracks`: some of many numbers change by chance,
-/// so they share the probability.
+/// Returns the parameters of the search in each of `tracks` numbers. They share the probability,
+/// because some of many numbers change by chance.
 pub(super) fn search(tracks: usize) -> Search {
     let one = Search::default();
     Search {
@@ -62,8 +64,8 @@ pub(super) fn search(tracks: usize) -> Search {
     }
 }
 
-/// Returns the test needs numbers that are about normal: the logarithms of high quantiles and of
-/// costs are.
+/// Returns the changes in one number per run. The test uses logarithms, because the logarithms of
+/// high quantiles and of costs are approximately normal.
 pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step> {
     let logarithms: Vec<f64> = values.iter().map(|value| value.max(1.0).ln()).collect();
     let difference_min = match margin {
@@ -88,7 +90,7 @@ pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step>
         .collect()
 }
 
-/// Returns what else changed wherever any number did.
+/// Returns, for each run at which any number changed, the facts that changed at the same time.
 pub(super) fn changes<'a>(
     steps: impl Iterator<Item = &'a Step>,
     records: &[&RunRecord],
@@ -103,8 +105,8 @@ pub(super) fn changes<'a>(
         .collect()
 }
 
-/// Returns the verdict on the latest change of each number, with its text: the worst if one is
-/// worse, otherwise the best.
+/// Returns the verdict on the latest changes, and its text. If any number got worse, this is the
+/// verdict on the worst number, otherwise on the best one.
 pub(super) fn verdict(
     latest: impl Iterator<Item = (Step, String)>,
     runs: usize,

@@ -1,13 +1,11 @@
-//! Costs against costs: by how many percent each service, or program, costs more, with an interval
-//! and a verdict.
+//! Compares costs: by how many percent each service or program costs more, with an interval and a
+//! verdict.
 //!
-//! Costs are compared as ratios, because a trial's value is a sum of many delays that are never
-//! below zero, and because the user asks for a share. With four runs per side or more, a run's
-//! figure is the unit, with fewer its trials.
-//!
-//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms): with fewer than four
-//! runs per side, trials of one run, with the confidence shared among the metrics (Bonferroni);
-//! with more, one figure per run. Programs are compared by their averages, as mckenney2009 does.
+//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms), because the value of a
+//! trial is a sum of many delays that are never negative, and because users ask for a share. With
+//! at least four runs per side, each run counts as one number. With fewer runs, the trials are
+//! compared, and the metrics share the confidence (Bonferroni). Programs are compared by their
+//! averages, as in mckenney2009.
 
 use std::path::{Path, PathBuf};
 
@@ -28,15 +26,15 @@ use crate::cost::summary::{CostSummary, CostSummaryError, MetricSummary, of_reco
 /// A baseline against one or more candidates.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostComparison {
-    /// The worst of the candidates' verdicts.
+    /// The worst verdict of all candidates.
     pub verdict: Outcome,
-    /// Differences within it do not matter.
+    /// Maximum difference that does not matter.
     pub margin: Margin,
     /// Confidence of each interval.
     pub confidence: Confidence,
     /// Unit of the costs: `ns`, or `instructions` of emulated machines.
     pub unit: &'static str,
-    /// Whether whole programs were timed: their averages are then compared, as mckenney2009 does.
+    /// Whether whole programs were timed. Their averages are compared, as in mckenney2009.
     pub is_of_programs: bool,
     pub base: CostSide,
     /// The candidates, in the order of the command line.
@@ -45,11 +43,11 @@ pub struct CostComparison {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSide {
-    /// As given on the command line.
+    /// Name of the side, as given on the command line.
     pub name: String,
-    /// Its run folders.
+    /// The run folders of the side.
     pub runs: Vec<String>,
-    /// The machine in two lines, as of the first run.
+    /// The machine of the first run, in two lines.
     pub machine: [String; 2],
 }
 
@@ -63,23 +61,23 @@ pub struct CostCandidate {
     pub warnings: Vec<String>,
     /// Other differences between the runs.
     pub changed: Vec<FactDifference>,
-    /// One for each metric that both sides have.
+    /// A row for each metric that both sides have.
     pub rows: Vec<CostRow>,
 }
 
-/// One metric.
+/// The comparison of one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostRow {
     pub metric: String,
-    /// Bytes that one operation moves, for bandwidths.
+    /// Number of bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// The baseline's figure: the minimum over its runs, or the average of a program's trials.
+    /// The cost in the baseline: the minimum over its runs, or the average over a program's trials.
     pub base: f64,
     pub candidate: f64,
-    /// By how many percent the candidate costs more: the throughput advantage of the baseline in
-    /// mckenney2009.
+    /// By how many percent the candidate costs more than the baseline; mckenney2009 calls this the
+    /// throughput advantage of the baseline.
     pub advantage_percent: f64,
-    /// Interval of the percentage; absent with too few data.
+    /// Interval of the percentage; absent if there are too few data.
     pub interval_percent: Option<Interval>,
     /// Whether the candidate costs less, more, or the same within the margin.
     pub verdict: Outcome,
@@ -91,16 +89,14 @@ pub enum CostCompareError {
     /// A run could not be read.
     #[error(transparent)]
     SeriesData(#[from] CostSummaryError),
-    /// Times against counts of instructions.
+    /// One side has times, and the other has counts of instructions.
     #[error(
         "the costs of {base} are in {base_unit}, those of {other} in {other_unit}, so they are not \
          comparable; compare runs that used the same clock"
     )]
     Units {
-        /// One side.
         base: String,
         base_unit: &'static str,
-        /// The other side.
         other: String,
         other_unit: &'static str,
     },
@@ -115,7 +111,8 @@ pub(super) struct Side {
     pub(super) runs: Vec<CostSummary>,
 }
 
-/// Returns whether `path` contains costs: its first run decides, and the others must match.
+/// Returns whether `path` contains costs. The first run decides, and the other runs must be of the
+/// same kind.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folders(path)
@@ -124,7 +121,7 @@ pub fn is_cost(path: &Path) -> bool {
         .is_some_and(|record| record.kind == RunKind::Cost)
 }
 
-/// Compares.
+/// Compares the costs of each candidate with those of `base`.
 ///
 /// # Errors
 /// Returns [`CostCompareError`].
@@ -166,7 +163,7 @@ fn read(path: &Path) -> Result<Side, CostCompareError> {
 }
 
 impl Side {
-    /// Returns the run in `folder` alone.
+    /// Reads the single run in `folder`.
     pub(super) fn of_one(folder: &Path) -> Result<Self, CostCompareError> {
         let record = folder::open(folder).map_err(CostSummaryError::from)?;
         let runs = vec![of_record(folder, record.clone())?];
@@ -228,8 +225,8 @@ fn candidate(
         .filter(|name| !side.metrics(name).is_empty())
         .collect();
     let of_runs = base.runs.len().min(side.runs.len()) >= RUNS_MIN;
-    // Some of many metrics differ by chance; the runs are too few for an adjustment, and a warning
-    // says so.
+    // With many metrics, some differ by chance. Trials are numerous enough to adjust the
+    // confidence. Runs are too few, so a warning is shown instead.
     let each = if of_runs {
         confidence
     } else {
@@ -317,8 +314,8 @@ fn row(
     )
 }
 
-/// Returns `None` if one side costs nothing: a value after subtraction can be zero, and has no
-/// ratio.
+/// Returns the row of a metric; `None` if one side costs nothing. A cost from a subtraction can be
+/// zero, and then has no ratio.
 fn judged(
     (name, bytes): (&str, Option<u64>),
     (base, candidate): (f64, f64),
@@ -475,7 +472,7 @@ mod tests {
             judge(&base, &times(1.05), margin).verdict,
             Outcome::Inconclusive
         );
-        // 110 ns of 100: within a margin of 20 ns.
+        // 110 ns against 100 ns is within a margin of 20 ns.
         assert_eq!(
             judge(
                 &base,

@@ -1,4 +1,5 @@
-//! Costs over time: any number of runs in order of time, and the changes in a service's cost.
+//! Costs over time: any number of runs in order of time, and the changes in the cost of each
+//! service.
 
 use std::path::PathBuf;
 
@@ -12,29 +13,29 @@ use super::margin::Margin;
 use super::model::Outcome;
 use crate::cost::shown::DisplayUnit;
 
-/// Runs of costs in the order of time.
+/// Runs of costs in order of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostsOverTime {
     /// The verdict on the latest change of any cost.
     pub verdict: Outcome,
-    /// The verdict in words.
+    /// The reason for the verdict.
     pub reason: String,
-    /// Changes within it do not matter.
+    /// Maximum change that does not matter.
     pub margin: Margin,
     /// Unit of the costs: `ns`, or `instructions` of emulated machines.
     pub unit: &'static str,
     /// The runs, oldest first.
     pub runs: Vec<CostRunFacts>,
-    /// One for each metric that all runs have.
+    /// A track for each metric that all runs have.
     pub tracks: Vec<CostTrack>,
-    /// The changes of any cost: index of the first run after each, and what else changed there.
+    /// The runs at which any cost changed, each with the facts that changed at the same time.
     pub changes: Vec<Change>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostRunFacts {
     pub folder: String,
-    /// Wall-clock time of the start, ns since 1970.
+    /// Wall-clock time of the start, in ns since 1970.
     pub started_realtime_ns: Nanos,
     /// The machine in one line.
     pub machine: String,
@@ -44,17 +45,17 @@ pub struct CostRunFacts {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostTrack {
     pub metric: String,
-    /// Bytes that one operation moves, for bandwidths.
+    /// Number of bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// Whether it is a program, compared by its average.
+    /// Whether the metric is a program, which is compared by its average.
     pub is_program: bool,
-    /// Its figure in each run, for one operation.
+    /// The cost of one operation in each run.
     pub values: Vec<f64>,
-    /// Changes that matter.
+    /// Changes that exceed the margin.
     pub steps: Vec<Step>,
 }
 
-/// Reads the runs at or below `paths`, ordered by their starts, and looks for changes.
+/// Reads the runs at or below `paths`, in the order of their starts, and looks for changes.
 ///
 /// # Errors
 /// Returns [`CostCompareError`] if a run cannot be read, or the runs share no metric.
@@ -129,7 +130,7 @@ fn tracks(sides: &[Side], margin: Margin) -> Vec<CostTrack> {
 }
 
 impl CostTrack {
-    /// Returns the unit of display.
+    /// Returns the unit in which the cost is shown.
     #[must_use]
     pub fn shown(&self, unit: &str) -> DisplayUnit {
         DisplayUnit::of(unit, self.bytes, self.is_program)

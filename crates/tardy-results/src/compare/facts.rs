@@ -1,4 +1,4 @@
-//! Finds what changed between two machines, kernels or plans: every recorded fact, key by key.
+//! Finds the facts in which two runs differ: machine, kernel and plan, key by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 use tardy_machine::checks::{StoredFinding, StoredState};
 use tardy_run::record::RunRecord;
 
-/// Facts that differ between any two runs, and are ignored.
+/// Facts that differ between any two runs, and are therefore ignored.
 const LEFT_OUT: [&str; 3] = [
     "machine.boot_id",
     "machine.memory.available_bytes",
     "machine.memory.swap_free_bytes",
 ];
-/// Longest value that is shown whole, in characters.
+/// Maximum length of a value that is shown completely, in characters.
 const SHOWN: usize = 120;
 
-/// One fact that differs between both sides.
+/// A fact in which both sides differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactDifference {
-    /// Its path in `run.json`.
+    /// Path of the fact in `run.json`.
     pub fact: String,
-    /// The baseline's value; absent if unknown.
+    /// Value in the baseline; absent if unknown.
     pub base: Option<String>,
-    /// The candidate's value; absent if unknown.
+    /// Value in the candidate; absent if unknown.
     pub candidate: Option<String>,
 }
 
-/// Returns all facts that differ, those of the kernel first.
+/// Returns all facts in which two runs differ, those of the kernel first.
 #[must_use]
 pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifference> {
     let settings = settings(&base.doctor, &candidate.doctor);
@@ -55,7 +55,7 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
     differences
 }
 
-/// Returns the facts of a run at these paths of `run.json`; unknown facts are absent.
+/// Returns the facts of a run at these paths of `run.json`. An unknown fact is `None`.
 #[must_use]
 pub fn of_names<const COUNT: usize>(
     record: &RunRecord,
@@ -65,8 +65,8 @@ pub fn of_names<const COUNT: usize>(
     names.map(|name| facts.remove(name))
 }
 
-/// Rows of `tardy doctor` that call one side good and the other not. Their counts vary from run to
-/// run, and are ignored here.
+/// Returns the checks of `tardy doctor` that are good on one side only. Counts in their texts vary
+/// between runs and are ignored.
 fn settings<'a>(
     base: &'a [StoredFinding],
     candidate: &'a [StoredFinding],
@@ -89,7 +89,7 @@ fn settings<'a>(
     })
 }
 
-/// Sorts the facts with the most explanatory power first.
+/// Returns the rank of a fact. Facts that are more likely to explain a difference come first.
 fn rank(fact: &str) -> u8 {
     match fact {
         "machine.kernel.release" => 0,
@@ -102,7 +102,7 @@ fn rank(fact: &str) -> u8 {
     }
 }
 
-/// Returns the words that only one of two command lines has.
+/// Returns the words that only one of the two command lines contains.
 fn words(base: Option<String>, candidate: Option<String>) -> (Option<String>, Option<String>) {
     let (Some(base), Some(candidate)) = (&base, &candidate) else {
         return (base, candidate);
@@ -122,7 +122,7 @@ fn words(base: Option<String>, candidate: Option<String>) -> (Option<String>, Op
     (Some(only(base, candidate)), Some(only(candidate, base)))
 }
 
-/// Returns the facts of a run by their keys; unknown ones are left out.
+/// Returns the facts of a run by their keys, without unknown facts.
 fn facts(record: &RunRecord) -> BTreeMap<String, String> {
     let plan = &record.plan;
     let facts = json!({

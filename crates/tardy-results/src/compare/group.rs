@@ -1,4 +1,4 @@
-//! The samples of a run that are compared as one: all CPUs of a probe, in the whole run or under
+//! The samples of a run that are compared together: all CPUs of a probe, in the whole run or under
 //! one load.
 
 use std::collections::BTreeMap;
@@ -24,25 +24,26 @@ use tardy_statistics::tally::Tally;
 use super::blocks;
 use super::side::RunSide;
 
-/// Number of intervals of a long run; more would not improve a confidence interval.
+/// Number of time intervals in a long run. More intervals would not improve a confidence interval.
 const STRETCHES: i64 = 512;
-/// Minimum number of periods in an interval; a short run therefore has fewer intervals.
+/// Minimum number of periods in an interval. A short run has fewer intervals for this reason.
 const PERIODS_MIN: i64 = 10;
-/// Shortest block: longer than a cycle of any built-in load. A short run uses the share below
-/// instead.
+/// Minimum length of a block, which is longer than a cycle of any built-in load. In a short run,
+/// blocks may be shorter.
 const BLOCK_MIN: Nanos = Nanos::from_secs(1);
-/// A short run still gets so many blocks, unless its samples depend on each other over longer
-/// times.
+/// Number of blocks in a short run, unless its samples depend on each other for longer than such a
+/// block.
 const BLOCKS_OF_SHORT: i64 = 40;
-/// Minimum number of blocks for resampling, even if dependence requires longer ones.
+/// Minimum number of blocks for resampling, even if dependence would require longer blocks.
 const BLOCKS_MIN: usize = 20;
 
-/// Key of comparable series: interval errors are never compared with latencies.
+/// Identifies series that can be compared with each other. Interval errors are never compared with
+/// latencies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the probe.
     pub probe: String,
-    /// Name of the quantity of a value.
+    /// Name of the measured quantity.
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
@@ -59,33 +60,35 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// One run's samples of one key.
+/// The samples of one run with the same key.
 #[derive(Debug, Clone)]
 pub struct RunGroup {
-    /// All samples.
+    /// Distribution of all samples.
     pub exact: Histogram,
-    /// The samples in blocks of time; empty if only a histogram was stored.
+    /// The samples by blocks of time; empty if only a histogram was stored.
     pub blocks: Vec<Tally>,
     /// Length of a block; absent without blocks.
     pub block: Option<Nanos>,
-    /// Whether dependence exceeds the length of the blocks.
+    /// Whether samples depend on each other for longer than a block.
     pub dependence_is_longer: bool,
-    /// Their numbers, with misses and clustering; absent without samples.
+    /// Numbers of the samples, with misses and clustering; absent without samples.
     pub numbers: Option<Numbers>,
-    /// Whether they are in virtual time: the same inputs give the same samples, so there is no
-    /// random variation.
+    /// Whether the run is in virtual time. The same inputs then give the same samples, so there is
+    /// no random variation.
     pub is_exact: bool,
-    /// Value from which on an import knows only the number of samples; absent if all have values.
+    /// Value from which the file of an import has only the number of samples; absent if all samples
+    /// have values.
     pub open_from: Option<Nanos>,
-    /// Rounding error of an import's samples below and above their values; 0 for own samples.
+    /// Maximum rounding error of an import's samples, below and above their values; 0 for own
+    /// samples.
     pub rounding_ns: (f64, f64),
-    /// The mean of an import, which its file may state better than its buckets do.
+    /// Mean of an import. The file may state it more precisely than its buckets do.
     pub stated_mean_ns: Option<f64>,
 }
 
 impl RunGroup {
-    /// Makes a group of samples in memory: one series at a fixed period, without skipped due times,
-    /// in a run of one phase. `window` decides which samples are misses.
+    /// Creates a group from samples in memory: one series with a fixed period and without skipped
+    /// periods, in a run with one phase. `window` decides which samples are misses.
     #[must_use]
     pub fn of_samples(latencies: &[i64], period: Nanos, window: Option<Window>) -> Self {
         let measured = period * latencies.len() as i64;
@@ -133,8 +136,8 @@ impl RunGroup {
         )
     }
 
-    /// Makes blocks from intervals in order of time, with the phase of each; `phases` are the
-    /// phases' names.
+    /// Creates a group whose blocks are made of time intervals. `cells` has the intervals in order
+    /// of time, each with its phase. `phases` has the names of the phases.
     fn of_cells(
         exact: Histogram,
         cells: Vec<(PhaseIndex, Stretch)>,
@@ -178,16 +181,16 @@ impl RunGroup {
     }
 }
 
-/// The lengths from which blocks are made.
+/// The lengths that determine blocks.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     measured: Nanos,
     stretch: Nanos,
-    /// Whether the user gave the length of blocks.
+    /// Whether the user chose the length of blocks.
     is_given: bool,
 }
 
-/// Returns all groups of a run; `stretch` is set if the user gave the length of blocks.
+/// Returns all groups of a run. `stretch` is the length of blocks, if the user chose it.
 ///
 /// # Errors
 /// Returns [`SeriesError`] if a series cannot be read.
@@ -268,14 +271,14 @@ pub fn groups(
     Ok(groups)
 }
 
-/// Returns the value from which on samples of an imported probe have no values.
+/// Returns the value from which samples of an imported probe have no values.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
     stated(record, probe)
         .filter_map(StatedTotals::open_from)
         .min()
 }
 
-/// Returns the rounding error of an imported probe's samples below and above their values.
+/// Returns the rounding errors of an imported probe's samples, below and above their values.
 fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     stated(record, probe).fold((0.0, 0.0), |(below, above), stated| {
         (
@@ -310,7 +313,7 @@ fn stretch_length(run: &RunSide) -> Nanos {
         .map(|probe| probe.period_ns.get())
         .max()
         .unwrap_or(0);
-    // In an import without times, the n-th sample is placed at n ns.
+    // In an import without times, the n-th sample gets the time n ns.
     let places = || {
         run.summary
             .series
@@ -335,7 +338,7 @@ fn stretch_length(run: &RunSide) -> Nanos {
     )
 }
 
-/// Returns the number of intervals in the shortest block.
+/// Returns the number of time intervals in the shortest block.
 fn stretches_min(lengths: &Lengths) -> usize {
     let block = BLOCK_MIN
         .get()
@@ -357,8 +360,8 @@ fn group(
     belongs: impl Fn(PhaseIndex) -> bool,
 ) -> RunGroup {
     let mut exact = Histogram::new(Budget::ANALYSIS);
-    // Concurrent samples of several CPUs form one block, because a disturbance of one CPU mostly
-    // hits the others.
+    // Samples of several CPUs at the same time form one block, because a disturbance of one CPU
+    // often affects the others.
     let mut stretches: BTreeMap<(u64, PhaseIndex), Stretch> = BTreeMap::new();
     for series in series {
         series
@@ -398,7 +401,7 @@ fn group(
     )
 }
 
-/// Joins neighbours of the same phase.
+/// Merges neighbouring intervals of the same phase into blocks of `together` intervals.
 fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
     let mut blocks: Vec<(PhaseIndex, usize, Stretch)> = Vec::new();
     for (phase, stretch) in cells {
@@ -416,8 +419,8 @@ fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
         .collect()
 }
 
-/// Returns how many intervals depend on each other, judged by their means; differences between
-/// phases are not dependence.
+/// Returns how many neighbouring intervals depend on each other, judged by their means. Differences
+/// between phases do not count as dependence.
 fn cells_a_block(cells: &[(PhaseIndex, Stretch)], phases: &[String]) -> usize {
     let name = |phase: &PhaseIndex| phase.map(|phase| phases[phase].as_str());
     let mean = |stretch: &Stretch| stretch.sum() / stretch.count().max(1) as f64;

@@ -1,6 +1,6 @@
-//! Compares the runs of one folder: repetitions of one measurement form a side, and sides that
-//! measured the same on other kernels are compared with each other. Runs that measured something
-//! else are left out and listed.
+//! Compares the runs of one folder. Repetitions of a measurement form a side. Sides with the same
+//! measurement on different kernels are compared with each other. All other runs are omitted and
+//! listed.
 
 use std::path::Path;
 
@@ -13,16 +13,15 @@ use super::side::{CompareError, RunSide, Side};
 #[derive(Debug)]
 pub struct GroupedComparison {
     pub comparison: Comparison,
-    /// Groups that measured something else than the baseline, with a description of it.
+    /// Descriptions of the groups that measured something else than the baseline.
     pub left_out: Vec<String>,
 }
 
-/// Compares the groups of runs at or below `path`. The baseline is the first measured group that
-/// has a counterpart.
+/// Compares the groups of runs at or below `path`. Only groups that have a counterpart are
+/// compared; the one with the earliest run is the baseline.
 ///
 /// # Errors
-/// Returns [`CompareError`] if there is nothing to compare, and the errors of
-/// [`super::read::compare`].
+/// Returns [`CompareError`] if nothing can be compared, and the errors of [`super::read::compare`].
 pub fn compare_within(path: &Path, settings: &Settings) -> Result<GroupedComparison, CompareError> {
     let all = Side::read(path, settings.window)?;
     let count = all.runs.len();
@@ -80,7 +79,7 @@ pub fn compare_within(path: &Path, settings: &Settings) -> Result<GroupedCompari
     })
 }
 
-/// Names a group by its kernel, its first run, and the number of runs.
+/// Returns the name of a group: its kernel, its first run, and its number of runs.
 fn named(group: &[RunSide]) -> String {
     let kernel = group[0]
         .record

@@ -1,5 +1,5 @@
-//! Compares the samples of both sides under one key: differences with intervals, and the verdict on
-//! each.
+//! Compares the samples of both sides with the same key: the differences with intervals, and a
+//! verdict on each.
 
 use tardy_core::histogram::Histogram;
 use tardy_statistics::compare::block_bootstrap::{
@@ -28,11 +28,11 @@ use super::model::{
 use super::pooled::{PooledRuns, middle};
 use super::verdict::deciders;
 
-/// The quantile that the overview shows beside median and maximum.
+/// The quantile that the overview shows between median and maximum.
 const HIGH: f64 = 0.999;
 
-/// Compares both sides of `key`, one of `tables` shared keys; [`settle`], which knows all tables,
-/// adds the verdicts. `None` if a side has no sample.
+/// Compares both sides for `key`, which is one of `tables` shared keys. [`settle`] adds the
+/// verdicts, because it knows all tables. `None` if a side has no samples.
 #[must_use]
 pub fn table(
     key: &Key,
@@ -119,7 +119,7 @@ fn is_same(base: &Histogram, candidate: &Histogram) -> bool {
     base.count() == candidate.count() && counts(base) == counts(candidate)
 }
 
-/// Returns the assumed spread of runs of one side at `quantile`.
+/// Returns the spread between the runs of one side that is assumed at `quantile`.
 fn between_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -138,8 +138,8 @@ fn between_runs(
             share,
             source: SpreadSource::Stated,
         }),
-        // Two or three runs a side can show that the documented share is too small, and never that
-        // it is too large.
+        // Two or three runs per side can show that the documented share is too small, but never
+        // that it is too large.
         (_, None) => Some(match seen() {
             Some(share) if share > UNKNOWN_SPREAD => BetweenRuns {
                 share,
@@ -172,7 +172,7 @@ fn undecided(method: Method, rows: &[Row]) -> Option<String> {
     }
 }
 
-/// A row before its verdict.
+/// Returns a row without interval and verdict.
 fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64) -> Row {
     Row {
         quantile,
@@ -188,7 +188,8 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64) -> Row {
     }
 }
 
-/// Samples of an import are rounded, and so may be their quantiles.
+/// Widens the interval of a row by the rounding of imported samples, because their quantiles may be
+/// rounded as well.
 fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) {
     let (from, to) = (base.rounding(), candidate.rounding());
     row.interval_ns = row.interval_ns.map(|interval| Interval {
@@ -197,10 +198,10 @@ fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRun
     });
 }
 
-/// One number per run, or per replica. A row shows the medians of the runs, and its interval is
-/// that of their shift, widened so that the intervals of all `tables` hold together. The difference
-/// of the medians may lie outside of that interval. The row's interval is then extended to that
-/// difference, so that a verdict holds for the printed numbers too.
+/// Returns rows in which each run, or each replica, counts as one number. A row shows the medians
+/// of the runs. Its interval is that of their shift, widened so that the intervals of all `tables`
+/// hold together. The difference of the medians may lie outside this interval. The interval is then
+/// extended to that difference, so that the verdict also holds for the printed numbers.
 fn rows_of_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -219,7 +220,7 @@ fn rows_of_runs(
     let freedom = (base.runs.len() + candidate.runs.len())
         .saturating_sub(2)
         .max(1) as f64;
-    // Quantiles of one run move together, so only tables share the confidence.
+    // The quantiles of one run change together, so only the tables share the confidence.
     let factor = stretched(tables, settings.confidence, |confidence| {
         student::deviate(confidence, freedom)
     });
@@ -291,8 +292,8 @@ fn rows_of_blocks(
         let (base_ns, candidate_ns) =
             (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
         let mut row = row(settings, found.quantile, base_ns, candidate_ns);
-        // Blocks know values to 1/1024; the resulting error of the difference shifts the interval
-        // as well.
+        // Blocks know values only to 1/1024. The interval is shifted by the resulting error of the
+        // difference.
         let moved = row.difference_ns - found.difference;
         row.interval_ns = found.interval.map(|interval| Interval {
             lower: interval.lower + moved,
@@ -334,8 +335,8 @@ fn reach_of_runs(
     })
 }
 
-/// Each side's quantile lies between two of its samples; the difference lies between the
-/// differences of those.
+/// Returns rows from order statistics. Each side's quantile lies between two of its samples, so the
+/// difference lies between the differences of these samples.
 fn rows_of_ranks(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -426,10 +427,9 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     }
 }
 
-/// Widens the intervals so that those of all tables hold together, and derives the verdicts of rows
-/// and tables.
+/// Widens the intervals so that all tables hold together, and adds the verdicts of rows and tables.
 ///
-/// Rows of blocks share the confidence among all of them. Rows of runs and replicas already share
+/// The rows of all block comparisons share the confidence. Rows of runs and replicas already share
 /// it among the tables.
 pub fn settle(tables: &mut [Table], settings: &Settings) {
     let is_of_blocks = |table: &&Table| matches!(table.method, Method::Blocks { .. });
@@ -471,7 +471,7 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
     }
 }
 
-/// Marks the numbers in the overview whose difference was decided by the comparison.
+/// Marks the numbers in the overview for which the comparison has a verdict.
 fn mark_decided(table: &mut Table) {
     let of_maxima = table.maxima.as_ref().and_then(|maxima| maxima.verdict);
     let of_quantile = |quantile: f64| {
@@ -487,8 +487,8 @@ fn mark_decided(table: &mut Table) {
     table.overview.max.is_decided = is_decided(of_maxima);
 }
 
-/// Returns the factor by which a deviate grows if `tables` statements must hold together, except
-/// for [`CHANCE_OF_ANY`].
+/// Returns the factor by which a deviate grows if `statements` statements must hold together with
+/// the probability 1 - [`CHANCE_OF_ANY`].
 fn stretched(
     statements: usize,
     confidence: Confidence,

@@ -1,7 +1,7 @@
-//! The smallest difference that matters to the user.
+//! The margin: the largest difference that does not matter to the user.
 //!
-//! The margin is 5 % unless given, and at least 1 us. With enough samples every difference is
-//! significant, and 5 % of 2 us are only 100 ns.
+//! The default margin of a latency is 5 %, but at least 1 us. With enough samples, every difference
+//! is significant, and 5 % of 2 us are only 100 ns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// Floor of a margin in per cent, in ns: smaller differences of latencies do not count.
+/// Minimum in ns of a margin that is given as a share of a latency.
 const MARGIN_LEAST: f64 = 1_000.0;
 
-/// A difference that does not matter.
+/// The largest difference that does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Margin {
@@ -22,14 +22,15 @@ pub enum Margin {
 }
 
 impl Default for Margin {
-    /// 5 %: below the usual difference between two boots of one machine.
+    /// Returns 5 %, which is less than the usual difference between two boots of a machine.
     fn default() -> Self {
         Self::Share(0.05)
     }
 }
 
 impl Margin {
-    /// In ns, for a latency of the baseline: of a share, 1 us at least.
+    /// Returns the margin in ns for a latency of the baseline. A margin that is a share is at least
+    /// 1 us.
     #[must_use]
     pub fn of_latency(self, baseline: f64) -> f64 {
         match self {
@@ -38,7 +39,7 @@ impl Margin {
         }
     }
 
-    /// In ns, for a value of the baseline.
+    /// Returns the margin in ns for a value of the baseline.
     #[must_use]
     pub fn of(self, baseline: f64) -> f64 {
         match self {
@@ -48,7 +49,7 @@ impl Margin {
     }
 }
 
-/// Why a text is no margin.
+/// The error for a text that is not a margin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a margin: write a time such as 5us, or a share of the baseline such as 5%")]
 pub struct ParseMarginError(String);

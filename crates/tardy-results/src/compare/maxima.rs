@@ -1,10 +1,9 @@
-//! Largest values. The maxima of two single runs differ by chance, so they decide only if enough
-//! samples of one side lie beyond all samples of the other.
+//! Compares the largest values.
 //!
-//! A maximum decides only by a test. Two maxima of single runs differ by chance. The test counts
-//! how many samples of one side lie beyond the other's maximum, by more than the margin and by more
-//! than runs differ. All rows together are wrong in at most 1 % of comparisons, so the rate of
-//! false discoveries is at most 1 % too.
+//! The maxima of two single runs differ by chance, so only a test gives a verdict. The test counts
+//! how many samples of one side exceed the other side's maximum by more than the margin and by more
+//! than runs differ. In at most 1 % of comparisons, any of these verdicts is wrong, so the rate of
+//! false discoveries is at most 1 %, too.
 
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::permutation::all_above_by_chance;
@@ -14,8 +13,8 @@ use tardy_statistics::confidence::Confidence;
 use super::model::{BetweenRuns, CHANCE_OF_ANY, Maxima, Outcome, RUNS_MIN, Settings, Table};
 use super::pooled::{PooledRuns, middle, tally};
 
-/// Returns the largest values of both sides in one of `tables` tables, without their verdict.
-/// `between` is the spread between runs.
+/// Returns the largest values of both sides without a verdict. `tables` is the number of tables in
+/// the comparison, and `between` the spread between runs.
 pub(super) fn maxima(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -51,7 +50,7 @@ pub(super) fn maxima(
         side.exact.above(limit as i64)
     };
     let beyond = (above(base, candidate), above(candidate, base));
-    // Late samples come in clusters; clusters are counted, not samples.
+    // Late samples occur in clusters, so clusters are counted.
     let clusters = (
         beyond.0 as f64 * base.index.min(1.0),
         beyond.1 as f64 * candidate.index.min(1.0),
@@ -68,8 +67,8 @@ pub(super) fn maxima(
     })
 }
 
-/// Returns the probability that the `beyond` largest of all samples belong to one side, for two
-/// equal sides.
+/// Returns the probability that the `beyond` largest of all samples come from the same side if both
+/// sides have the same distribution.
 fn beyond_by_chance(beyond: f64, from: f64, to: f64) -> f64 {
     let share = from.max(to) / (from + to);
     let other = 1.0 - share;
@@ -77,13 +76,13 @@ fn beyond_by_chance(beyond: f64, from: f64, to: f64) -> f64 {
     (share.powf(beyond) + other.powf(beyond)).min(1.0)
 }
 
-/// Returns the allowed probability of a wrong verdict of one of `tables` tables.
+/// Returns the allowed probability of a wrong verdict for one of `tables` tables.
 fn chance_of_one(tables: usize) -> f64 {
     CHANCE_OF_ANY / tables.max(1) as f64
 }
 
 /// Adds the verdict on the largest values of one of `tables` tables. If the user named quantiles,
-/// these alone decide.
+/// only these decide.
 pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
     let Some(maxima) = &mut table.maxima else {
         return;
@@ -96,7 +95,7 @@ pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
     };
     let shown = table.overview.max;
     let of_shown = beyond_margin(shown.base_ns, shown.candidate_ns);
-    // With enough runs, the run is the unit of repetition.
+    // With enough runs, each run counts as one number.
     let (chance, found) = if is_of_runs {
         let (from, to) = (middle(&maxima.base_ns), middle(&maxima.candidate_ns));
         let chance = maxima
@@ -106,7 +105,8 @@ pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
     } else {
         (maxima.beyond_by_chance, of_shown)
     };
-    // The largest values of all runs are printed, so a verdict must hold for them too.
+    // The printed numbers are the largest values of all runs, so the verdict must also hold for
+    // them.
     maxima.verdict = found.filter(|_| {
         !settings.are_quantiles_given && chance <= chance_of_one(tables) && found == of_shown
     });
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(beyond_by_chance(0.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(1.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(10.0, 100.0, 100.0), 2.0_f64.powi(-9));
-        // For a side with nearly all samples, this is weak evidence.
+        // 10 samples beyond are weak evidence if one side has nearly all samples.
         assert!(beyond_by_chance(10.0, 900.0, 100.0) > 0.3);
     }
 }

@@ -1,9 +1,9 @@
-//! Deadline misses of two sides against each other.
+//! Compares the deadline misses of two sides.
 //!
-//! Misses count as their clusters: by the variance of their number, or by the extremal index if
-//! that shows more dependence. A side with few misses cannot show how they cluster, and gets the
-//! clustering of both sides together. With four runs per side, each run's share of misses is one
-//! number, like its quantiles.
+//! Misses count as clusters. Their number comes from the variance of the number of misses, or from
+//! the extremal index if that shows more dependence. A side with few misses cannot show how they
+//! cluster, and gets the clustering of both sides together. With at least four runs per side, the
+//! share of misses of each run counts as one number, as for quantiles.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;
@@ -16,8 +16,8 @@ use super::margin::Margin;
 use super::model::{BetweenRuns, Method, Misses, Outcome, RUNS_MIN, Settings};
 use super::pooled::PooledRuns;
 
-/// Compares the shares of misses; `None` without a deadline. If runs are the unit, each is one
-/// number here too.
+/// Compares the shares of misses; `None` without a deadline. `method` decides whether each run
+/// counts as one number.
 pub(super) fn misses(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -73,7 +73,7 @@ struct ShareRatio {
     probability: f64,
 }
 
-/// Compares one share per run, by ranks.
+/// Compares one share of misses per run, by ranks.
 fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     let found = shift_ratio(base, candidate, settings.confidence);
     let probability =
@@ -85,11 +85,11 @@ fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     }
 }
 
-/// Pools all runs of a side: misses cluster, and the number of clusters counts.
+/// Compares the pooled misses of both sides, counted as clusters.
 ///
-/// Runs whose levels differ have unequal numbers of misses without any change: the ends of the
-/// interval come from a candidate whose latencies are lower, and higher, by the spread between two
-/// sides.
+/// Runs with different levels have different numbers of misses, although nothing changed. The ends
+/// of the interval therefore assume that the candidate's latencies are lower, and higher, by the
+/// spread between the sides.
 fn of_clusters(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -139,8 +139,8 @@ fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     Some(share(to) / share(from)).filter(|ratio| ratio.is_finite())
 }
 
-/// Returns the number of clusters per miss of each side. A side with few misses gets the value of
-/// both together.
+/// Returns the number of clusters per miss for each side. A side with few misses gets the value of
+/// both sides together.
 fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f64) {
     let sides = [base, candidate].map(|side| {
         (
@@ -161,7 +161,7 @@ fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f
     (sides[0].1.min(together), sides[1].1.min(together))
 }
 
-/// Returns the misses `side` would have had with the deadline multiplied by a factor.
+/// Returns the misses that `side` would have if the deadline were multiplied by `times`.
 fn moved(
     side: &PooledRuns<'_>,
     (misses, due): (u64, u64),

@@ -1,4 +1,4 @@
-//! The parts of a comparison; serialised as JSON, printed as text, Markdown and JUnit.
+//! The parts of a comparison. They are serialised as JSON, and printed as text, Markdown and JUnit.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
@@ -25,44 +25,44 @@ pub struct Comparison {
     pub candidates: Vec<CandidateComparison>,
 }
 
-/// The settings of a comparison: the same settings and runs give the same bytes.
+/// The settings of a comparison. The same settings and runs give identical results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Differences within it do not matter.
+    /// Maximum difference that does not matter.
     pub margin: Margin,
-    /// Confidence of each interval; a difference counts below the complementary probability.
+    /// Confidence of each interval. Tests use 1 minus this value as significance level.
     pub confidence: Confidence,
-    /// Draws of the bootstrap.
+    /// Number of resamples of the bootstrap.
     pub resamples: u32,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// The window of latencies in time; absent without a deadline.
+    /// The window of latencies that meet the deadline; absent without a deadline.
     pub window: Option<Window>,
     /// Quantiles to compare.
     pub quantiles: Vec<f64>,
-    /// Whether the user named them: then each that both sides bound is compared, even with few
-    /// samples beyond.
+    /// Whether the user named the quantiles. Every named quantile that both sides bound is
+    /// compared, even if few samples lie beyond it.
     pub are_quantiles_given: bool,
-    /// Standard deviation between runs, as a share of their level; if absent, it is estimated from
-    /// the runs, or with too few of them, a documented value is used.
+    /// Standard deviation between runs, as a share of their level. If absent, it is estimated from
+    /// the runs, or, with too few runs, a documented value is used.
     pub between_runs: Option<f64>,
-    /// Length of blocks; if absent, it is chosen from each run.
+    /// Length of blocks. If absent, it is chosen for each run.
     #[serde(rename = "block_ns")]
     pub block: Option<Nanos>,
-    /// Compares only phases of this name; all if absent.
+    /// Name of the phases to compare. If absent, all phases are compared.
     pub phase: Option<String>,
     /// Whether runs of different clocks may be compared.
     pub is_across_clocks: bool,
 }
 
-/// Probability of any wrong verdict in a comparison; it bounds the false-discovery rate.
+/// Probability that any verdict in a comparison is wrong. It limits the false-discovery rate.
 pub const CHANCE_OF_ANY: f64 = 0.01;
 
-/// Compared as far as both sides know them.
+/// Quantiles that are compared by default, as far as both sides bound them.
 pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
 
 impl Settings {
-    /// Returns the default options of `tardy compare`.
+    /// Returns the default settings of `tardy compare`.
     #[must_use]
     pub fn usual(window: Option<Window>) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Settings {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideSummary {
-    /// As given on the command line.
+    /// Name of the side, as given on the command line.
     pub name: String,
     pub runs: Vec<RunFacts>,
 }
@@ -94,13 +94,13 @@ pub struct RunFacts {
     /// The kind of measurement.
     pub kind: RunKind,
     pub clock: ClockKind,
-    /// Wall-clock time of the start, ns since 1970.
+    /// Wall-clock time of the start, in ns since 1970.
     pub started_realtime_ns: Nanos,
-    /// From the first due time to the last wake-up.
+    /// Time from the first due time to the last wake-up.
     pub measured_ns: Nanos,
     /// The machine in one line.
     pub machine: String,
-    /// Caveats to read before its numbers.
+    /// Caveats to read before the numbers of the run.
     pub warnings: Vec<String>,
 }
 
@@ -108,36 +108,36 @@ pub struct RunFacts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateComparison {
     pub side: SideSummary,
-    /// The verdict over all its tables.
+    /// The verdict over all tables of the candidate.
     pub verdict: Outcome,
-    /// The deciding number, in words.
+    /// The number that decides the verdict, in words.
     pub reason: String,
     /// Caveats to read before the numbers.
     pub warnings: Vec<String>,
-    /// Other differences: machine, kernel, plan.
+    /// Other differences between the runs: machine, kernel, plan.
     pub changed: Vec<FactDifference>,
-    /// One for each shared probe and quantity, and for each load.
+    /// A table for each shared probe and quantity, and for each load.
     pub tables: Vec<Table>,
 }
 
-/// The possible verdicts.
+/// The verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Lower by more than the margin, and nowhere higher.
+    /// The candidate is lower by more than the margin, and nowhere higher.
     Better,
     /// The difference is within the margin.
     Equivalent,
     /// The samples do not decide.
     Inconclusive,
-    /// Higher by more than the margin.
+    /// The candidate is higher by more than the margin.
     Worse,
-    /// Higher in one place and lower in another, each by more than the margin.
+    /// Some numbers of the candidate are higher and others lower, each by more than the margin.
     Mixed,
 }
 
 impl Outcome {
-    /// Returns the text in tables.
+    /// Returns the text of the verdict in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -149,8 +149,8 @@ impl Outcome {
         }
     }
 
-    /// Combines several: mixed if one is worse and another better; otherwise worse or better if one
-    /// is, even beside inconclusive ones; otherwise inconclusive if one is.
+    /// Combines several verdicts. The result is mixed if one is worse and another is better.
+    /// Otherwise it is worse, better or inconclusive, whichever of these occurs first in this list.
     #[must_use]
     pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
         let both = |one, other| match (one, other) {
@@ -166,7 +166,7 @@ impl Outcome {
         outcomes.into_iter().reduce(both)
     }
 
-    /// Returns whether any became worse.
+    /// Returns whether any number became worse.
     #[must_use]
     pub fn has_worse(self) -> bool {
         matches!(self, Self::Worse | Self::Mixed)
@@ -184,86 +184,87 @@ impl From<Equivalence> for Outcome {
     }
 }
 
-/// The assumed spread between runs of one side: standard deviation, as a share of the level.
+/// The spread between the runs of one side: a standard deviation as a share of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BetweenRuns {
     pub share: f64,
-    /// The source of the estimate.
+    /// Where the value comes from.
     pub source: SpreadSource,
 }
 
-/// Source of the estimate of how much runs differ from each other.
+/// Where the value of the spread between runs comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
     Stated,
     /// The documented share.
     Documented,
-    /// The runs themselves; with fewer than four per side only if they differ by more than the
-    /// documented share.
+    /// The runs themselves. With fewer than four runs per side, they are used only if they differ
+    /// by more than the documented share.
     Runs,
 }
 
-/// Runs per side from which on the run is the unit: fewer cannot exclude chance at 95 %.
+/// Minimum number of runs per side for which each run counts as one number. Fewer runs cannot
+/// exclude chance at 95 %.
 pub const RUNS_MIN: usize = 4;
 
-/// The source of the intervals.
+/// Where the intervals come from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Method {
-    /// One number per run: the run is the unit of repetition.
+    /// Each run counts as one number.
     Runs,
-    /// Both sides have the same samples: a run against itself, or against its repetition in virtual
-    /// time.
+    /// Both sides have identical samples: a run is compared with itself, or with its repetition in
+    /// virtual time.
     Same,
-    /// Virtual time: each run is exact for its command line, and one run per side needs no
+    /// Virtual time with one run per side. Each run is exact for its command line, so there is no
     /// interval.
     Exact,
-    /// Virtual time with several replicas: one number per replica.
+    /// Virtual time with several replicas. Each replica counts as one number.
     Replicas,
-    /// Blocks of time drawn again, and the spread between runs.
+    /// Resampled blocks of time, and the spread between runs.
     Blocks {
-        /// Blocks of the baseline and of the candidate.
+        /// Number of blocks in the baseline and in the candidate.
         blocks: (usize, usize),
-        /// Their lengths.
+        /// Lengths of the blocks in the baseline and in the candidate.
         length_ns: (Nanos, Nanos),
-        /// Whether samples depend on each other for longer than a block, so that the intervals are
-        /// too short to decide.
+        /// Whether samples depend on each other for longer than a block. The intervals are then too
+        /// short for a verdict.
         is_too_short: bool,
     },
-    /// Only histograms are available: the bounds of each side's quantile, combined, and the spread
-    /// between runs.
+    /// Only histograms are available. The intervals combine the bounds of each side's quantile with
+    /// the spread between runs.
     OrderStatistics,
 }
 
-/// One probe's values of both sides, for the whole runs or under one load.
+/// The values of one probe on both sides, for the whole runs or under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// The key of the compared series.
     pub key: Key,
     /// The verdict over its rows.
     pub verdict: Outcome,
-    /// The number that decides it; of a mixed one, a number for better and a number for worse; of an
-    /// inconclusive one, the number that is most likely to pass the margin.
+    /// The numbers that decide the verdict. A mixed verdict has a better and a worse number. An
+    /// inconclusive verdict has the number that is most likely to exceed the margin.
     pub decided_by: Vec<Decider>,
-    /// The source of the intervals.
+    /// Where the intervals come from.
     pub method: Method,
-    /// The part of the intervals that is due to the spread between runs; absent if the intervals
-    /// are exact, or if a single run's blocks cannot show it.
+    /// The spread between runs that is part of the intervals; absent if the intervals are exact, or
+    /// if the spread is unknown.
     pub between_runs: Option<BetweenRuns>,
-    /// Why no row has a verdict; absent if rows have one.
+    /// Why no row has a verdict; absent if rows have verdicts.
     pub undecided: Option<String>,
-    /// Median, 99.9 % and maximum of both sides, whether compared or not.
+    /// Median, 99.9 % and maximum of both sides, even if they were not compared.
     pub overview: Overview,
     /// The baseline's samples.
     pub base: Body,
     /// The candidate's samples.
     pub candidate: Body,
-    /// The quantiles that both sides bound.
+    /// A row for each quantile that both sides bound.
     pub rows: Vec<Row>,
-    /// The other requested quantiles.
+    /// The other requested quantiles, which were not compared.
     pub not_compared: Vec<NotCompared>,
-    /// Largest values at equal length.
+    /// The largest values for equal numbers of samples.
     pub maxima: Option<Maxima>,
     /// Deadline misses; absent without a deadline.
     pub misses: Option<Misses>,
@@ -272,17 +273,17 @@ pub struct Table {
 /// A number that decides a table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Decider {
-    /// Which number.
+    /// Identifies the number.
     pub number: DecidingNumber,
-    /// Its verdict.
+    /// The verdict on the number.
     pub verdict: Outcome,
 }
 
-/// The number that decides.
+/// A number that can decide a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecidingNumber {
-    /// This quantile.
+    /// The quantile with this share.
     Quantile(f64),
     /// The largest value.
     Maximum,
@@ -290,39 +291,40 @@ pub enum DecidingNumber {
     Misses,
 }
 
-/// Three numbers of both sides.
+/// Median, 99.9 % and maximum of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overview {
     pub median: Pair,
     /// The 99.9 % quantiles.
     pub high: Pair,
-    /// The largest values, independent of the numbers of samples.
+    /// The largest values, whatever the numbers of samples are.
     pub max: Pair,
 }
 
-/// One number of both sides.
+/// A number of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The baseline's.
+    /// Value in the baseline.
     pub base_ns: f64,
-    /// The candidate's.
+    /// Value in the candidate.
     pub candidate_ns: f64,
-    /// Whether both sides bound it from above.
+    /// Whether both sides bound the number from above.
     pub is_bounded: bool,
-    /// Whether the comparison decided the difference: it was compared and is not inconclusive.
+    /// Whether the comparison has a verdict on the number other than inconclusive.
     #[serde(default)]
     pub is_decided: bool,
 }
 
-/// A quantile that has no row, because a side does not bound it.
+/// A requested quantile without a row, because a side does not bound it or has too few samples
+/// beyond it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NotCompared {
     pub quantile: f64,
-    /// The baseline's sample of that rank.
+    /// Value in the samples of the baseline.
     pub base_ns: f64,
-    /// The candidate's.
+    /// Value in the samples of the candidate.
     pub candidate_ns: f64,
-    /// Required amount of data as a multiple; absent if it would be impractical.
+    /// Which multiple of the data a comparison would need; absent if it would be impractical.
     pub data_needed: Option<f64>,
 }
 
@@ -330,9 +332,9 @@ pub struct NotCompared {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Body {
     pub runs: usize,
-    /// Samples of all runs.
+    /// Number of samples in all runs.
     pub samples: u64,
-    /// Due times skipped.
+    /// Number of skipped periods.
     pub skipped: u64,
     /// The smallest value.
     pub min_ns: i64,
@@ -342,53 +344,55 @@ pub struct Body {
     pub max_ns: i64,
 }
 
-/// One quantile.
+/// The comparison of one quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The quantile: 0.99 = the value that 99 % of the samples do not exceed.
+    /// The quantile as a share: 0.99 is the value that 99 % of the samples do not exceed.
     pub quantile: f64,
-    /// The baseline's value; with repeated runs the median of their values.
+    /// Value in the baseline. If each run counts as one number, it is the median of the runs.
     pub base_ns: f64,
-    /// The candidate's.
+    /// Value in the candidate.
     pub candidate_ns: f64,
-    /// Candidate less baseline.
+    /// Candidate minus baseline.
     pub difference_ns: f64,
-    /// Interval of the difference; absent if unbounded. With repeated runs, the interval of their
-    /// shift, extended to the difference if that lies outside.
+    /// Interval of the difference; absent if it is unbounded. If each run counts as one number, it
+    /// is the interval of the runs' shift, extended to the difference if that lies outside.
     pub interval_ns: Option<Interval>,
-    /// The contribution of the spread between runs to each half of the interval, added like
+    /// How far the spread between runs extends each half of the interval. Both are combined as
     /// independent errors.
     pub between_runs_ns: Reach,
-    /// Difference within which both count as the same.
+    /// Maximum difference that does not matter for this value.
     pub margin_ns: f64,
-    /// Probability of such a difference by chance, by relabelling runs; absent if the method gives
-    /// none. The interval decides, not this probability.
+    /// Probability that relabelled runs differ by at least as much; absent if the method has no
+    /// such test. The interval decides the verdict, not this probability.
     pub probability: Option<f64>,
-    /// The verdict by the interval; absent without one.
+    /// The verdict from the interval; absent without an interval.
     pub verdict: Option<Outcome>,
-    /// Amount of data that would decide, as a multiple; absent if it is decided, or no amount
-    /// would.
+    /// Which multiple of the data would decide; absent if the row is decided, or if no amount would
+    /// decide it.
     pub data_needed: Option<f64>,
 }
 
-/// Largest values of as many samples on both sides.
+/// Largest values for equal numbers of samples on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Maxima {
-    /// Samples that each run's value is the largest of.
+    /// Number of samples of which each value is the largest.
     pub samples: u64,
-    /// One for each run of the baseline; for a longer run the median over all ways to choose that
-    /// many samples.
+    /// A value for each run of the baseline. For a longer run, it is the median over all ways to
+    /// choose that number of samples.
     pub base_ns: Vec<f64>,
-    /// One for each run of the candidate.
+    /// A value for each run of the candidate.
     pub candidate_ns: Vec<f64>,
-    /// If all values of one side exceed all of the other: the probability of that by chance.
+    /// Probability that chance alone puts all values of one side above those of the other; absent
+    /// if the values of the sides overlap.
     pub all_above_by_chance: Option<f64>,
-    /// The baseline's samples above the candidate's largest, by more than the margin and by more
-    /// than runs differ by, and the candidate's above the baseline's.
+    /// Number of the baseline's samples above the candidate's largest sample, and the reverse. A
+    /// sample counts only if it is higher by more than the margin and by more than runs usually
+    /// differ.
     pub beyond: (u64, u64),
-    /// Probability of at least this many independent ones by chance.
+    /// Probability that chance alone puts at least this many independent samples beyond.
     pub beyond_by_chance: f64,
-    /// The verdict of the test; absent without enough samples beyond, because two maxima differ by
+    /// The verdict of the test; absent if too few samples lie beyond, because two maxima differ by
     /// chance.
     pub verdict: Option<Outcome>,
 }
@@ -396,17 +400,17 @@ pub struct Maxima {
 /// Deadline misses of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Misses {
-    /// Misses and due times of the baseline.
+    /// Number of misses and of due times in the baseline.
     pub base: (u64, u64),
-    /// Misses and due times of the candidate.
+    /// Number of misses and of due times in the candidate.
     pub candidate: (u64, u64),
-    /// Ratio of the candidate's misses to the baseline's, with four runs per side the median of
-    /// their ratios; absent if the baseline, or neither, missed.
+    /// Ratio of the candidate's misses to the baseline's. With at least four runs per side, it is
+    /// the median of the runs' ratios. Absent if the baseline has no misses.
     pub ratio: Option<f64>,
-    /// Interval of the ratio; an absent end means unbounded.
+    /// Interval of the ratio. An absent end means unbounded.
     pub interval: (f64, Option<f64>),
-    /// Probability of a split at least as uneven by chance; with four runs per side by relabelling
-    /// them.
+    /// Probability that chance alone divides the misses at least as unevenly. With at least four
+    /// runs per side, it comes from relabelling the runs.
     pub probability: f64,
     /// The verdict; absent if neither side missed.
     pub verdict: Option<Outcome>,

@@ -1,4 +1,4 @@
-//! Comparison over time: any number of runs in order of time, and the changes of their numbers.
+//! A comparison over time: any number of runs in order of time, and the changes in their numbers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,23 +15,23 @@ use super::model::{Outcome, RunFacts, Settings, SideSummary};
 use super::read::{one_clock, summary};
 use super::side::{CompareError, RunSide, Side};
 
-/// Samples beyond a quantile that every run needs for it.
+/// Minimum number of samples that every run needs beyond a quantile.
 const BEYOND_MIN: f64 = 10.0;
 
-/// Runs in the order of time.
+/// Runs in order of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// The verdict on the latest change of any number.
     pub verdict: Outcome,
-    /// The verdict in words.
+    /// The reason for the verdict.
     pub reason: String,
     /// The settings of the comparison.
     pub settings: Settings,
     /// The runs, oldest first.
     pub runs: Vec<RunFacts>,
-    /// One for each probe and quantity that all runs have.
+    /// Tracks for each probe and quantity that all runs have.
     pub tracks: Vec<Track>,
-    /// The changes of any number: index of the first run after each, and what else changed there.
+    /// The runs at which any number changed, each with the facts that changed at the same time.
     pub changes: Vec<Change>,
 }
 
@@ -41,18 +41,18 @@ pub struct Track {
     /// The probe and quantity.
     pub key: Key,
     pub quantile: f64,
-    /// Its value in each run.
+    /// Value of the quantile in each run.
     pub values_ns: Vec<f64>,
-    /// The largest value of each run at the length of the shortest, for the eye: it is too wild to
-    /// be tested.
+    /// Largest value of each run, estimated for the length of the shortest run. It is shown but not
+    /// tested, because it varies too much.
     pub maxima_ns: Vec<f64>,
-    /// Samples that those are the largest of.
+    /// Number of samples of which each of `maxima_ns` is the largest.
     pub maxima_of: u64,
-    /// Changes of the value that matter.
+    /// Changes of the value that exceed the margin.
     pub steps: Vec<Step>,
 }
 
-/// Reads the runs at or below `paths`, ordered by their starts, and looks for changes.
+/// Reads the runs at or below `paths`, in the order of their starts, and looks for changes.
 ///
 /// # Errors
 /// Returns [`CompareError`] if a run cannot be read, or the runs share no series.
@@ -136,7 +136,8 @@ fn tally(group: &RunGroup) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// Returns the median, and the highest quantile that every run has samples beyond.
+/// Returns a track for the median, and one for the highest quantile beyond which every run has
+/// enough samples.
 fn tracks_of(key: &Key, tallies: &[Tally], settings: &Settings) -> Vec<Track> {
     let shortest = tallies.iter().map(Tally::total).min().unwrap_or(0);
     let maxima_ns: Vec<f64> = tallies

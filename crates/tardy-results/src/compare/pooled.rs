@@ -1,4 +1,4 @@
-//! One side of a table: its runs, all their samples together, and their effective number.
+//! One side of a table: its runs, all samples together, and their effective number.
 
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::numbers::{Numbers, Percentile};
@@ -10,11 +10,11 @@ use tardy_statistics::tally::Tally;
 use super::group::RunGroup;
 use super::model::Body;
 
-/// The runs of one side that have samples of one key.
+/// The runs of one side that have samples of the same key.
 pub(super) struct PooledRuns<'a> {
     pub(super) runs: &'a [RunGroup],
     pub(super) exact: Histogram,
-    /// Number of independent late samples per sample.
+    /// Number of clusters per late sample.
     pub(super) index: f64,
 }
 
@@ -90,8 +90,8 @@ impl<'a> PooledRuns<'a> {
         self.runs.iter().all(|run| run.is_exact)
     }
 
-    /// Returns a quantile's value, and whether it is exact: if an import knows only the number of
-    /// samples there, the value is a lower bound.
+    /// Returns the value of a quantile, and whether it is exact. If an import has only the number
+    /// of samples there, the value is a lower bound.
     pub(super) fn known(&self, value: f64) -> (f64, bool) {
         let open = self
             .runs
@@ -103,15 +103,14 @@ impl<'a> PooledRuns<'a> {
             .map_or((value, true), |from| (from, false))
     }
 
-    /// Returns the rounding error of its samples below and above their values.
+    /// Returns the maximum rounding errors of the samples, below and above their values.
     pub(super) fn rounding(&self) -> (f64, f64) {
         self.runs.iter().fold((0.0, 0.0), |(below, above), run| {
             (run.rounding_ns.0.max(below), run.rounding_ns.1.max(above))
         })
     }
 
-    /// Returns whether a quantile of any of its runs lies where an import knows only the number of
-    /// samples.
+    /// Returns whether, in any run, a quantile lies where an import has only the number of samples.
     pub(super) fn is_open_at(&self, quantile: f64) -> bool {
         self.runs.iter().any(|run| {
             run.open_from
@@ -122,7 +121,7 @@ impl<'a> PooledRuns<'a> {
             .is_some_and(|value| !self.known(value).1)
     }
 
-    /// Samples of the shortest run.
+    /// Returns the number of samples in the shortest run.
     pub(super) fn shortest(&self) -> u64 {
         self.runs
             .iter()
@@ -131,7 +130,7 @@ impl<'a> PooledRuns<'a> {
             .unwrap_or(0)
     }
 
-    /// Returns one number per run.
+    /// Returns the value of a quantile in each run.
     pub(super) fn of_runs(&self, quantile: f64) -> Option<Vec<f64>> {
         self.runs
             .iter()
@@ -139,8 +138,9 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of independent samples with equal information about a quantile: the
-    /// estimate by time blocks, at most the summary's.
+    /// Returns the number of independent samples with as much information about a quantile as all
+    /// samples: the smaller one of `of_blocks`, the estimate from time blocks, and the number in
+    /// the summary.
     pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
         let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
         let of_summary: Option<f64> = known()
@@ -149,8 +149,8 @@ impl<'a> PooledRuns<'a> {
         of_blocks.min(of_summary.unwrap_or(self.index * self.exact.count() as f64))
     }
 
-    /// Returns whether this many independent samples bound a quantile from both sides, as a summary
-    /// does.
+    /// Returns whether `effective` independent samples bound a quantile from both sides, by the
+    /// rule of summaries.
     pub(super) fn bounds(&self, quantile: f64, effective: f64) -> bool {
         let samples = self.exact.count();
         if effective <= 0.0 {
@@ -165,7 +165,7 @@ impl<'a> PooledRuns<'a> {
         ranks.lower.is_some() && ranks.upper.is_some()
     }
 
-    /// Returns whether the summary of each run bounds a quantile, as `tardy show` marks it.
+    /// Returns whether the summary of each run bounds a quantile, which `tardy show` marks.
     pub(super) fn is_bounded_in_summary(&self, quantile: f64) -> bool {
         let is_bounded = |numbers: &Numbers| {
             let known = numbers
@@ -179,7 +179,7 @@ impl<'a> PooledRuns<'a> {
             .all(|run| run.numbers.as_ref().is_some_and(is_bounded))
     }
 
-    /// Returns the share of due times that each run missed.
+    /// Returns the share of due times that were missed, for each run.
     pub(super) fn miss_shares(&self) -> Vec<f64> {
         let numbers = self.runs.iter().filter_map(|run| run.numbers.as_ref());
         numbers
@@ -189,8 +189,8 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of clusters per miss: by the variance of their number, at most the
-    /// estimate by the largest samples.
+    /// Returns the number of clusters per miss: the smaller one of the estimates from the variance
+    /// of the number of misses and from the largest samples.
     pub(super) fn clusters_a_miss(&self) -> f64 {
         let (mut misses, mut clusters) = (0.0, 0.0);
         for numbers in self.runs.iter().filter_map(|run| run.numbers.as_ref()) {
@@ -208,7 +208,7 @@ impl<'a> PooledRuns<'a> {
         }
     }
 
-    /// Returns misses and due times; `None` without a deadline.
+    /// Returns the number of misses and of due times; `None` without a deadline.
     pub(super) fn misses(&self) -> Option<(u64, u64)> {
         let numbers: Vec<_> = self
             .runs
@@ -238,7 +238,7 @@ pub(super) fn tally(histogram: &Histogram) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// Returns the middle of one number per run.
+/// Returns the median of one number per run.
 pub(super) fn middle(values: &[f64]) -> f64 {
     Tally::from_samples(values).median().unwrap_or_default()
 }

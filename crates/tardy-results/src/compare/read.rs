@@ -1,4 +1,4 @@
-//! Reads folders into a [`Comparison`].
+//! Reads run folders and compares them, as a [`Comparison`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use super::side::{CompareError, RunSide, Side};
 use super::verdict::of_tables;
 use crate::summary::model::ProbeSummary;
 
-/// Names in a warning; the others are counted.
+/// Maximum number of names in a warning. The number of further names follows.
 const NAMES_SHOWN: usize = 4;
 
-/// The runs of a side by comparable key.
+/// The runs of a side, by the key under which they are compared.
 type Groups = BTreeMap<Key, Vec<RunGroup>>;
 
-/// Compares `candidates`, each a run or a folder of runs, with `base`.
+/// Compares `candidates` with `base`. Each is a run or a folder of runs.
 ///
 /// # Errors
 /// Returns [`CompareError`] if a run cannot be read, or cannot be compared with the others.
@@ -42,7 +42,7 @@ pub fn compare(
     compare_sides(&base, sides, settings)
 }
 
-/// Compares sides with `base`.
+/// Compares each of `sides` with `base`.
 ///
 /// # Errors
 /// Returns the errors of [`compare`].
@@ -84,7 +84,7 @@ pub(super) fn compare_sides(
     })
 }
 
-/// Refuses runs of different clocks.
+/// Refuses runs whose times are from different clocks.
 ///
 /// # Errors
 /// Returns [`CompareError::Clocks`].
@@ -127,7 +127,7 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
                 has,
             });
         }
-        // A run of one phase has no group for it: the whole run is that phase.
+        // A run with one phase has no group for that phase, because the whole run is that phase.
         if has.len() > 1 {
             all.retain(|key, _| key.load.as_ref() == Some(phase));
         }
@@ -135,8 +135,8 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
     Ok(all)
 }
 
-/// Pairs the probes of both sides if each has one, and they measure the same quantity under
-/// different names, like cyclictest and `cyclic`; adds a warning.
+/// Pairs the probes of both sides if each side has only one, and both measure the same quantity
+/// under different names, like cyclictest and `cyclic`. Also returns a warning about this.
 fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
     let only = |groups: &Groups| -> Option<Key> {
         let mut keys = groups
@@ -188,7 +188,7 @@ fn candidate(
     needs_blocks: bool,
 ) -> Result<CandidateComparison, CompareError> {
     let (own, other_probe) = beside(base_groups, groups_of(side, settings, needs_blocks)?);
-    // A run of one phase is paired with the phase of that name of another run.
+    // A run with one phase is paired with the phase of the same name in another run.
     let counterpart = |key: &Key| {
         own.get(key)
             .or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)))
@@ -276,8 +276,8 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     }
 }
 
-/// Sorts the tables by importance: worse, undecided, better, equivalent, each with the largest
-/// change of a high quantile first.
+/// Sorts the tables: worse first, then undecided, better and equivalent. Within each group, the
+/// table with the largest change of a high quantile comes first.
 fn worst_first(tables: &mut [Table]) {
     let rank = |table: &Table| match table.verdict {
         Outcome::Worse => 0,
@@ -298,7 +298,7 @@ fn worst_first(tables: &mut [Table]) {
     });
 }
 
-/// Returns the shortcomings of a side's runs, by kind.
+/// Returns the problems of a side's runs, one text for each kind of problem.
 fn shortcomings(side: &Side) -> BTreeSet<String> {
     let serious = |warning: &&Warning| {
         matches!(
@@ -389,7 +389,7 @@ fn warnings(
         };
         run.summary.probes.iter().map(worded).collect()
     };
-    // Probes that differ in name alone are reported separately.
+    // Probes that differ only in name are reported separately, so names are ignored here.
     let times = |run: &RunSide| {
         run.summary
             .probes
@@ -451,7 +451,7 @@ fn warnings(
     warnings
 }
 
-/// Lists imports whose files do not decide how many samples missed the deadline.
+/// Returns a warning about imports whose files do not decide how many samples missed the deadline.
 fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     let is_undecided = |run: &&RunSide| {
         let mut numbers = run
@@ -469,7 +469,7 @@ fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     ))
 }
 
-/// Returns a note on how far the runs show the spread between them.
+/// Returns a note about how far the runs show the spread between runs.
 fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     let of_source = |source: SpreadSource| {
         tables
@@ -504,15 +504,15 @@ fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     ))
 }
 
-/// A share as per cent.
+/// Formats a share as a percentage.
 fn share(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// Lab guests that started from different states: their results differ like those of two replicas,
-/// even if everything else is the same.
+/// Returns a warning about lab guests that started from different states. Their results differ like
+/// those of two replicas, even if everything else is the same.
 fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
-    // A record that cannot be read has nothing to compare, so it is skipped.
+    // Without a record of the start, there is nothing to compare.
     let (from, to) = (
         GuestStart::read(&from.folder)?,
         GuestStart::read(&to.folder)?,
@@ -533,7 +533,7 @@ fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     ))
 }
 
-/// Returns the first of many names.
+/// Returns the first names of a list, and the number of further ones.
 fn few(names: &[String]) -> String {
     let shown = names
         .iter()

@@ -1,4 +1,4 @@
-//! Resolves one argument of `tardy compare`: a run, or a folder of runs that repeat the same
+//! Reads an argument of `tardy compare`: a run, or a folder of runs that repeat the same
 //! measurement.
 
 use std::path::{Path, PathBuf};
@@ -17,26 +17,26 @@ use crate::summary::summarize::summarize;
 #[derive(Debug, Clone)]
 pub struct RunSide {
     pub folder: PathBuf,
-    /// Its `run.json`.
+    /// The contents of the run's `run.json`.
     pub record: RunRecord,
-    /// Its summary, against the requested deadline.
+    /// The summary of the run, judged against the requested deadline.
     pub summary: Summary,
 }
 
 /// One side of a comparison.
 #[derive(Debug, Clone)]
 pub struct Side {
-    /// As given on the command line.
+    /// Name of the side, as given on the command line.
     pub name: String,
-    /// At least one.
+    /// The runs of the side, at least one.
     pub runs: Vec<RunSide>,
 }
 
 impl Side {
-    /// Reads the runs at `path`, in order of their names.
+    /// Reads the runs at `path`, in the order of their names.
     ///
     /// # Errors
-    /// Returns [`SummaryError`] if there is no run, or one that cannot be read.
+    /// Returns [`SummaryError`] if there is no run, or if a run cannot be read.
     pub fn read(path: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let mut runs = Vec::new();
         for folder in folders(path) {
@@ -71,7 +71,7 @@ impl RunSide {
     }
 }
 
-/// Why two sides, or runs, cannot be compared.
+/// Why two sides, or two runs, cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     /// A run could not be read.
@@ -87,86 +87,84 @@ pub enum CompareError {
          again with plain --explain, or without it", _0.display()
     )]
     Stacks(PathBuf),
-    /// The times are of different clocks.
+    /// The runs have times from different clocks.
     #[error(
         "{base} has {base_clock} time and {other} {other_clock} time: one is the length of code \
          paths in instructions, the other the time of a machine; give --across-clocks to compare \
          them anyway"
     )]
     Clocks {
-        /// One run.
+        /// Folder of one run.
         base: PathBuf,
-        /// Its clock, in words.
+        /// The clock of that run, in words.
         base_clock: &'static str,
-        /// The other run.
+        /// Folder of the other run.
         other: PathBuf,
-        /// Its clock, in words.
+        /// The clock of the other run, in words.
         other_clock: &'static str,
     },
-    /// One side is a folder of runs that measured different things.
+    /// One side is a folder with runs that measured different things.
     #[error(
         "the runs of {side} are not repeats of one measurement: {aspect} of {one} ({one_is}) and of \
          {other} ({other_is}) differ; name single runs, or folders of runs with the same settings"
     )]
     Mixed {
-        /// As given on the command line.
+        /// Name of the side, as given on the command line.
         side: Box<str>,
-        /// What differs.
+        /// The aspect in which the runs differ.
         aspect: &'static str,
-        /// One run.
+        /// Folder of one run.
         one: PathBuf,
-        /// What the first run measured.
+        /// The aspect's value in the first run.
         one_is: Box<str>,
-        /// The other run.
+        /// Folder of the other run.
         other: PathBuf,
-        /// What the other run measured.
+        /// The aspect's value in the other run.
         other_is: Box<str>,
     },
-    /// All runs of a folder repeat one measurement.
+    /// All runs of the folder repeat the same measurement, so there is only one side.
     #[error("{}", one_side(folder, *runs))]
     OneGroup {
         folder: PathBuf,
-        /// The number of runs.
+        /// Number of runs in the folder.
         runs: usize,
     },
-    /// The runs of a folder measured different things.
+    /// No measurement in the folder was made on two kernels.
     #[error("in {}, no measurement was run on two kernels: {groups}; name the runs to compare", folder.display())]
     NoCounterpart {
         folder: PathBuf,
-        /// The existing groups.
+        /// Description of the groups in the folder.
         groups: String,
     },
-    /// The two sides share no series of the same kind.
+    /// The two sides share no series with the same quantity.
     #[error(
         "{base} and {other} share no series: the first has {base_has}, the second {other_has}; \
          compare runs of the same probe"
     )]
     NothingShared {
-        /// One side.
         base: String,
         base_has: String,
-        /// The other side.
         other: String,
         other_has: String,
     },
-    /// Only the extremes of a series are known.
+    /// Only the extremes and means of a series are known.
     #[error(
         "{base} or {other} has only extremes and means, as cyclictest -q prints them: compare \
          needs samples or histograms"
     )]
     NoDistribution {
-        /// One side.
+        /// Name of one side.
         base: String,
-        /// The other side.
+        /// Name of the other side.
         other: String,
     },
-    /// One of the sides has no phase of that name.
+    /// One side has no phase with the requested name.
     #[error("{side} has no phase `{phase}`: it has {has}")]
     NoPhase {
         side: String,
         /// The requested phase.
         phase: String,
-        /// The existing phases.
+        /// The names of the phases that exist.
         has: String,
     },
 }
@@ -190,7 +188,7 @@ fn one_side(folder: &Path, runs: usize) -> String {
 }
 
 impl CompareError {
-    /// Makes the error from two runs with their clocks.
+    /// Creates the error from two runs and their clocks.
     pub(crate) fn clocks(base: (&Path, ClockKind), other: (&Path, ClockKind)) -> Self {
         let word = |clock: ClockKind| {
             if clock == ClockKind::Virtual {

@@ -1,7 +1,7 @@
 //! Derives the verdict of a comparison from its tables, and explains it in words.
 //!
-//! The first line of a comparison counts its rows. Better rows do not hide worse ones, or the
-//! reverse: both together are mixed.
+//! The first line of a comparison counts its rows. Better rows never hide worse ones, and worse
+//! rows never hide better ones: both together are mixed.
 
 use tardy_core::units::three_digits;
 
@@ -10,8 +10,7 @@ use super::model::{
     Table,
 };
 
-/// Returns the verdict of all tables with its reason. Every table counts; decided tables outweigh
-/// inconclusive ones.
+/// Returns the verdict over all tables, with the reason. Decided tables outweigh inconclusive ones.
 #[must_use]
 pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     let outcome =
@@ -19,8 +18,9 @@ pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     (outcome, reason(outcome, tables))
 }
 
-/// Returns whether the whole run is inconclusive. A single load has few samples, so its tail is
-/// nearly always inconclusive: it counts only if there is no row for the whole run.
+/// Returns whether the whole run is inconclusive. A table for a single load has few samples, so its
+/// tail is almost always inconclusive; such tables count only if there is no table for the whole
+/// run.
 #[must_use]
 pub fn is_open(tables: &[Table]) -> bool {
     let has_whole = tables.iter().any(|table| table.key.load.is_none());
@@ -30,8 +30,8 @@ pub fn is_open(tables: &[Table]) -> bool {
         .any(|table| table.verdict == Outcome::Inconclusive)
 }
 
-/// Returns the numbers that decide a table, one for each of its verdicts; for an inconclusive one
-/// the number that is most likely to pass the margin.
+/// Returns the numbers that decide a table, one for each verdict in it. For an inconclusive table,
+/// returns the number that is most likely to exceed the margin.
 pub(super) fn deciders(table: &Table) -> Vec<Decider> {
     let wanted: &[Outcome] = match table.verdict {
         Outcome::Better => &[Outcome::Better],
@@ -55,8 +55,8 @@ pub(super) fn deciders(table: &Table) -> Vec<Decider> {
         .collect()
 }
 
-/// Misses first, because the user asked for them; then the largest change, preferably of a number
-/// in the overview.
+/// Returns the number that decides `verdict`: the misses if possible, because the user asked for
+/// them; otherwise the number with the largest change, preferably one that the overview shows.
 fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
     let decides = |number| Some(Decider { number, verdict });
     if table
@@ -102,8 +102,8 @@ fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
         .and_then(|(number, ..)| decides(number))
 }
 
-/// Returns the reason of the verdict in words: the number of rows that are better, worse, or both,
-/// and the largest change of each kind.
+/// Returns the reason for the verdict in words: the number of tables that are better, worse, or
+/// both, and the largest change of each kind.
 fn reason(outcome: Outcome, tables: &[Table]) -> String {
     match outcome {
         Outcome::Equivalent => return equivalent(tables),
@@ -154,13 +154,13 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
         said.push(format!("undecided in {open}"));
     }
     if outcome == Outcome::Better && is_open(tables) {
-        // The exit code is then that of an inconclusive comparison.
+        // The command then exits as for an inconclusive comparison.
         said.push("so inconclusive as a whole".to_owned());
     }
     said.join(", ")
 }
 
-/// Returns the change of the numbers that decide a table.
+/// Returns the largest change among the numbers that decide a table, as a logarithm.
 fn change(table: &Table) -> f64 {
     let of = |decider: &Decider| {
         let (from, to) = values(table, decider.number);
@@ -169,7 +169,7 @@ fn change(table: &Table) -> f64 {
     table.decided_by.iter().map(of).fold(0.0, f64::max)
 }
 
-/// A deciding number of the baseline and of the candidate.
+/// Returns the values of a deciding number in the baseline and in the candidate.
 fn values(table: &Table, number: DecidingNumber) -> (f64, f64) {
     match number {
         DecidingNumber::Maximum => (table.overview.max.base_ns, table.overview.max.candidate_ns),
@@ -184,7 +184,7 @@ fn values(table: &Table, number: DecidingNumber) -> (f64, f64) {
     }
 }
 
-/// Returns the name of a table's row among `tables`: its load, or the whole key if the tables have
+/// Returns the name of a table's row among `tables`: the load, or the whole key if there are
 /// several probes or quantities.
 #[must_use]
 pub fn label(table: &Table, tables: &[Table]) -> String {
@@ -196,10 +196,10 @@ pub fn label(table: &Table, tables: &[Table]) -> String {
     }
 }
 
-/// Ratio from which on a change is written as a factor.
+/// Smallest ratio that is written as a factor.
 const FACTOR_FROM: f64 = 3.0;
 
-/// A number that decides, in words.
+/// Describes a deciding number in words.
 fn number(table: &Table, number: DecidingNumber) -> String {
     let (from, to) = values(table, number);
     let name = match number {
@@ -243,7 +243,7 @@ fn equivalent(tables: &[Table]) -> String {
     if tables.iter().all(|table| table.method == Method::Same) {
         return "both sides have the same samples".to_owned();
     }
-    // The highest quantile that every table compares.
+    // The highest quantile that all tables compare.
     let highest = |table: &Table| table.rows.iter().map(|row| row.quantile).reduce(f64::max);
     let up_to = tables.iter().filter_map(highest).reduce(f64::min);
     let up_to = up_to.map_or_else(String::new, |quantile| {
@@ -252,7 +252,8 @@ fn equivalent(tables: &[Table]) -> String {
     format!("all compared quantiles{up_to} are equal within the margin")
 }
 
-/// Returns the undecided quantile with the largest difference, measured in margins, and its table.
+/// Returns the undecided quantile with the largest difference relative to its margin, and its
+/// table.
 fn most_open(tables: &[Table]) -> Option<(&Table, &Row)> {
     let size = |row: &Row| row.difference_ns.abs() / row.margin_ns.max(1.0);
     tables
@@ -300,7 +301,7 @@ fn inconclusive(tables: &[Table]) -> String {
     )
 }
 
-/// Returns what would decide an inconclusive row.
+/// Returns what would decide an inconclusive row, in words.
 fn advice(table: &Table, row: &Row) -> String {
     if let Some(factor) = row.data_needed {
         return format!(": measure about {factor:.1} times as long");

@@ -1,12 +1,12 @@
 //! Published costs, for comparison.
 //!
-//! They come from other machines, so only the direction and the relative cost of a real-time kernel
-//! can be compared, not the values.
+//! Published costs come from other machines, so values cannot be compared with ours. Only the
+//! direction and the relative cost of a real-time kernel can.
 
 use serde::Serialize;
 use tardy_papers::published::{self, Table};
 
-/// The metric of this tool for each row of koolwal2009's appendix.
+/// The metric of this tool for each row in the appendix of koolwal2009.
 const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("null-call", "null call"),
     ("null-io", "null I/O"),
@@ -36,20 +36,19 @@ const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("mmap", "mmap"),
 ];
 
-/// Which publication.
+/// A publication with costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
-    /// LMbench on a 500 MHz AMD Geode LX, three kernels of 2009
+    /// LMbench on a 500 MHz AMD Geode LX, three kernels of 2009.
     Koolwal2009,
-    /// Kernel builds on two kernels, 2008 and 2009
+    /// Kernel builds on two kernels, 2008 and 2009.
     Mckenney2009,
 }
 
 impl Reference {
-    /// Every one.
     pub const ALL: [Self; 2] = [Self::Koolwal2009, Self::Mckenney2009];
 
-    /// Returns its name on the command line.
+    /// Returns the name of the publication on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,10 +58,10 @@ impl Reference {
     }
 }
 
-/// Published columns of numbers for metrics of this tool.
+/// Published numbers for metrics of this tool, in columns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedTable {
-    /// Their origin, and caveats to know when reading them.
+    /// The publication, and caveats to know when reading the numbers.
     pub source: String,
     pub columns: Vec<String>,
     pub rows: Vec<PublishedRow>,
@@ -70,7 +69,7 @@ pub struct PublishedTable {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedRow {
-    /// The metric of this tool.
+    /// The corresponding metric of this tool.
     pub metric: String,
     /// Unit of the numbers: `us`, `MB/s`, or `s`.
     pub unit: String,
@@ -128,7 +127,7 @@ fn koolwal2009() -> PublishedTable {
     }
 }
 
-/// One row of mckenney2009's tables 5 and 6: times of kernel builds in seconds.
+/// A row of mckenney2009's tables 5 and 6: times of kernel builds in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Build {
     /// Year of the experiment.
@@ -138,13 +137,13 @@ pub struct Build {
     /// `real`, `user` or `sys`.
     pub time: String,
     pub trials: Vec<f64>,
-    /// As printed.
+    /// Average as printed in the paper.
     pub average: f64,
-    /// As printed.
+    /// Standard deviation as printed in the paper.
     pub standard_deviation: f64,
 }
 
-/// Returns all builds.
+/// Returns all rows of both tables.
 #[must_use]
 pub fn mckenney2009_builds() -> Vec<Build> {
     let row = |cells: &Vec<&str>| {
@@ -194,8 +193,8 @@ fn mckenney2009_published() -> PublishedTable {
     }
 }
 
-/// Returns by how many percent `fast` takes less, relative to itself: the paper's "throughput
-/// advantage of real fast".
+/// Returns how many percent less time `fast` takes than `slow`, relative to `fast`: the paper's
+/// "throughput advantage of real fast".
 #[must_use]
 pub fn advantage_percent(fast: f64, slow: f64) -> f64 {
     (slow / fast - 1.0) * 100.0
@@ -249,8 +248,7 @@ mod tests {
         }
     }
 
-    /// Returns the cells that differ in their last digit were computed by the paper before it
-    /// rounded the trials.
+    /// Cells that differ in their last digit were computed from unrounded trials.
     #[test]
     fn published_averages_and_deviations_follow_from_the_published_trials() {
         let mut rounded = Vec::new();

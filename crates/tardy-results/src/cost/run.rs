@@ -1,4 +1,4 @@
-//! A run of kind `cost` as reports, pictures and exports take it.
+//! A run of kind `cost`, in the form for reports, pictures and exports.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::summary::{CostSummary, CostSummaryError, of_record};
 
 #[derive(Debug)]
 pub struct CostRun {
-    /// Its name: the folder's.
+    /// Name of the run: the name of its folder.
     pub name: String,
-    /// Its folder as given.
+    /// Path of the run's folder, as given.
     pub folder: String,
-    /// Its `run.json`.
+    /// The contents of the run's `run.json`.
     pub record: RunRecord,
     pub summary: CostSummary,
 }
@@ -53,16 +53,16 @@ impl CostRun {
     }
 }
 
-/// Returns whether `path` is a run of kind `cost`; an unreadable path is not.
+/// Returns whether `path` is a run of kind `cost`. A path that cannot be read is not.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folder::open(path).is_ok_and(|record| record.kind == RunKind::Cost)
 }
 
-/// Reads runs for one chart: all of kind `cost`, and of one unit.
+/// Reads runs for one chart. All runs must be of kind `cost` and have the same unit.
 ///
 /// # Errors
-/// Returns the reason, in words, that the runs cannot be compared.
+/// Returns the reason why the runs cannot be in one chart, in words.
 pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<CostRun>, String> {
     let runs = paths
         .into_iter()

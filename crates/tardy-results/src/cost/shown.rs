@@ -1,20 +1,20 @@
-//! Formats costs: unit and digits.
+//! Formats costs: chooses unit and digits.
 
 use tardy_run::cost::Group;
 
 use super::summary::{CostSummary, MetricSummary};
 
-/// The unit that a metric's values are shown in, and the way to it.
+/// The unit in which the values of a metric are shown, and the conversion to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DisplayUnit {
-    /// `us`, `MB/s` (10^6 bytes a second), `s`, `ms`, or `instructions`.
+    /// `us`, `MB/s` (10^6 bytes per second), `s`, `ms`, or `instructions`.
     pub unit: &'static str,
     bytes: u64,
 }
 
 impl DisplayUnit {
-    /// Chooses the format of a metric in its run; programs that all take less than a second are
-    /// shown in `ms`.
+    /// Chooses the unit for a metric of a run. If all programs of the run take less than a second,
+    /// they are shown in `ms`.
     #[must_use]
     pub fn new(summary: &CostSummary, metric: &MetricSummary) -> Self {
         let is_program = |metric: &MetricSummary| metric.group == Group::Program;
@@ -29,7 +29,7 @@ impl DisplayUnit {
         shown
     }
 
-    /// Chooses the format of values in `unit` of the summary: `ns`, or `instructions`.
+    /// Chooses the unit for values whose unit in the summary is `unit`: `ns` or `instructions`.
     #[must_use]
     pub fn of(unit: &str, bytes: Option<u64>, is_program: bool) -> Self {
         let unit = match (unit, bytes) {
@@ -50,7 +50,7 @@ impl DisplayUnit {
         ["us", "ms", "s"].contains(&self.unit)
     }
 
-    /// Converts `value` of the summary (ns, or instructions, per operation) to the unit shown.
+    /// Converts a value of the summary (ns or instructions, per operation) to the shown unit.
     #[must_use]
     pub fn value(&self, value: f64) -> f64 {
         match self.unit {
@@ -62,7 +62,7 @@ impl DisplayUnit {
         }
     }
 
-    /// Formats the converted value.
+    /// Formats a value of the summary in the shown unit.
     #[must_use]
     pub fn text(&self, value: f64) -> String {
         match self.unit {
@@ -73,7 +73,7 @@ impl DisplayUnit {
     }
 }
 
-/// Formats with three decimals if the number is small, none if it is large.
+/// Formats a number with three decimals if it is small, and with fewer if it is larger.
 #[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {

@@ -1,9 +1,10 @@
-//! Reads a run folder of kind `cost` into numbers.
+//! Summarises a run folder of kind `cost`.
 //!
-//! Costs have a separate model. A cost is the figure of a few hundred trials that each sum many
-//! operations, compared as a ratio; a latency is a distribution, compared by quantiles, misses and
-//! maxima. Both share run folders, differing facts, change points and their wording, tables, charts
-//! and exporters. A shared model with optional fields would be longer and harder to read.
+//! Costs have their own model. A cost is one number, computed from a few hundred trials that each
+//! sum many operations, and compared as a ratio. A latency is a distribution, compared by
+//! quantiles, misses and maxima. Both share run folders, differing facts, change points and their
+//! wording, tables, charts and exporters. A shared model with optional fields would be longer and
+//! harder to read.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use tardy_run::folder::{self, FolderError};
 use tardy_run::record::{RunRecord, State};
 use tardy_samples::read_series::{SeriesError, SeriesFile};
 
-/// Why there is no summary.
+/// Why a run cannot be summarised.
 #[derive(Debug, thiserror::Error)]
 pub enum CostSummaryError {
     #[error(transparent)]
@@ -33,13 +34,13 @@ pub enum CostSummaryError {
 /// Summary of a run of kind `cost`.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSummary {
-    /// The folder, as given.
+    /// The run folder, as given.
     pub run: String,
-    /// Its state.
+    /// How the run ended.
     pub state: State,
-    /// The kind of its clock.
+    /// The kind of clock.
     pub clock: ClockKind,
-    /// Wall-clock time of the start, ns since 1970.
+    /// Wall-clock time of the start, in ns since 1970.
     pub started_realtime_ns: Nanos,
     /// Caveats to read before the numbers.
     pub warnings: Vec<Warning>,
@@ -47,29 +48,30 @@ pub struct CostSummary {
     pub kernel: Option<String>,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// The method, without the metrics.
+    /// How the costs were measured.
     #[serde(flatten)]
     pub how: CostMethod,
     /// The metrics, in the order of tables.
     pub metrics: Vec<MetricSummary>,
-    /// Metrics that were not measured, and why.
+    /// Metrics that were not measured, each with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
-/// The method of measuring costs.
+/// How costs were measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostMethod {
-    /// The set of operations that were measured.
+    /// The set of measured operations.
     pub set: CostSet,
-    /// The command, for sets of one.
+    /// The command, for sets that consist of a command.
     pub command: Vec<String>,
-    /// `ns`, or `instructions` in an emulated machine whose clock counts them.
+    /// Unit of the costs: `ns`, or `instructions` in an emulated machine whose clock counts
+    /// instructions.
     pub unit: &'static str,
-    /// CPU that everything was bound to.
+    /// The CPU to which everything was bound.
     pub cpu: Option<tardy_core::cpu::CpuId>,
-    /// How often each metric was prepared and measured.
+    /// How many times each metric was prepared and measured.
     pub rounds: u32,
-    /// Trials of each metric in a round.
+    /// Number of trials per metric and round.
     pub trials: u32,
     pub trial_length_ns: Nanos,
     /// Cost of one read of the clock, subtracted from each trial.
@@ -80,20 +82,20 @@ pub struct CostMethod {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricSummary {
     pub name: String,
-    /// Its group in tables.
+    /// The group of the metric in tables.
     pub group: Group,
     pub operation: String,
-    /// State of the caches when operations start.
+    /// State of the caches when an operation starts.
     pub state: CacheState,
-    /// The program of LMbench that measures the same.
+    /// The LMbench program that measures the same operation.
     pub lmbench: Option<String>,
-    /// Bytes that one operation moves, for bandwidths.
+    /// Number of bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// Operations of one trial.
+    /// Number of operations per trial.
     pub operations: u64,
-    /// The figure: the least of the rounds' medians.
+    /// The cost: the smallest median of any round.
     pub cost: f64,
-    /// Least trial.
+    /// Smallest trial.
     pub min: f64,
     /// Median of all trials.
     pub median: f64,
@@ -103,18 +105,18 @@ pub struct MetricSummary {
     pub max: f64,
     /// Population standard deviation of all trials.
     pub standard_deviation: f64,
-    /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent if
-    /// instructions are counted.
+    /// Bandwidth for `cost`, in bytes per microsecond, which are megabytes (10^6) per second;
+    /// absent if instructions are counted.
     pub megabytes_per_second: Option<f64>,
-    /// The share of the trials' time in which the CPU was idle, which is not instructions; absent
+    /// Share of the trials' time in which the CPU was idle and executed no instructions; absent
     /// unless instructions are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
-    /// Each trial, in order.
+    /// The value of each trial, in order.
     pub values: Vec<f64>,
 }
 
-/// Reads the folder.
+/// Reads the run in the folder `path`.
 ///
 /// # Errors
 /// Returns [`CostSummaryError`].
@@ -122,7 +124,7 @@ pub fn summarize(path: &Path) -> Result<CostSummary, CostSummaryError> {
     of_record(path, folder::open(path)?)
 }
 
-/// Works like [`summarize`], with a record that was read already.
+/// Works like [`summarize`], for a record that is already read.
 ///
 /// # Errors
 /// Returns [`CostSummaryError`].
@@ -172,7 +174,7 @@ fn how(cost: &CostRecord) -> CostMethod {
     }
 }
 
-/// Returns the start and the value of each trial, and the number of unreadable bytes.
+/// Returns the start and the value of each trial, and the number of damaged bytes.
 fn read_trials(path: &Path) -> Result<(Vec<(Nanos, i64)>, u64), SeriesError> {
     let file = SeriesFile::open(path)?;
     let schedule = file.descriptor().schedule;
@@ -193,7 +195,7 @@ fn metric_summary(
     record: &RunRecord,
     unit: CostUnit,
 ) -> Option<MetricSummary> {
-    // Values are thousandths of the unit: ps of ns, 1/1000 of instructions.
+    // Stored values are in thousandths of the unit: ps, or 1/1000 instruction.
     let values: Vec<f64> = trials
         .iter()
         .map(|(_, value)| *value as f64 / 1000.0)
@@ -243,7 +245,7 @@ fn metric_summary(
     })
 }
 
-/// Returns the middle value, or the mean of the two in the middle; `None` of none.
+/// Returns the middle value, or the mean of the two middle values; `None` without values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

@@ -1,4 +1,4 @@
-//! The cycles of a program that `tardy attach` followed, from its run folder.
+//! Explains the cycles of a program that `tardy attach` recorded, from its run folder.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,29 +12,29 @@ pub use tardy_samples::cycles::{Cycle, CycleRow, Cycles, Shares, Stretch, Stretc
 
 use super::run::RunError;
 
-/// Cycles explained.
+/// The explanation of cycles.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct CycleExplanation {
-    /// Start of the recording, by the monotonic clock.
+    /// Start of the recording on the monotonic clock.
     pub begin_ns: Nanos,
-    /// The response time above which cycles are listed; absent if none was given.
+    /// The response time above which cycles are listed; absent if the user gave none.
     pub above_ns: Option<Nanos>,
-    /// Cycles of all threads.
+    /// Number of cycles of all threads.
     pub cycles: u64,
-    /// Cycles that were started and not measured to their end.
+    /// Number of cycles that were started but not measured to their end.
     pub cut_off: u64,
-    /// The folder has all cycles that are longer than this.
+    /// All cycles that are longer than this are in the folder.
     pub complete_above_ns: Nanos,
-    /// The thread with the longest cycle first.
+    /// The threads, sorted by their longest cycle, longest first.
     pub threads: Vec<CycleRow>,
-    /// The longest first.
+    /// The listed cycles, longest first.
     pub worst: Vec<Cycle>,
-    /// The slowest chains of wake-ups, the slowest first.
+    /// The slowest chains of wake-ups, slowest first.
     pub chains: Vec<WakeUpChain>,
 }
 
-/// Explains the cycles of the run in `folder`: those above `above`, or otherwise the `worst`
-/// longest; returns `None` if `tardy attach` did not make the run.
+/// Explains the cycles of the run in `folder`: those longer than `above`, or, without `above`, the
+/// `worst` longest ones. Returns `None` if the run was not made by `tardy attach`.
 ///
 /// # Errors
 /// Returns [`RunError`].
@@ -73,7 +73,8 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
     }
 }
 
-/// Only the longest cycles of each thread are stored.
+/// Returns the response time above which all cycles are known. Only the longest cycles of each
+/// thread are stored.
 fn complete_above(cycles: &Cycles) -> Nanos {
     let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
     for cycle in &cycles.worst {

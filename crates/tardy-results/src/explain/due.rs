@@ -1,5 +1,5 @@
-//! Due times of threads whose timers the trace lacks: a grid of their period, as late as possible
-//! without a wake-up before its due time.
+//! Due times of threads whose timers are not in the trace. They lie on a grid with the thread's
+//! period, which is as late as possible without a wake-up before its due time.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use tardy_core::units::Nanos;
 use tardy_trace::explain::{Explainer, Grid};
 use tardy_trace::merge::Item;
 
-/// Maximum number of threads of one name that get a grid.
+/// Maximum number of threads with the same name that get a grid.
 const THREADS_MAX: usize = 10_000;
 
-/// Returns the grid of each thread that was woken in two periods or more, by its number.
-/// `explainer` finds the wake-ups. `has_own_clock`: the timers use another clock than the stamps,
-/// so the period in the trace may differ from `period` by the drift of clocks.
+/// Returns the grid of each thread that was woken in at least two periods, by thread ID.
+/// `explainer` finds the wake-ups. `has_own_clock` means that the timers use another clock than the
+/// time stamps, so the period in the trace may differ from `period` by the drift of the clocks.
 pub(super) fn grids(
     mut explainer: Explainer,
     items: impl Iterator<Item = Item>,
@@ -46,7 +46,7 @@ pub(super) fn grids(
 
 fn grid(first: Nanos, mut line: FittedGrid) -> Option<Grid> {
     let origin = first.get() - line.lateness(first).get();
-    // The line may start before the clock does.
+    // The fitted line may start before time 0.
     let period_ns = line.period_ns();
     let periods = if origin < 0 {
         (-origin as f64 / period_ns).ceil()
@@ -70,7 +70,7 @@ mod tests {
 
     const PID: i32 = 7;
 
-    /// Wake-ups by an interrupt, each followed by the switch.
+    /// Fits a grid to wake-ups by an interrupt, each followed by the switch to the thread.
     fn fitted(wakings: &[u64], has_own_clock: bool) -> Option<Grid> {
         let event = |time, flags, kind| {
             Item::Event(Event {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_runs_otherwise_has_its_own_period() {
-        // A drift of 100 ns per period: after 5,000 periods half of one.
+        // The clocks drift by 100 ns per period, which is half a period after 5,000 periods.
         let wakings: Vec<u64> = (1..5_000)
             .map(|cycle| cycle * 1_000_100 + 2_000 + cycle * 7_919 % 1_000)
             .collect();

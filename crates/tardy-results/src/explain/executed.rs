@@ -1,26 +1,26 @@
-//! Code executed during late samples, which only the plugin trace shows.
+//! Code that was executed during late samples. Only the plugin trace shows it.
 
 use serde::Serialize;
 use tardy_outside::late::{FunctionRow, SectionInTheWay};
 
-/// How a guest was watched.
+/// Facts about how a guest was watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutsideFacts {
-    /// Samples, the worst of each phase, with the code that was executed before them.
+    /// Number of samples, the worst of each phase, for which the preceding code was stored.
     pub windows: u64,
-    /// Worst samples for which the preceding code could not be stored.
+    /// Number of worst samples for which the preceding code could not be stored.
     pub left_out: u64,
-    /// Samples of other threads than the run's probes.
+    /// Number of samples of threads that are not probes of the run.
     pub of_nobody: u64,
-    /// Virtual time of an instruction.
+    /// Virtual time that one instruction takes.
     pub instruction_ns: u64,
 }
 
 /// The code that was executed while a sample was late.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExecutedCode {
-    /// Sections that delayed it, the longest first.
+    /// Sections that delayed the sample, longest first.
     pub sections: Vec<SectionInTheWay>,
-    /// The functions, sorted by self time, largest first.
+    /// Executed functions, sorted by their own time, largest first.
     pub functions: Vec<FunctionRow>,
 }

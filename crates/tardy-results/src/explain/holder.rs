@@ -1,32 +1,32 @@
-//! The holder of the CPU, in terms that need no trace.
+//! The holder of the CPU, described without references to a trace.
 
 use serde::Serialize;
 use tardy_samples::delays::DelayHolder;
 use tardy_trace::explain::{Cause, Certainty, Holder};
 use tardy_trace::symbols::Symbols;
 
-/// The holder of the CPU, and the certainty of that.
+/// The holder of the CPU, and how certain it is that this is the holder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct HolderFacts {
     /// The cause of the wait.
     pub cause: Cause,
     /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
-    /// The kernel's priority of a thread.
+    /// The kernel's priority of the thread; absent for interrupts and softirqs.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with: its name, otherwise its address.
+    /// The function that a kernel worker executed: its name, or else its address.
     pub work: Option<String>,
-    /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
+    /// For an interrupt from another CPU: the thread that ran on the sending CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
-    /// The certainty: `seen`, `inferred`, `cannot_tell`.
+    /// How certain the holder is: `seen`, `inferred` or `cannot_tell`.
     pub known: &'static str,
-    /// The alternative cause.
+    /// The other possible cause, if there are two.
     pub or: Option<Cause>,
 }
 
 impl HolderFacts {
-    /// Converts a holder of a trace with function names.
+    /// Converts a holder of a trace, using the trace's function names.
     pub(super) fn of(holder: &Holder, known: Certainty, symbols: &Symbols) -> Self {
         let work = holder.work.map(|address| symbols.name_or_address(address));
         let sender = holder.sender.map(|sender| sender.to_string());

@@ -1,5 +1,5 @@
-//! Explains late samples of a watched guest from its plugin trace, by the same model and in the
-//! same terms as traced runs.
+//! Explains late samples of a watched guest from its plugin trace, with the same model and terms as
+//! for traced runs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,7 @@ use super::threshold::{Late, Threshold};
 const SECTIONS_MAX: usize = 8;
 const FUNCTIONS_MAX: usize = 200;
 
-/// Returns the facts that a watched run recorded for explanations, if any.
+/// Returns the facts that a watched run stored for explanations; `None` if it stored none.
 pub(super) fn facts_of(run: &Path) -> Result<Option<OutsideFacts>, RunError> {
     let unreadable = |error: store::StoreError| RunError::Outside(error);
     let watched = store::read(run)
@@ -39,7 +39,7 @@ pub(super) fn facts_of(run: &Path) -> Result<Option<OutsideFacts>, RunError> {
     }))
 }
 
-/// Returns facts of the guest that decide between causes.
+/// Returns the facts about the guest that decide between causes.
 fn facts(record: &RunRecord) -> Facts {
     let preemption = record
         .machine
@@ -54,7 +54,7 @@ fn facts(record: &RunRecord) -> Facts {
             Preemption::No
         }
     });
-    // Under virtual time, the host cannot steal time.
+    // In virtual time, the host cannot take time from the guest.
     Facts {
         preemption,
         is_guest: Some(false),
@@ -62,7 +62,7 @@ fn facts(record: &RunRecord) -> Facts {
     }
 }
 
-/// Explains a watched run.
+/// Explains the late samples of a watched run.
 pub(super) fn explain_outside(
     folder: &Path,
     question: RunQuestion,
@@ -159,7 +159,8 @@ fn take(reading: &mut Reading<'_>, series: &ExplainedSeries, sample: LateSample)
     }
 }
 
-/// Writes the code executed before the late samples of the watched run in `folder` for Perfetto.
+/// Writes the code that was executed before the late samples of the watched run in `folder`, for
+/// Perfetto.
 pub(super) fn perfetto_outside(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
     let mut samples = Vec::new();
@@ -169,7 +170,7 @@ pub(super) fn perfetto_outside(folder: &Path, out: &mut dyn io::Write) -> Result
     .map_err(RunError::Outside)?;
     samples.sort_by_key(|&(due, _)| due);
     let mut writer = Writer::new(out, true);
-    // The events of samples may overlap, so events that are already written are skipped.
+    // The stored events of samples may overlap, so events that were already written are skipped.
     let mut reached = 0;
     for (_, events) in samples {
         let begin = reached;

@@ -1,4 +1,4 @@
-//! Wake-ups of a trace, counted: by holder, by component, and the worst of them.
+//! Counts the wake-ups of a trace by holder and by component, and keeps the worst ones.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,21 +13,21 @@ use super::{
     WakeUpCounts,
 };
 
-/// Takes wake-ups in.
+/// Collects wake-ups one by one.
 #[derive(Debug)]
 pub(super) struct Ranking {
     threshold: Threshold,
-    /// Number of worst wake-ups shown as a time line.
+    /// Maximum number of worst wake-ups that are shown as time lines.
     most: usize,
     counts: WakeUpCounts,
     pids: BTreeSet<i32>,
     thread: Option<Thread>,
     totals: DelayTotals,
     ordinary: DelayTotals,
-    /// The holder of each place in the totals.
+    /// The holder for each index in the totals.
     holders: Vec<(Holder, Certainty)>,
     places: HashMap<(Holder, Certainty), usize>,
-    /// The worst wake-ups, the worst first.
+    /// The worst wake-ups, worst first.
     worst: Vec<WakeUp>,
 }
 
@@ -51,7 +51,7 @@ impl Ranking {
         }
     }
 
-    /// Returns the thread as last woken.
+    /// Returns the thread as it was at its last wake-up.
     pub(super) fn thread(&self) -> Option<Thread> {
         self.thread
     }
@@ -87,7 +87,7 @@ impl Ranking {
             (piece.component, place, piece.length())
         });
         self.totals.take(late, &mut pieces);
-        // Of equal latencies the first stays.
+        // Of equal latencies, the first one is kept.
         let place = self.worst.partition_point(|other| other.lateness() >= late);
         if place < self.most {
             self.worst.insert(place, wake_up);

@@ -1,5 +1,5 @@
-//! Rules of a real-time loop: counts with their remedy. If the trace has no events for a rule, its
-//! count is absent, not zero.
+//! Rules of a real-time loop: how often each was violated, and the remedy. If the trace has no
+//! events for a rule, the count is absent instead of zero.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -11,17 +11,17 @@ use super::words::priority;
 #[derive(Debug, Serialize)]
 pub struct RuleRow {
     pub rule: &'static str,
-    /// A short description of the rule's violation.
+    /// Short description of a violation of the rule.
     pub what: &'static str,
-    /// The number of violations; `None` if the trace lacks the event that shows them.
+    /// Number of violations; `None` if the trace does not have the event that shows them.
     pub count: Option<u64>,
-    /// The task, or the amount.
+    /// The task, or the amount, of the violations.
     pub detail: String,
-    /// The remedy; without a count, the event to record.
+    /// The remedy. Without a count, the event that must be recorded.
     pub remedy: &'static str,
 }
 
-/// Records which kinds of events the trace contains, for any thread.
+/// Notes which kinds of events the trace contains, for any thread.
 pub(super) fn note(recorded: &mut RecordedKinds, event: &Event) {
     match event.kind {
         Kind::PageFault { .. } => recorded.page_faults = true,
@@ -33,14 +33,13 @@ pub(super) fn note(recorded: &mut RecordedKinds, event: &Event) {
     }
 }
 
-/// The rules of one loop.
+/// The rules for one loop.
 #[derive(Debug, Serialize)]
 pub struct LoopRow {
-    /// Name of its thread.
+    /// Name of the loop's thread.
     pub thread: String,
-    /// The kernel's priority of it.
+    /// The kernel's priority of the thread.
     pub priority: i32,
-    /// Every rule.
     pub rules: Vec<RuleRow>,
 }
 
@@ -162,7 +161,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             "record lock:contention_begin and contention_end",
         ),
     ];
-    // Priority inversion needs a real-time thread.
+    // Priority inversion is possible only for a real-time thread.
     if rules.priority >= 100 {
         rows.retain(|row| !matches!(row.rule, "woken_by_lower_priority"));
     }

@@ -1,5 +1,5 @@
-//! Explains late samples of a run from its folder alone: the stored delays, and the series to check
-//! them against.
+//! Explains late samples of a run from its folder alone. The folder has the stored delays, and the
+//! series with which they are checked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -32,28 +32,28 @@ use super::{
 /// Parameters for explaining a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunQuestion {
-    /// Number of worst samples shown as a time line.
+    /// Number of worst samples that are shown as time lines.
     pub worst: usize,
-    /// The samples to rank. A watched run stored only its worst samples: without [`Late::Above`],
-    /// all of them are ranked.
+    /// Which samples are ranked. In a watched run, which stored only its worst samples, all of them
+    /// are ranked unless this is [`Late::Above`].
     pub late: Late,
-    /// Whether the plugin trace explains a run that was both traced and watched.
+    /// Whether the plugin trace is used if a run was both traced and watched.
     pub from_outside: bool,
 }
 
-/// Why a run is not explained.
+/// Why a run cannot be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// There is no run.
+    /// The folder contains no readable run.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// It was not made with --explain, or could not be traced.
+    /// The run was not made with --explain, or it could not be traced.
     #[error("the run has no trace{}: measure with `tardy run --explain`, or in the lab with `--watch`", why.as_ref().map_or_else(String::new, |why| format!(" ({why})")))]
     NotTraced {
-        /// The reason that the run states.
+        /// The reason that is stored in the run.
         why: Option<String>,
     },
-    /// It was not watched, or no samples were stored.
+    /// The guest was not watched, or no samples were stored.
     #[error(
         "the guest was not watched, or no samples were kept: measure with `tardy lab run --watch`"
     )]
@@ -65,7 +65,7 @@ pub enum RunError {
     #[error("{}: {error}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         error: io::Error,
     },
     /// A series cannot be read.
@@ -74,7 +74,7 @@ pub enum RunError {
     /// A trace for another tool cannot be written.
     #[error("cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// Its pages are missing.
+    /// The run did not keep all pages of the trace.
     #[error(
         "the run kept the kernel's trace around its worst samples only (trace/worst.dat): measure \
          with `tardy run --explain --keep-trace`"
@@ -84,50 +84,51 @@ pub enum RunError {
     #[error("{}: {error}", path.display())]
     Trace {
         path: PathBuf,
-        /// The error of the explanation.
+        /// The error from explaining the trace.
         error: ExplainError,
     },
 }
 
-/// A run explained.
+/// The explanation of a run.
 #[derive(Debug, Serialize)]
 pub struct RunExplanation {
-    /// The recording of the kernel's trace; `None` if a plugin trace explains the run.
+    /// The recording of the kernel's trace; `None` if the plugin trace was used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingRecord>,
-    /// How the guest was watched; `None` if the kernel's trace explains the run.
+    /// Facts about how the guest was watched; `None` if the kernel's trace was used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<OutsideFacts>,
     /// Counts of samples.
     pub samples: SampleCounts,
-    /// The threshold of ranked samples.
+    /// The latency above which samples are ranked.
     pub threshold: Threshold,
-    /// Latencies of the ranked samples; `None` if none is ranked.
+    /// Latencies of the ranked samples; `None` if no sample is ranked.
     pub lateness: Option<Lateness>,
-    /// The time per component, in order of the path.
+    /// Latency by component, in order of time.
     pub components: Vec<ComponentRow>,
-    /// The holders of the CPU, sorted by the latency they caused, largest first.
+    /// Holders of the CPU, sorted by the latency that they caused, largest first.
     pub holders: Vec<HolderRow>,
-    /// All other samples; absent if all are ranked.
+    /// The samples that are not ranked; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
     /// Ranked latency without a known holder, because events were lost or arrived too late.
     pub unexplained_ns: u64,
-    /// The part of it that has two possible causes.
+    /// The part of the ranked latency that has two possible causes.
     pub cannot_tell_ns: u64,
-    /// The worst samples, the worst first.
+    /// The worst samples, worst first.
     pub worst: Vec<SampleStory>,
-    /// Functions that held the CPU, sorted by latency caused; empty without --explain=stacks.
+    /// Functions that held the CPU, sorted by the latency that they caused; empty without
+    /// --explain=stacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackRow>,
-    /// Deviations of program loops from a correct periodic loop; empty without such a loop.
+    /// Violations of the rules for real-time loops; empty if the run has no loop of a program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<LoopRow>,
 }
 
 impl RunExplanation {
-    /// Returns the number of explanations that the run wrote and did not drop for newer ones, and
-    /// how many of these its files lack because they were truncated or damaged.
+    /// Returns two numbers: the explanations that the run wrote and did not drop for newer ones,
+    /// and how many of these are missing because files were truncated or damaged.
     #[must_use]
     pub fn written_and_missing(&self) -> (u64, u64) {
         let written = self
@@ -143,60 +144,60 @@ impl RunExplanation {
 /// Counts of samples.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SampleCounts {
-    /// Samples with any latency above 0, as the recorder passed them on.
+    /// Samples with a latency above 0 that the recorder passed to the explainer.
     pub late: u64,
-    /// Those with an explanation.
+    /// Samples with an explanation.
     pub explained: u64,
-    /// The samples above the requested latency.
+    /// Samples above the threshold.
     pub ranked: u64,
-    /// Those whose latency is only partly explained.
+    /// Samples whose latency is only partly explained.
     pub with_unknown: u64,
-    /// Those that did not reach the explainer.
+    /// Samples that did not reach the explainer.
     pub left_out: u64,
-    /// Those whose explanation was dropped for newer ones in a run with `--disk`.
+    /// Samples whose explanation was dropped for newer ones in a run with `--disk`.
     pub given_way: u64,
-    /// Explained samples whose latency is stored, so that the sum of the pieces could be checked.
+    /// Explained samples whose latency is stored, so that the sum of their pieces could be checked.
     pub checked: u64,
-    /// Those whose pieces do not add up to their latency: none, unless there is a bug.
+    /// Samples whose pieces do not add up to their latency. A number above 0 shows a bug.
     pub not_adding_up: u64,
-    /// Bytes of explanations that are damaged.
+    /// Damaged bytes of explanations.
     pub damaged_bytes: u64,
 }
 
-/// A sample whole.
+/// One late sample with its complete explanation.
 #[derive(Debug, Serialize)]
 pub struct SampleStory {
-    /// The probe that took it.
+    /// The probe that took the sample.
     pub probe: String,
     /// The CPU that the probe was bound to.
     pub series_cpu: Option<CpuId>,
-    /// The CPU that it was taken on.
+    /// The CPU on which the sample was taken.
     pub cpu: u32,
-    /// When it was due, in ns of the run's clock.
+    /// Due time of the sample, in ns of the run's clock.
     pub due_ns: Nanos,
-    /// The due time, from the start of the run.
+    /// Due time relative to the start of the run.
     pub since_start_ns: Nanos,
-    /// The phase that it fell into.
+    /// The phase in which the sample was due.
     pub phase: Option<String>,
-    /// The context that woke the thread; `None` if the thread was awake.
+    /// The context that woke the thread; `None` if the thread did not sleep.
     pub waker: Option<String>,
     pub latency_ns: u64,
     /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
-    /// In the order of time, without a gap.
+    /// The pieces of the latency, in order of time and without gaps.
     pub pieces: Vec<StoryPiece>,
-    /// The executed functions and sections; for watched runs.
+    /// The executed functions and sections; only for watched runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executed: Option<ExecutedCode>,
 }
 
-/// The kernel's trace around the worst samples of a run, below its folder.
+/// The file with the kernel's trace around the worst samples of a run, below its folder.
 const EVIDENCE: &str = "trace/worst.dat";
 /// Maximum size of a file that is read into memory.
 const FILE_BYTES_MAX: u64 = 4 << 30;
-/// Linux has no more CPUs (NR_CPUS).
+/// Maximum number of CPUs in Linux (NR_CPUS).
 const CPUS_MAX: usize = 8192;
-/// Length of a thread's name in the kernel, in bytes.
+/// Maximum length of a thread's name in the kernel, in bytes.
 const NAME_BYTES: usize = 15;
 
 /// Writes the trace around the worst samples of the traced run in `folder` for Perfetto, with the
@@ -228,7 +229,7 @@ pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<
     }
 }
 
-/// Writes all pages that the run in `folder` kept as a trace.dat.
+/// Writes all trace pages that the run in `folder` kept, as a trace.dat.
 ///
 /// # Errors
 /// Returns [`RunError`].
@@ -245,7 +246,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         read => read.map_err(unreadable(&head_path))?,
     };
     let page_bytes = tardy_trace::file::page_bytes(&head).map_or(1, u64::from);
-    // A file has all CPUs up to the last one, whether they have pages or not.
+    // A trace.dat lists all CPUs up to the last one, with or without pages.
     let mut pages: BTreeMap<usize, (PathBuf, u64)> = BTreeMap::new();
     for entry in std::fs::read_dir(&place)
         .map_err(unreadable(&place))?
@@ -260,7 +261,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         });
         if let Some(cpu) = cpu.filter(|&cpu: &usize| cpu < CPUS_MAX) {
             let length = entry.metadata().map_err(unreadable(&entry.path()))?.len();
-            // A run that was killed may have been amid a page.
+            // A killed run may end in the middle of a page.
             pages.insert(cpu, (entry.path(), length - length % page_bytes));
         }
     }
@@ -281,12 +282,12 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     Ok(out.flush()?)
 }
 
-/// Returns whether a trace contains only the pages that a run kept around its worst samples.
-/// Figures from it describe these samples alone; the rest was not stored.
+/// Returns whether a trace has only the pages that a run kept around its worst samples. Numbers
+/// from such a trace describe only these samples.
 #[must_use]
 pub fn is_evidence(trace: &Path) -> bool {
     let name = trace.file_name().and_then(|name| name.to_str());
-    // A recording by `tardy attach` has one for each hour.
+    // A recording by `tardy attach` has one such file per hour.
     let is_named_so = name.is_some_and(|name| name.starts_with("worst") && name.ends_with(".dat"));
     is_named_so
         && trace
@@ -338,7 +339,8 @@ pub(super) fn explain_traced(
     Ok(reading.finish(Some(tracing), None))
 }
 
-/// Returns the series that the run records; for an interrupted run, those whose files exist.
+/// Returns the series that the run recorded explanations for. For an interrupted run, these are the
+/// series whose files exist.
 fn explained_series(
     record: &RunRecord,
     tracing: &TracingRecord,
@@ -369,7 +371,7 @@ fn explained_series(
 
 pub(super) struct Reading<'a> {
     threshold: Threshold,
-    /// Number of worst samples shown as a time line.
+    /// Maximum number of worst samples that are shown as time lines.
     most: usize,
     record: &'a RunRecord,
     holders: Holders,
@@ -378,15 +380,15 @@ pub(super) struct Reading<'a> {
     pub(super) worst: Vec<SampleStory>,
 }
 
-/// The outcome of explaining a sample.
+/// The result of explaining a sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleOutcome {
     pub(super) is_ranked: bool,
-    /// Its index among the worst, if it is one of them.
+    /// Index of the sample among the worst samples, if it is one of them.
     pub(super) story: Option<usize>,
 }
 
-/// Holders of all chunks, each once.
+/// The holders of all chunks, without duplicates.
 #[derive(Debug, Default)]
 struct Holders {
     places: HashMap<HolderFacts, usize>,
@@ -477,7 +479,7 @@ impl<'a> Reading<'a> {
             .collect()
     }
 
-    /// Lays so much of a sample to a stack.
+    /// Adds `ns` of a sample's latency to the stack of `holder`.
     pub(super) fn stack(&mut self, holder: &DelayHolder, ns: u64) {
         self.totals.stacks.take(holder, ns);
     }
@@ -552,7 +554,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Returns the latency that a sample must exceed to be among the `most` worst.
+/// Returns the latency that a sample must exceed to be one of the `most` worst samples.
 fn least(worst: &[SampleStory], most: usize) -> u64 {
     match most.checked_sub(1) {
         None => u64::MAX,
@@ -560,8 +562,8 @@ fn least(worst: &[SampleStory], most: usize) -> u64 {
     }
 }
 
-/// Stores the story of a sample if it is among the `most` worst, and returns its index. Of equal
-/// latencies the first stays.
+/// If a sample is one of the `most` worst samples, stores its story and returns its index. Of equal
+/// latencies, the first one is kept.
 fn keep(
     worst: &mut Vec<SampleStory>,
     most: usize,

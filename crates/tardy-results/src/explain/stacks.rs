@@ -1,4 +1,4 @@
-//! Functions of the kernel that made samples late, in words.
+//! Describes functions of the kernel that made samples late.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ pub use tardy_samples::delay_totals::StackRow;
 use super::HolderFacts;
 use super::words;
 
-/// Returns the cause of a stack and its name, in words.
+/// Describes the cause of a stack, with its name.
 #[must_use]
 pub fn who(row: &StackRow) -> String {
     let (cause, name) = (row.cause, row.name.clone());
@@ -22,14 +22,14 @@ pub fn who(row: &StackRow) -> String {
     })
 }
 
-/// Writes stacks folded, a line each, as flame graph tools read them: frames from the outermost to
-/// the innermost, and ns.
+/// Writes folded stacks, as flame graph tools read them: one line per stack, with the frames from
+/// the outermost to the innermost, and ns.
 ///
 /// # Errors
-/// If it cannot be written.
+/// Returns errors of writing.
 pub fn write_folded(rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
     for row in rows {
-        // The format separates frames by ";", and puts the number after the last blank.
+        // In this format, ";" separates frames and the number follows the last blank.
         write!(out, "{}", who(row).replace(';', ","))?;
         for function in row.functions.iter().rev() {
             write!(out, ";{}", function.replace(';', ","))?;

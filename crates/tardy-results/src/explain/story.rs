@@ -1,4 +1,5 @@
-//! One complete wake-up: its marks and the holders of the CPU, in ns from its due time.
+//! One wake-up with its complete explanation: the events on its path, and the holders of the CPU,
+//! in ns from its due time.
 
 use serde::Serialize;
 use tardy_trace::explain::{Component, DueFrom, WakeUp, Waker};
@@ -7,56 +8,57 @@ use tardy_trace::symbols::Symbols;
 use super::HolderFacts;
 use super::words::named;
 
-/// A wake-up.
+/// A wake-up with its complete explanation.
 #[derive(Debug, Serialize)]
 pub struct Story {
-    /// The thread's number.
+    /// Thread ID of the thread.
     pub pid: i32,
-    /// The CPU that it ran on.
+    /// The CPU on which the thread ran.
     pub cpu: u32,
-    /// When it was due, in ns of the trace's clock.
+    /// Due time of the wake-up, in ns of the trace's clock.
     pub due_ns: u64,
-    /// The source of the due time: the timer, or the wake-up as a substitute.
+    /// Where the due time comes from: the timer, or, without a timer, the wake-up itself.
     pub due_from: DueFrom,
-    /// The context that woke it.
+    /// The context that woke the thread.
     pub waker: String,
-    /// Time from due to running.
+    /// Time from the due time until the thread runs.
     pub lateness_ns: u64,
-    /// The first event of the thread if the trace lacks the switch, in ns from due: an upper bound
-    /// of the latency.
+    /// If the trace has no switch to the thread: the time of the thread's first event, in ns from
+    /// the due time. It is an upper bound of the latency.
     pub first_sign_ns: Option<u64>,
-    /// In the order of time.
+    /// Events on the path of the wake-up, in order of time.
     pub marks: Vec<Mark>,
-    /// In the order of time, without a gap.
+    /// The pieces of the latency, in order of time and without gaps.
     pub pieces: Vec<StoryPiece>,
 }
 
-/// A mark of the way.
+/// An event on the path of a wake-up.
 #[derive(Debug, Serialize)]
 pub struct Mark {
-    /// In ns from due.
+    /// Time of the event, in ns from the due time.
     pub at_ns: u64,
-    /// What happened.
+    /// What happened, in words.
     pub what: &'static str,
 }
 
-/// An interval, and the holder of the CPU in it.
+/// A part of the latency, and the holder of the CPU during it.
 #[derive(Debug, Serialize)]
 pub struct StoryPiece {
-    /// In ns from due.
+    /// Start of the piece, in ns from the due time.
     pub start_ns: u64,
     pub length_ns: u64,
-    /// The part of the way.
+    /// The component of the latency.
     pub component: Component,
     pub cpu: u32,
-    /// Who.
+    /// The holder of the CPU.
     #[serde(flatten)]
     pub holder: HolderFacts,
-    /// The functions that the timer interrupt found under way, the innermost first; empty if no
-    /// stack was recorded.
+    /// The functions that the timer interrupt interrupted, innermost first; empty if no stack was
+    /// recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// The functions that finally gave up the CPU.
+    /// The functions in which the CPU was finally given up, innermost first; empty if no stack was
+    /// recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 }
@@ -76,7 +78,7 @@ impl Story {
             (Some(wake_up.waking), "waking"),
             (Some(wake_up.ran), ran),
         ];
-        // A wake-up without a timer is due when it is woken.
+        // Without a timer, a wake-up is due when the thread is woken.
         let times = if wake_up.due_from == DueFrom::Waking {
             &times[3..]
         } else {

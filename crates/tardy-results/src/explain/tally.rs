@@ -1,4 +1,4 @@
-//! Sums latency by holder of the CPU.
+//! Sums latency by holder of the CPU and by component.
 
 use serde::Serialize;
 use tardy_samples::delay_totals::DelayTotals;
@@ -6,32 +6,31 @@ pub use tardy_samples::delay_totals::{ComponentRow, Lateness};
 
 use super::HolderFacts;
 
-/// A holder of the CPU.
+/// A holder of the CPU, and the latency that it caused.
 #[derive(Debug, Serialize)]
 pub struct HolderRow {
-    /// Who.
     #[serde(flatten)]
     pub holder: HolderFacts,
     pub sum_ns: u64,
     /// Share of the total latency, from 0 to 1.
     pub share: f64,
-    /// Number of wake-ups that waited for it.
+    /// Number of wake-ups that this holder delayed.
     pub wake_ups: u64,
-    /// The most in one wake-up.
+    /// Largest latency caused in one wake-up.
     pub max_ns: u64,
 }
 
-/// The latencies that were counted.
+/// The counted latencies, by component and by holder.
 pub(super) struct LatenessBreakdown {
     pub(super) lateness: Option<Lateness>,
-    /// In the order of the way.
+    /// Components in order of time.
     pub(super) components: Vec<ComponentRow>,
-    /// Most lateness first.
+    /// Holders sorted by the latency that they caused, largest first.
     pub(super) holders: Vec<HolderRow>,
 }
 
 impl LatenessBreakdown {
-    /// Converts `totals`, with each holder in words.
+    /// Converts `totals`. `facts` returns the holder for an index.
     pub(super) fn new(totals: &DelayTotals, facts: impl Fn(usize) -> HolderFacts) -> Self {
         let lateness = totals.lateness();
         let all = lateness.map_or(0, |lateness| lateness.sum_ns);
@@ -63,7 +62,7 @@ impl LatenessBreakdown {
         self.sum(|row| row.holder.cause.is_unexplained())
     }
 
-    /// Returns the part of it that has two possible causes.
+    /// Returns the latency that has two possible causes.
     pub(super) fn cannot_tell_ns(&self) -> u64 {
         self.sum(|row| row.holder.or.is_some())
     }

@@ -1,4 +1,4 @@
-//! The threshold above which samples or wake-ups are ranked.
+//! The latency above which samples or wake-ups are ranked.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -7,54 +7,54 @@ use tardy_samples::delay_totals::DelayTotals;
 
 use super::{ComponentRow, Lateness};
 
-/// The threshold that the user gives.
+/// Which samples or wake-ups the user wants ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// This latency.
+    /// Samples above this latency.
     Above(Nanos),
-    /// The run's deadline. Without a deadline, or if no sample exceeds it: the latency that the
-    /// worst 0.1 % exceed, at least 20 of them.
+    /// Samples above the run's deadline. Without a deadline, or if no sample exceeds it: the worst
+    /// 0.1 % of the samples, but at least 20.
     Worst,
 }
 
-/// A threshold and its source.
+/// A threshold, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Threshold {
     /// Samples with a larger latency are ranked.
     pub above_ns: Nanos,
-    /// Its source.
+    /// Where the threshold comes from.
     pub from: ThresholdSource,
 }
 
-/// The source of a threshold.
+/// Where a threshold comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThresholdSource {
-    /// The user.
+    /// The user gave it.
     Asked,
-    /// The run's deadline.
+    /// The threshold is the run's deadline.
     Deadline,
-    /// The worst 0.1 % exceed it, at least 20 of them.
+    /// The threshold selects the worst 0.1 %, but at least 20 samples.
     Worst,
-    /// The same threshold, because no sample exceeded the run's deadline.
+    /// The threshold is chosen as for `Worst`, because no sample exceeded the run's deadline.
     WorstInTime,
-    /// The run stored only its worst samples; all of them are ranked.
+    /// The threshold is 0. The run stored only its worst samples, and all of them are ranked.
     Kept,
 }
 
-/// Minimum number of ranked samples, if there are so many.
+/// Minimum number of ranked samples, if the run has this many.
 const WORST_LEAST: u64 = 20;
-/// One of this many samples is ranked.
+/// One sample in this many is ranked.
 const WORST_ONE_OF: u64 = 1000;
 
 impl Threshold {
-    /// For runs that stored only their worst samples.
+    /// The threshold for runs that stored only their worst samples.
     pub(super) const KEPT: Self = Self {
         above_ns: Nanos::ZERO,
         from: ThresholdSource::Kept,
     };
 
-    /// Returns the threshold that the user gave.
+    /// Returns a threshold that the user gave.
     pub(super) const fn asked(above_ns: Nanos) -> Self {
         Self {
             above_ns,
@@ -62,7 +62,7 @@ impl Threshold {
         }
     }
 
-    /// Chooses the threshold of a run by its latencies and optional deadline.
+    /// Chooses the threshold of a run from its latencies and its deadline, if it has one.
     pub(super) fn of(latencies: &Histogram, deadline: Option<Nanos>) -> Self {
         let limit = deadline.filter(|deadline| latencies.above(deadline.get()) > 0);
         if let Some(above_ns) = limit {
@@ -91,19 +91,19 @@ impl Threshold {
     }
 }
 
-/// Samples or wake-ups below the threshold, as a baseline.
+/// Samples or wake-ups below the threshold, for comparison.
 #[derive(Debug, Serialize)]
 pub struct Ordinary {
-    /// How many.
+    /// Number of these samples or wake-ups.
     pub count: u64,
-    /// How late.
+    /// Latencies of these samples or wake-ups.
     pub lateness: Lateness,
-    /// The time per component, in order of the path.
+    /// Latency by component, in order of time.
     pub components: Vec<ComponentRow>,
 }
 
 impl Ordinary {
-    /// `None` if all are ranked.
+    /// Converts `totals`; `None` if all samples or wake-ups are ranked.
     pub(super) fn of(totals: &DelayTotals) -> Option<Self> {
         Some(Self {
             count: totals.count(),
@@ -141,7 +141,7 @@ mod tests {
             threshold(std::iter::empty(), None),
             (0, ThresholdSource::Worst)
         );
-        // Equally late ones are ranked together.
+        // Samples with the same latency are ranked together.
         assert_eq!(
             threshold(std::iter::repeat_n(9, 5_000), None),
             (8, ThresholdSource::Worst)

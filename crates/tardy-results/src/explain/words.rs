@@ -1,11 +1,11 @@
-//! Words for holders of the CPU and components.
+//! Describes holders of the CPU and components of the latency.
 
 use tardy_trace::event::Thread;
 use tardy_trace::explain::{Cause, Component};
 
 use super::HolderFacts;
 
-/// A part of the way.
+/// Describes a component of the latency.
 #[must_use]
 pub fn component(component: Component) -> &'static str {
     match component {
@@ -21,7 +21,7 @@ pub fn component(component: Component) -> &'static str {
     }
 }
 
-/// Describes the holder of the CPU and the certainty of that.
+/// Describes a holder of the CPU, and how certain it is.
 #[must_use]
 pub fn holder(facts: &HolderFacts) -> String {
     let HolderFacts {
@@ -107,7 +107,7 @@ pub fn priority(priority: i32) -> String {
     }
 }
 
-/// A thread's name and priority.
+/// Returns the name and priority of a thread.
 pub(super) fn named(thread: Thread) -> String {
     format!("{} ({})", thread.name, priority(thread.priority))
 }

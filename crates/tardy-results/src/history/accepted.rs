@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tardy_sys::regular_file;
 
-/// In the folder of the runs.
+/// Name of the file, in the folder of the runs.
 const FILE: &str = "accepted.json";
-/// Longer ones are no list of builds.
+/// Maximum size of the file in bytes.
 const LENGTH_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ struct AcceptedBuilds {
     builds: BTreeSet<String>,
 }
 
-/// Why the list cannot be had.
+/// Why the list of accepted builds is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptedError {
     #[error("{}: {error}", path.display())]
@@ -29,10 +29,10 @@ pub enum AcceptedError {
     },
 }
 
-/// Reads the accepted builds for the runs in `folder`; none if the file is absent.
+/// Reads the builds that are accepted for the runs in `folder`; empty if the file does not exist.
 ///
 /// # Errors
-/// Returns [`AcceptedError`] if the file cannot be read, or is no list.
+/// Returns [`AcceptedError`] if the file cannot be read or does not contain a list.
 pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     let path = folder.join(FILE);
     let error = |error| AcceptedError::File {
@@ -56,7 +56,7 @@ pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     Ok(accepted.builds)
 }
 
-/// Accepts changes that start with these builds, from now on, for the runs in `folder`. Returns the
+/// Accepts changes that start with these builds, for the runs in `folder`. Returns the path of the
 /// file.
 ///
 /// # Errors

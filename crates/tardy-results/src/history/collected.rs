@@ -1,5 +1,5 @@
-//! Runs on their way into a history: many of them, so that each leaves its numbers and its place
-//! only.
+//! Collects the runs of a history. There may be many runs, so each keeps only its numbers and its
+//! place in the history.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -15,7 +15,7 @@ use crate::compare::facts::{self, FactDifference};
 use crate::compare::group::Key;
 use crate::compare::side::CompareError;
 
-/// Each value once, by a small number.
+/// Stores each value once, under a small number.
 struct Interner<T> {
     values: Vec<T>,
     places: HashMap<T, u32>,
@@ -44,7 +44,7 @@ impl<T: Clone + Eq + Hash> Interner<T> {
 
 type Facts = [Option<String>; FACTS.len()];
 
-/// The board of a run.
+/// The place of a run in the history.
 struct RunPlace {
     board: u32,
     build: u32,
@@ -53,13 +53,13 @@ struct RunPlace {
     folder: Box<Path>,
 }
 
-/// The quantiles of one run of a series; NaN if too few samples are beyond.
+/// The quantiles of one run in a series; NaN if too few samples lie beyond.
 struct RunValues {
     build: u32,
     quantiles: [f64; QUANTILES.len()],
 }
 
-/// Runs of boards and builds, in any order.
+/// The runs of boards and builds, in any order.
 #[derive(Default)]
 pub struct RunCollection {
     boards: Interner<String>,
@@ -67,17 +67,18 @@ pub struct RunCollection {
     facts: Interner<Facts>,
     keys: Interner<Key>,
     runs: Vec<RunPlace>,
-    /// Digest of each run's folder, start, board and build: a folder and a table may both have it.
+    /// Digests of each run's folder, start, board and build. They show that a run was already
+    /// added, for example from a folder and again from a table.
     known: HashSet<u64>,
     values: HashMap<(u32, u32), Vec<RunValues>>,
     first: Option<(PathBuf, ClockKind)>,
 }
 
 impl RunCollection {
-    /// Adds a run. Returns false if it was added before.
+    /// Adds a run. Returns false if the run was added before.
     ///
     /// # Errors
-    /// Returns [`CompareError::Clocks`] if its clock differs from the others'.
+    /// Returns [`CompareError::Clocks`] if the clock of the run differs from that of the first run.
     pub fn add(&mut self, run: &HistoryRun) -> Result<bool, CompareError> {
         let (base, clock) = self
             .first
@@ -116,7 +117,8 @@ impl RunCollection {
         Ok(true)
     }
 
-    /// Returns all builds in order of their first runs, and the index there of each collected one.
+    /// Returns all builds in the order of their first runs, and the position in this order for each
+    /// collected build.
     pub(super) fn builds(&self, accepted: &BTreeSet<String>) -> (Vec<Build>, Vec<usize>) {
         let build = |name: &String| Build {
             name: name.clone(),
@@ -142,8 +144,8 @@ impl RunCollection {
         (builds.into_iter().map(|(_, build)| build).collect(), places)
     }
 
-    /// Returns the numbers of each board, in the order of boards and keys; `places` as of
-    /// [`Self::builds`].
+    /// Returns the numbers of each board, in the order of boards and keys. `places` are the
+    /// positions of the builds, from [`Self::builds`].
     pub(super) fn series(&self, places: &[usize]) -> Vec<Series> {
         let mut all: Vec<(&String, &Key, &Vec<RunValues>)> = Vec::with_capacity(self.values.len());
         all.extend(self.values.iter().map(|(&(board, key), values)| {
@@ -159,8 +161,8 @@ impl RunCollection {
             .collect()
     }
 
-    /// Returns the differences between a board's last run before a build and its first run from
-    /// that build on.
+    /// Returns the facts that differ between a board's last run before build `from` and its first
+    /// run with that build or a later one.
     pub(super) fn changed(
         &self,
         board: &str,
@@ -183,7 +185,7 @@ impl RunCollection {
             .map_or_else(Vec::new, |(before, after)| self.differences(before, after))
     }
 
-    /// Returns all recorded facts if the folders still exist, otherwise the collected ones.
+    /// Compares all recorded facts if the folders still exist, otherwise the collected facts.
     fn differences(&self, before: &RunPlace, after: &RunPlace) -> Vec<FactDifference> {
         let record = |run: &RunPlace| {
             folder::open(&run.folder)
@@ -216,7 +218,7 @@ fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Returns the median, and the highest quantile that every run has.
+/// Returns the series of the median, and of the highest quantile that all runs have.
 fn series_of(board: &str, key: &Key, values: &[RunValues], places: &[usize]) -> Vec<Series> {
     let is_whole = |quantile: &usize| values.iter().all(|run| !run.quantiles[*quantile].is_nan());
     let highest = (0..QUANTILES.len()).rev().find(is_whole);

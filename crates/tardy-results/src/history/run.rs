@@ -1,4 +1,4 @@
-//! The parts of a run that a history stores: its board, facts of its machine, and its numbers.
+//! The parts of a run that a history stores: its board, facts about its machine, and its numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use crate::compare::facts;
 use crate::compare::group::{Key, RunGroup, groups};
 use crate::compare::side::{CompareError, RunSide};
 
-/// Quantiles that are followed: the median, and the highest of the others that every run of a
-/// series has samples beyond.
+/// Quantiles that a history follows: the median, and the highest of the others beyond which every
+/// run of a series has enough samples.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-/// Facts of machine and plan that are stored, named as in `run.json`.
+/// Facts about machine and plan that are stored, with their paths in `run.json`.
 pub const FACTS: [&str; 7] = [
     "machine.kernel.release",
     "machine.kernel.version",
@@ -24,44 +24,44 @@ pub const FACTS: [&str; 7] = [
     "machine.processors.model",
     "tool.version",
 ];
-/// Samples beyond a quantile that every run needs for it.
+/// Minimum number of samples that a run needs beyond a quantile.
 const BEYOND_MIN: f64 = 10.0;
-/// Labels that name a run's build and board.
+/// Labels with the build and the board of a run.
 const BUILD: &str = "build";
 const BOARD: &str = "board";
 
 /// One run of a board and build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryRun {
-    /// Its current or former absolute path.
+    /// The absolute path of the run's folder, which may no longer exist.
     pub folder: PathBuf,
     pub board: String,
     pub build: String,
-    /// Wall-clock time of its start, ns since 1970.
+    /// Wall-clock time of the start, in ns since 1970.
     pub started_realtime_ns: Nanos,
     pub clock: ClockKind,
-    /// The values of [`FACTS`]; absent if unknown.
+    /// The values of [`FACTS`]; `None` if unknown.
     pub facts: [Option<String>; FACTS.len()],
-    /// One for each probe, quantity and load.
+    /// Numbers for each probe, quantity and load.
     pub numbers: Vec<RunNumbers>,
 }
 
-/// Numbers of a run for one probe and quantity, under one load or over all.
+/// The numbers of a run for one probe and quantity, under one load or over the whole run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunNumbers {
     pub key: Key,
     pub samples: u64,
-    /// The smallest, in the key's unit.
+    /// Smallest value, in the key's unit.
     pub min: i64,
     /// The arithmetic mean; absent if a series lacks it.
     pub mean: Option<f64>,
-    /// The values of [`QUANTILES`] with at least ten samples beyond.
+    /// The values of [`QUANTILES`]; `None` if fewer than ten samples lie beyond.
     pub quantiles: [Option<f64>; QUANTILES.len()],
-    /// The largest, in the key's unit.
+    /// Largest value, in the key's unit.
     pub max: i64,
-    /// Due times skipped; absent if a series lacks the count.
+    /// Number of skipped periods; absent if a series lacks the count.
     pub skipped: Option<u64>,
-    /// Due times that missed the deadline; absent if the run had none.
+    /// Number of due times that missed the deadline; absent if the run had no deadline.
     pub misses: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl HistoryRun {
     /// Reads the run in `folder`.
     ///
     /// # Errors
-    /// Returns [`CompareError`] if it cannot be read.
+    /// Returns [`CompareError`] if the run cannot be read.
     pub fn read(folder: &Path) -> Result<Self, CompareError> {
         let run = RunSide::read(folder, None)?;
         let groups = groups(&run, None)?;
@@ -95,7 +95,7 @@ impl HistoryRun {
     }
 }
 
-/// Returns `None` if there are no samples.
+/// Returns the numbers of a group; `None` if it has no samples.
 fn numbers(key: Key, group: &RunGroup) -> Option<RunNumbers> {
     let mut counts = Vec::new();
     group
@@ -119,7 +119,7 @@ fn numbers(key: Key, group: &RunGroup) -> Option<RunNumbers> {
     })
 }
 
-/// Returns the day of a time in UTC, as in 2026-11-23.
+/// Returns the day of a time in UTC, for example 2026-11-23.
 fn day(time: Nanos) -> String {
     Timestamp::from_nanosecond(i128::from(time.get()))
         .unwrap_or_default()

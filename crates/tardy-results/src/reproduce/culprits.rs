@@ -1,5 +1,5 @@
-//! Causes of late samples in experiments that look for them: kernel functions, from stacks on this
-//! machine, or from every instruction in the lab.
+//! Causes of late samples in experiments that ask for them. The functions come from kernel stacks
+//! on this machine, or from all executed instructions in the lab.
 
 use std::path::{Path, PathBuf};
 
@@ -11,25 +11,25 @@ use crate::explain::run::{RunExplanation, RunQuestion};
 use crate::explain::source::explain_run;
 use crate::explain::words;
 
-/// Number of culprits shown per kernel, largest first.
+/// Maximum number of culprits shown per kernel, largest first.
 const TOLD: usize = 5;
-/// Number of functions shown per culprit, innermost or longest first.
+/// Maximum number of functions shown per culprit.
 const FUNCTIONS: usize = 4;
 
-/// One cause of a kernel's latency.
+/// One cause of latency on a kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
     pub kernel: String,
-    /// For a stack, the longest delay of one sample; in the lab, the latency of the sample.
+    /// For a stack, the longest delay of a sample; in the lab, the latency of the sample.
     pub late_ns: u64,
     /// The holder of the CPU.
     pub who: String,
-    /// For stacks, innermost first; in the lab, sorted by self time, largest first.
+    /// Functions of the culprit: for stacks, innermost first; in the lab, sorted by their own time,
+    /// largest first.
     pub functions: Vec<String>,
 }
 
-/// Returns the culprits in the runs of an experiment, each with the name of its kernel; the first
-/// run of each kernel is used.
+/// Returns the culprits in the first run of each kernel of an experiment.
 pub(super) fn culprits(runs: &[(String, PathBuf)]) -> Vec<Culprit> {
     runs.iter()
         .flat_map(|(kernel, path)| of_run(kernel, path))

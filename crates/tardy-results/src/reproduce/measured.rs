@@ -1,4 +1,5 @@
-//! The runs of a paper's experiments, by experiment and kernel, and quantities of them.
+//! The runs of a paper's experiments, by experiment and kernel, and the quantities computed from
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,27 +17,27 @@ use tardy_run::record::{PhaseRecord, RunKind, RunRecord};
 use crate::cost::summary::{CostSummary, of_record};
 use crate::summary::read::{LoadedRun, read};
 
-/// Stands for the whole run, including samples that were counted and not stored.
+/// Name that a quantity uses for the whole run, including samples that were counted but not stored.
 const WHOLE: &str = "run";
-/// Stands for the last phase under load, whatever its loads: `tardy run --load` names the phase
-/// after them.
+/// Name that a quantity uses for the last phase under load. The phase itself is named after its
+/// loads.
 const LOADED: &str = "load";
 
-/// Returns the path of the file with the reason why an experiment has no folder.
+/// Returns the path of the file that states why an experiment has no folder.
 #[must_use]
 pub fn why_file(folder: &Path, experiment: &str) -> PathBuf {
     folder.join(format!("{experiment}.why"))
 }
 
-/// Why there is no number.
+/// Why a quantity has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
-/// All runs of a paper.
+/// All runs of a paper's experiments.
 pub struct PaperRuns {
-    /// By experiment and kernel, in the order of replicas.
+    /// The runs by experiment and kernel, in the order of replicas.
     runs: BTreeMap<(String, String), Vec<Run>>,
-    /// Why runs are missing, by experiment.
+    /// Why runs are missing, each with the name of the experiment.
     unreadable: Vec<(String, String)>,
 }
 
@@ -46,8 +47,8 @@ enum Run {
 }
 
 impl PaperRuns {
-    /// Reads the experiments below `folder`: a folder per experiment, which contains a run, or a
-    /// folder of runs per kernel.
+    /// Reads the experiments below `folder`. Each experiment has a folder, which contains a run, or
+    /// a folder of runs for each kernel.
     #[must_use]
     pub fn read(paper: &Paper, folder: &Path) -> Self {
         let mut found = Self {
@@ -81,7 +82,7 @@ impl PaperRuns {
             .collect()
     }
 
-    /// Returns the deviations from the experiment.
+    /// Returns how the runs deviate from the experiment.
     #[must_use]
     pub fn remarks(&self, experiment: &str) -> Vec<String> {
         let unreadable = self
@@ -127,7 +128,7 @@ impl PaperRuns {
         found
     }
 
-    /// Returns the number of replicas behind a quantity.
+    /// Returns the number of replicas that have a quantity's runs.
     #[must_use]
     pub fn replicas(&self, quantity: &Quantity, experiment: &str) -> usize {
         self.runs
@@ -135,10 +136,10 @@ impl PaperRuns {
             .map_or(0, Vec::len)
     }
 
-    /// Returns the quantity, in one replica.
+    /// Returns the value of a quantity in one replica.
     ///
     /// # Errors
-    /// Returns the reason if there is none.
+    /// Returns the reason if there is no value.
     pub fn value(
         &self,
         quantity: &Quantity,
@@ -213,7 +214,7 @@ fn key(quantity: &Quantity, experiment: &str) -> (String, String) {
     )
 }
 
-/// In the order of replicas.
+/// Returns the run folders at or below `folder`, in the order of replicas.
 fn runs_below(folder: &Path) -> Vec<PathBuf> {
     if folder.exists() {
         folder::folders(folder)
@@ -224,7 +225,7 @@ fn runs_below(folder: &Path) -> Vec<PathBuf> {
 
 /// Reads a run and the name of its kernel.
 fn run(path: &Path) -> Result<(String, Run), String> {
-    // Remarks about a folder must not depend on its location.
+    // Texts about a folder contain only its name, so they do not depend on its location.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let record =
         folder::open(path).map_err(|_| format!("{name}: the guest or the run left no result"))?;
@@ -244,8 +245,8 @@ fn kernel_of(record: &RunRecord) -> String {
     name_of(&record.machine.kernel)
 }
 
-/// Returns a kernel's name in claims: the preemption model, with marks for older kernels and those
-/// whose timers fire on ticks.
+/// Returns the name of a kernel in claims: its preemption model, with marks for older kernels and
+/// for kernels whose timers expire only at ticks.
 fn name_of(kernel: &KernelFacts) -> String {
     let mode = match &kernel.preemption {
         Some(preemption) if preemption.compiled == CompiledPreemption::RealTime => "rt",
@@ -255,7 +256,8 @@ fn name_of(kernel: &KernelFacts) -> String {
             .unwrap_or(match preemption.compiled {
                 CompiledPreemption::Full => "full",
                 CompiledPreemption::Lazy => "lazy",
-                // Distributions that have neither build with PREEMPT_VOLUNTARY.
+                // Distributions whose kernels are built without full or lazy preemption use
+                // PREEMPT_VOLUNTARY.
                 CompiledPreemption::VoluntaryOrNone => "voluntary",
                 _ => "unknown",
             }),
@@ -292,7 +294,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
         .iter()
         .find(|warning| matches!(warning, Warning::LoadAbsent { .. }));
     match absent {
-        // A phase that should have a load and has none counts as idle.
+        // A phase whose only load could not run would look like an idle phase.
         Some(absent) if found.loads.is_empty() && !matches!(phase, "idle" | "no-load") => {
             Err(Refusal(absent.to_string()))
         }
@@ -300,7 +302,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     }
 }
 
-/// A statistic in ns, or as a share of 1.
+/// Returns a statistic in ns, or as a share between 0 and 1.
 fn worth(cell: &Cell, statistic: Statistic) -> Option<f64> {
     let latency = &cell.latency;
     let samples = latency.count();
@@ -350,7 +352,7 @@ mod tests {
             [5_000.0, 4.0, 10_000.0, 30_000.0]
         );
         assert_eq!([of("<20us"), of("<20001ns")], [0.5, 0.75]);
-        // The population's: sqrt of the mean of 45^2, 5^2, 15^2 and 25^2.
+        // The population standard deviation: the root of the mean of 45^2, 5^2, 15^2 and 25^2.
         assert!((of("sd") - 26_925.824).abs() < 0.001, "{}", of("sd"));
         assert_eq!(worth(&Cell::default(), Statistic::Max), None);
     }

@@ -1,6 +1,6 @@
-//! Bounds for any distribution: percentiles between order statistics, shares above limits, and how
-//! far the maximum reaches. All bounds use the effective number of samples, because samples depend
-//! on each other, in time and over CPUs.
+//! Bounds for any distribution: percentiles between order statistics, shares above limits, and the
+//! share that the maximum covers. Samples depend on each other in time and across CPUs, so all
+//! bounds use the effective number of samples.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -10,7 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_statistics::confidence::Confidence;
 use tardy_statistics::tolerance::samples_needed;
 
-/// The percentiles that are bounded.
+/// The percentiles for which bounds are computed.
 pub const PERCENTILES: [f64; 9] = [
     0.5,
     0.9,
@@ -24,48 +24,49 @@ pub const PERCENTILES: [f64; 9] = [
 ];
 const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 
-/// The second layer.
+/// The second layer of statistics.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bounds {
-    /// Confidence of every individual statement.
+    /// Confidence of each single statement.
     pub confidence: f64,
-    /// Effective number of independent samples, at the median.
+    /// Effective number of independent samples for the median.
     pub effective_samples: f64,
-    /// Whether independence is an assumption, because there are too few samples.
+    /// Whether independence is assumed, because there are too few samples to check it.
     pub is_independence_assumed: bool,
-    /// Bounds between order statistics.
+    /// Percentiles, with bounds from order statistics.
     pub percentiles: Vec<Percentile>,
-    /// Shares above limits.
+    /// Shares of samples above limits.
     pub exceedances: Vec<Exceedance>,
-    /// Lower bound of the share of samples at or below the observed maximum (Wilks; the inverse of
-    /// the rule of three).
+    /// Lower bound of the share of samples that do not exceed the observed maximum (Wilks; the
+    /// reverse of the rule of three).
     pub covered_by_max: f64,
-    /// Shares that the maximum would cover with more samples, and the required number.
+    /// Shares that the maximum would cover with more samples, and how many that would need.
     pub needed: Vec<SamplesNeeded>,
 }
 
-/// How often a limit is exceeded.
+/// How often samples exceed a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Exceedance {
     pub limit_ns: Nanos,
-    /// Samples above it.
+    /// Number of samples above the limit.
     pub samples: u64,
-    /// Their share, at most (Clopper and Pearson).
+    /// Upper bound of the share of samples above the limit (Clopper and Pearson).
     pub share_upper: f64,
     /// Upper bound of exceedances per hour over all series, at the sampling rate; absent if the
-    /// length of the run is unknown, or nothing is bounded.
+    /// length of the run is unknown or the share has no bound.
     pub an_hour_upper: Option<f64>,
 }
 
-/// How many samples a statement needs.
+/// The number of samples that a statement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SamplesNeeded {
     pub share: f64,
-    /// Samples, clustering as these do.
+    /// Number of samples, if they cluster like the existing ones.
     pub samples: u64,
 }
 
-/// Computes the bounds of one or several series; `None` without samples. `limits` ascend.
+/// Computes the bounds of one or several series; `None` without samples. `limits` must be in
+/// ascending order.
 #[must_use]
 pub fn bounds(
     histogram: &Histogram,
@@ -120,7 +121,7 @@ pub fn bounds(
 
 fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile> {
     let samples = histogram.count() as f64;
-    // No value exists beyond the last sample.
+    // Percentiles far beyond the last sample have no value.
     let wanted: Vec<f64> = PERCENTILES
         .into_iter()
         .filter(|probability| (1.0 - probability) * samples >= 0.1)
@@ -129,7 +130,8 @@ fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile
 }
 
 impl Bounds {
-    /// Drops numbers that are unknown if samples at or above `open` have no individual values.
+    /// Removes numbers that are unknown because samples at or above `open` have no individual
+    /// values.
     pub fn forget_from(&mut self, open: Nanos) {
         self.percentiles
             .retain(|percentile| percentile.value_ns < open.get());
@@ -158,10 +160,10 @@ mod tests {
             &[Nanos(1_000_000)],
         )
         .unwrap();
-        // Golden: 0 of 1e6, one-sided 95 %.
+        // Known value for 0 of 1e6 samples, one-sided at 95 %.
         assert!((found.exceedances[0].share_upper - 2.995_727_8e-6).abs() < 1e-12);
         assert!((1.0 - found.covered_by_max - 2.995_727_8e-6).abs() < 1e-12);
-        // Golden: Wilks for 1e-6 and 1e-7.
+        // Known values by Wilks for 1e-6 and 1e-7.
         assert_eq!(
             found
                 .needed
@@ -170,7 +172,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [2_995_731, 29_957_322]
         );
-        // Golden: ranks 999983 to 999997 around the 99.999 % quantile.
+        // Known ranks around the 99.999 % quantile: 999983 to 999997.
         let percentile = found
             .percentiles
             .iter()

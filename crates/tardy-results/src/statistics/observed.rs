@@ -1,18 +1,18 @@
-//! Observations only: all numbers that williams2002 printed of a run.
+//! Observations: all numbers that williams2002 printed about a run.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_statistics::moments::Moments;
 
-/// The first layer.
+/// The first layer of statistics.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ObservedStatistics {
-    /// How many.
+    /// Number of samples.
     pub samples: u64,
-    /// Width of the buckets that `buckets` and the mode are counted in.
+    /// Width of the buckets for `buckets` and the mode.
     pub bucket_ns: Nanos,
-    /// Buckets with a sample.
+    /// Number of buckets with a sample.
     pub buckets: u64,
     /// The smallest value.
     pub min_ns: i64,
@@ -20,34 +20,36 @@ pub struct ObservedStatistics {
     pub max_ns: i64,
     /// The arithmetic mean.
     pub mean_ns: f64,
-    /// The middle value, or the smaller of both middle ones; absent if an import does not know it.
+    /// The middle value, or the smaller one of the two middle values; absent if it is unknown in an
+    /// import.
     pub median_ns: Option<i64>,
-    /// Lower edge of the fullest bucket; of several the lowest.
+    /// Lower edge of the bucket with the most samples. If there are several, the lowest one.
     pub mode_ns: i64,
-    /// Middle of the same bucket, which williams2002 prints.
+    /// Centre of the same bucket, which williams2002 prints.
     pub mode_middle_ns: i64,
     pub mode_samples: u64,
-    /// Divided by n - 1; absent for one sample.
+    /// Sample variance (divisor n - 1); absent for a single sample.
     pub variance_ns2: Option<f64>,
     pub standard_deviation_ns: Option<f64>,
-    /// Shares below limits.
+    /// Shares of samples below limits.
     pub below: Vec<ShareBelow>,
-    /// The smallest value that 99.999 % of the samples do not exceed; absent with fewer than
-    /// 100,000.
+    /// The smallest value that 99.999 % of the samples do not exceed; absent for fewer than 100,000
+    /// samples.
     pub five_nines_ns: Option<i64>,
 }
 
-/// The share below a limit.
+/// The share of samples below a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareBelow {
     pub limit_ns: Nanos,
-    /// Samples below it.
+    /// Number of samples below the limit.
     pub samples: u64,
-    /// Their share.
+    /// Share of samples below the limit.
     pub share: f64,
 }
 
-/// Computes the observations of one or several series; `None` without samples. `limits` ascend.
+/// Computes the observations of one or several series; `None` without samples. `limits` must be in
+/// ascending order.
 #[must_use]
 pub fn observed(
     histogram: &Histogram,
@@ -110,7 +112,8 @@ pub fn observed(
 }
 
 impl ObservedStatistics {
-    /// Drops numbers that are unknown if samples at or above `open` have no individual values.
+    /// Removes numbers that are unknown because samples at or above `open` have no individual
+    /// values.
     pub fn forget_from(&mut self, open: Nanos) {
         let is_known = |value: &i64| *value < open.get();
         self.median_ns = self.median_ns.filter(is_known);

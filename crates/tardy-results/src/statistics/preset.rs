@@ -5,27 +5,26 @@ use tardy_core::units::Nanos;
 /// The paper whose buckets and limits are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
-    /// The block of statistics of williams2002: buckets of 100 us, and nine limits.
+    /// The statistics of williams2002: buckets of 100 us, and nine limits.
     Williams2002,
 }
 
 impl Preset {
-    /// Every one.
     pub const ALL: [Self; 1] = [Self::Williams2002];
 
-    /// Returns its name on the command line.
+    /// Returns the name of the preset on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         "williams2002"
     }
 
-    /// Width of its buckets.
+    /// Returns the width of the buckets.
     #[must_use]
     pub fn bucket(self) -> Nanos {
         Nanos::from_micros(100)
     }
 
-    /// Its limits, ascending.
+    /// Returns the limits in ascending order.
     #[must_use]
     pub fn limits(self) -> Vec<Nanos> {
         [100, 200, 500, 700, 1_000, 5_000, 10_000, 50_000, 100_000]

@@ -1,4 +1,4 @@
-//! All three layers of a run, for each series and for all series of a probe together.
+//! Computes all three layers for a run: for each series, and for all series of a probe together.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,23 +23,23 @@ use crate::summary::stated::mean_and_least;
 /// The requested statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Limits, ascending; chosen from the samples if empty.
+    /// Limits in ascending order. If empty, they are chosen from the samples.
     pub limits: Vec<Nanos>,
-    /// Width of the buckets that are counted.
+    /// Width of the buckets in which samples are counted.
     pub bucket: Nanos,
-    /// The horizon of the model.
+    /// The horizon of the tail model.
     pub horizon: Nanos,
-    /// Maximum number of a probe's series analysed individually, the worst ones; all of them
+    /// Maximum number of a probe's series that are analysed individually, worst first. All series
     /// together are always analysed.
     pub series_max: usize,
-    /// Clock rate of the CPUs in MHz, which overrides the machine's.
+    /// Clock rate of the CPUs in MHz. If given, it replaces the rate of the machine.
     pub mhz: Option<f64>,
-    /// Whether models that the gate refused are included, marked as such.
+    /// Whether models that the gate refused are included, marked as refused.
     pub show_refused: bool,
 }
 
 impl Default for Question {
-    /// Returns the defaults of `tardy show --statistics`.
+    /// Returns the default question of `tardy show --statistics`.
     fn default() -> Self {
         Self {
             limits: Vec::new(),
@@ -53,7 +53,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// Returns the question with its limits sorted.
+    /// Returns the question with sorted limits, without duplicates.
     #[must_use]
     pub fn with_limits_in_order(mut self) -> Self {
         self.limits.sort_unstable();
@@ -65,40 +65,42 @@ impl Question {
 /// Statistics of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
-    /// One per series, followed by one for all series of a probe.
+    /// Groups for each series, and a group for all series of a probe together.
     pub groups: Vec<Group>,
-    /// The worst case by OSADL's rule of thumb, and the clock rate in MHz that it is for.
+    /// The worst case by OSADL's rule of thumb in ns, and the clock rate in MHz for which it holds.
     pub rule_of_thumb_ns: Option<(f64, f64)>,
-    /// The rule as a verdict on each probe, with the source of the clock rate.
+    /// The verdict of the rule of thumb on each probe, with the source of the clock rate.
     pub rule_of_thumb: RuleOfThumb,
 }
 
-/// One series, or all of a probe.
+/// One series, or all series of a probe together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     pub probe: String,
-    /// Name of the quantity of a value.
+    /// Name of the measured quantity.
     pub quantity: String,
-    /// Its CPU; absent for all together, and for an unbound series.
+    /// The CPU of the series; absent for all series together, and for a series without a fixed CPU.
     pub cpu: Option<CpuId>,
-    /// Its number among the probe's unbound series; absent for a single one.
+    /// The number of the series among the probe's series without a fixed CPU; absent if there is
+    /// only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
-    /// Whether it is all series of the probe together.
+    /// Whether this is the group of all series of the probe.
     pub is_together: bool,
-    /// Periods that passed during a late wake-up: they have no sample, and a deadline counts those
-    /// that were too late.
+    /// Number of skipped periods. A skipped period has no sample, but is a miss of a deadline if
+    /// its wake-up came too late.
     pub skipped: u64,
-    /// Number of series of the probe, including those without a group.
+    /// Number of the probe's series, including series without a group.
     #[serde(skip)]
     pub of_series: usize,
     /// The observations.
     pub observed: ObservedStatistics,
     /// The bounds for any distribution.
     pub bounds: Bounds,
-    /// The model; absent for several series together, whose mixture no model describes.
+    /// The tail model; absent for several series together, because no model describes their
+    /// mixture.
     pub tail: Option<TailModel>,
-    /// The model of each load's samples, where the run has several loads.
+    /// The tail models of each load's samples; empty unless the run has several loads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tail_by_load: Vec<LoadTail>,
 }
@@ -106,11 +108,11 @@ pub struct Group {
 /// The samples that tail models need, by series file.
 pub type TailReaders = BTreeMap<PathBuf, TailReader>;
 
-/// Computes the statistics of a run that was read; its samples are read once more, for the tail
-/// model.
+/// Computes the statistics of a run that is already loaded. Its samples are read once more, for the
+/// tail models.
 ///
 /// # Errors
-/// Returns errors of reading its series.
+/// Returns errors of reading the series.
 pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, SeriesError> {
     let mut readers = tail_readers(run, question);
     let read = |(file, reader): (&PathBuf, &mut TailReader)| {
@@ -124,8 +126,8 @@ pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, Se
     Ok(statistics_of(run, question, &readers))
 }
 
-/// Returns the readers of the series to analyse individually: the worst of each probe. They need
-/// all chunks of their files.
+/// Returns the readers of the series that are analysed individually, which are the worst of each
+/// probe. They must get all chunks of their files.
 #[must_use]
 pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
     let loads = run.load_spans();
@@ -151,7 +153,7 @@ pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
         .collect()
 }
 
-/// Works like [`statistics`], with readers that have read their series.
+/// Works like [`statistics`], for readers that have already got all chunks.
 #[must_use]
 pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
     let groups: Vec<Group> = by_probe(run)
@@ -186,7 +188,7 @@ fn by_probe(run: &LoadedRun) -> Vec<Vec<&SeriesData>> {
         .collect()
 }
 
-/// Returns the series to analyse individually.
+/// Returns the series that are analysed individually.
 fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesData> {
     let mut worst = series.to_vec();
     worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
@@ -194,8 +196,8 @@ fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesDa
     worst
 }
 
-/// Applies `make` to each item, on as many threads as there are CPUs, and returns the results in
-/// order.
+/// Applies `make` to each item, using as many threads as there are CPUs. Returns the results in the
+/// order of the items.
 pub fn side_by_side<T: Send, R: Send>(
     items: impl Iterator<Item = T>,
     make: impl Fn(T) -> R + Sync,
@@ -210,8 +212,8 @@ pub fn side_by_side<T: Send, R: Send>(
 }
 
 impl LoadedRun {
-    /// Returns when each load ran, and on which CPUs it hardly ran; empty if all samples belong to
-    /// one load.
+    /// Returns when each load ran, with the CPUs on which it hardly ran; empty if all samples
+    /// belong to the same load.
     fn load_spans(&self) -> Vec<(LoadSpans, CpuList)> {
         let loads = by_phase::by_name(&self.record, &self.series);
         if loads.len() < 2 {
@@ -231,7 +233,7 @@ impl LoadedRun {
     }
 }
 
-/// Computes the statistics of the series of one probe.
+/// Computes the statistics for the series of one probe.
 fn of_series(
     run: &LoadedRun,
     series: &[&SeriesData],
@@ -258,7 +260,7 @@ fn of_series(
     } else {
         question.limits.clone()
     };
-    // Each sample has a period, also the last one, after which nothing was measured.
+    // Each sample stands for a period, even the last one, after which nothing was measured.
     let periods = |read: &&SeriesData| {
         i64::try_from(read.whole().latency.count() + read.whole().skipped).unwrap_or(i64::MAX)
     };
@@ -314,7 +316,7 @@ fn of_series(
             tails,
         ));
     }
-    // Worst first, as in the summary.
+    // The groups are sorted worst first, as in the summary.
     groups.sort_by_key(|group| std::cmp::Reverse(group.observed.max_ns));
     if series.len() > 1 {
         let dependence =
@@ -324,8 +326,8 @@ fn of_series(
     groups
 }
 
-/// 1, 2 and 5 times powers of ten, from the last one below the median to the first above the
-/// maximum.
+/// Returns 1, 2 and 5 times powers of ten, from the last value below the median to the first value
+/// above the maximum.
 fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
     let Some(max) = histogram.max() else {
         return Vec::new();

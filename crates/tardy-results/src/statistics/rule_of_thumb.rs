@@ -1,45 +1,45 @@
-//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). The
-//! verdict covers the observations only.
+//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4).
 //!
-//! A rule of thumb is a verdict on the observed samples and changes no exit code. It is not a
-//! requirement that a user stated; the text names the `--deadline` that would be one.
+//! The verdict covers only the observed samples, and does not affect the exit code. The rule is not
+//! a requirement that a user stated; the text shows the `--deadline` that would make it one.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_machine::facts::ClockRateSource;
 use tardy_run::record::RunRecord;
 
-/// Clock cycles of the worst case.
+/// Number of clock cycles in the worst case.
 const CYCLES: f64 = 1e5;
 
-/// The rule at the CPU's own clock rate, compared with each probe's maximum.
+/// The rule for the CPU's clock rate, compared with the maximum of each probe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleOfThumb {
-    /// The worst case by the rule; absent if the clock rate is unknown.
+    /// The worst case according to the rule; absent if the clock rate is unknown.
     pub worst_case_ns: Option<f64>,
     /// The clock rate.
     pub mhz: Option<f64>,
-    /// The source of the clock rate.
+    /// Where the clock rate comes from.
     pub source: RateSource,
-    /// One for each probe whose values are latencies, over all its series.
+    /// A verdict for each probe whose values are latencies, over all its series.
     pub verdicts: Vec<RuleVerdict>,
 }
 
-/// The source of the clock rate.
+/// Where the clock rate comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateSource {
-    /// The user, by a flag.
+    /// The user gave it by a flag.
     Given,
-    /// The maximum of cpufreq's driver.
+    /// The maximum that the cpufreq driver states.
     CpufreqMax,
     /// /proc/cpuinfo.
     Cpuinfo,
-    /// The CPU's name, as in `@ 2.30GHz`.
+    /// The CPU's name, for example `@ 2.30GHz`.
     Name,
-    /// None: the time of an emulated machine counts instructions, not cycles.
+    /// There is no clock rate, because the time of an emulated machine counts instructions and not
+    /// cycles.
     VirtualTime,
-    /// Nobody.
+    /// The clock rate is unknown.
     Unknown,
 }
 
@@ -48,13 +48,13 @@ pub enum RateSource {
 pub struct RuleVerdict {
     pub probe: String,
     pub max_ns: i64,
-    /// The maximum divided by the rule's worst case; up to 1 satisfies it.
+    /// The maximum divided by the rule's worst case. The rule is satisfied up to 1.
     pub of_worst_case: f64,
     pub is_kept: bool,
 }
 
 impl RuleOfThumb {
-    /// Applies the rule to the maxima, each with its probe; those of one probe are adjacent.
+    /// Applies the rule to the maxima, each with its probe. The maxima of a probe must be adjacent.
     pub(super) fn new(record: &RunRecord, given: Option<f64>, maxima: &[(&str, i64)]) -> Self {
         let (mhz, source) = rate(record, given);
         let worst_case_ns = mhz.map(|mhz| CYCLES / mhz * 1e3);
@@ -87,7 +87,7 @@ impl RuleOfThumb {
 }
 
 impl RateSource {
-    /// Returns the text after "at 2596 MHz, ".
+    /// Returns the text for the source, which follows "at 2596 MHz, ".
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -123,8 +123,8 @@ fn rate(record: &RunRecord, given: Option<f64>) -> (Option<f64>, RateSource) {
     }
 }
 
-/// Parses the clock rate in a CPU's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz: older
-/// runs have no other source.
+/// Parses the clock rate in MHz from a CPU's name, for example `Intel(R) Xeon(R) CPU @ 2.30GHz`.
+/// Older runs have no other source.
 fn behind_the_name(model: &str) -> Option<f64> {
     let text = model.rsplit_once('@')?.1.trim();
     let (number, factor) = match text.strip_suffix("GHz") {

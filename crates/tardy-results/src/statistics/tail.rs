@@ -1,9 +1,9 @@
-//! A model of the tail, and its level: the latency that is exceeded once per horizon, if these
-//! conditions last. It is shown only if every check of its gate passed, or on request, marked as
+//! The tail model, and its level: the latency that is exceeded once per horizon if the conditions
+//! stay the same. A model is shown only if all checks of its gate passed, or on request, marked as
 //! refused.
 //!
-//! A run with several loads is a mixture, which hardly ever passes, so each load also has a model
-//! of the samples due in its phases.
+//! A run with several loads is a mixture, which rarely passes the gate. Each load therefore also
+//! has a model of the samples that were due in its phases.
 
 use serde::Serialize;
 use tardy_core::summary::cell::Cell;
@@ -19,10 +19,10 @@ use tardy_statistics::threshold::{Question, scan};
 
 use crate::summary::read::SeriesData;
 
-/// Steps of the model's curve.
+/// Number of steps in the model's curve.
 const CURVE_POINTS: usize = 48;
 
-/// The third layer.
+/// The third layer of statistics.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TailModel {
     /// The requested horizon.
@@ -31,38 +31,38 @@ pub struct TailModel {
     pub checks: Vec<CheckResult>,
     /// The model; absent if a check failed.
     pub model: Option<Model>,
-    /// The model that a check refused, for inspection of the fit; `None` if it was not requested,
-    /// or nothing could be fitted.
+    /// The model that a check refused, for inspection of its fit; `None` if it was not requested,
+    /// or if nothing could be fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Model>,
 }
 
-/// The model of one load's samples.
+/// The tail model of one load's samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadTail {
-    /// Name of its phases.
+    /// Name of the load's phases.
     pub load: String,
     /// Number of samples that were due in these phases.
     pub samples: u64,
-    /// Their model.
+    /// The model of these samples.
     pub tail: TailModel,
 }
 
-/// The models of one series.
+/// The tail models of one series.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tails {
-    /// Model of all its samples; absent if its period is unknown.
+    /// The model of all samples; absent if the period of the series is unknown.
     pub whole: Option<TailModel>,
-    /// Model of each load's samples, if there are several.
+    /// The model of each load's samples, if there are several loads.
     pub by_load: Vec<LoadTail>,
 }
 
-/// Options of the models.
+/// Options for tail models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TailOptions {
     /// The requested horizon.
     pub horizon: Nanos,
-    /// Whether models that the gate refused are included.
+    /// Whether refused models are returned.
     pub is_refused_kept: bool,
 }
 
@@ -70,44 +70,44 @@ pub struct TailOptions {
 pub struct CheckResult {
     #[serde(flatten)]
     pub check: Check,
-    /// Whether it gave no reason to refuse the model.
+    /// Whether the check gave no reason to refuse the model.
     pub has_passed: bool,
 }
 
 /// A fitted model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Model {
-    /// Start of the tail.
+    /// Latency at which the tail starts.
     pub threshold_ns: f64,
-    /// Shape of the generalised Pareto distribution of the excesses: above 0 heavy, below 0
-    /// bounded.
+    /// Shape of the generalised Pareto distribution of the excesses: above 0 for a heavy tail,
+    /// below 0 for a bounded tail.
     pub shape: f64,
     pub scale_ns: f64,
-    /// Exceeded once in the horizon; by the profile of the likelihood between `lower` and `upper`
-    /// at 95 %.
+    /// The latency that is exceeded once per horizon.
     pub level_ns: f64,
-    /// See `level_ns`.
+    /// The interval of `level_ns` at 95 %, from the profile likelihood.
     pub level_interval_ns: Option<Interval>,
-    /// The least and the largest level over all thresholds that were accepted.
+    /// Smallest and largest level of all accepted thresholds.
     pub spread_ns: Option<Interval>,
-    /// The same level by block maxima (generalised extreme value distribution): a second opinion.
+    /// The same level estimated from block maxima (generalised extreme value distribution), for
+    /// comparison.
     pub level_by_blocks_ns: Option<(f64, Interval)>,
-    /// The curve from the threshold to the requested level, which charts draw dashed.
+    /// The curve from the threshold to the level, which charts draw dashed.
     pub curve: Vec<CurvePoint>,
 }
 
-/// A point of the model's tail.
+/// A point of the model's curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CurvePoint {
     pub value_ns: f64,
-    /// The share of samples above it, by the model. All samples of a cluster count here, and one of
-    /// them in `level_ns`.
+    /// Share of samples above the value, according to the model. All samples of a cluster count in
+    /// this share, while `level_ns` counts a cluster once.
     pub share: f64,
-    /// Its interval at 95 %, over all models that the data do not exclude.
+    /// Interval of the share at 95 %, over all models that the data do not exclude.
     pub share_interval: Interval,
 }
 
-/// Returns the models, once `reader` has all chunks of `read`.
+/// Returns the models of `read`. `reader` must have got all chunks of the series.
 #[must_use]
 pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tails {
     let scale = Scale {
@@ -131,16 +131,16 @@ pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tai
     }
 }
 
-/// Conversion of a series' numbers to ns.
+/// How numbers of a series are converted to ns.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
-    /// Time between samples.
+    /// Time between two samples.
     period: i64,
-    /// Values are multiples of this.
+    /// The resolution: all values are multiples of it.
     width: f64,
 }
 
-/// Returns the model of some samples of a series.
+/// Returns the tail model of some samples of a series.
 fn tail(
     cell: &Cell,
     extremes: &Extremes,
@@ -166,12 +166,12 @@ fn tail(
             .at_rank(samples.saturating_sub(samples / 100).max(1))
             .unwrap_or_default()
     };
-    // Without an accepted threshold, the gate still gives the reason.
+    // Without an accepted threshold, the gate still shows the reason.
     let threshold = scan
         .chosen()
         .or(scan.candidates.last())
         .map_or_else(highest, |candidate| candidate.threshold);
-    // Samples that were not stored have no order.
+    // If some samples were not stored, the order of the samples is unknown.
     let is_whole = extremes.place == samples;
     let exceedances = if is_whole {
         extremes.exceedances(threshold, width)
@@ -239,8 +239,8 @@ fn tail(
     }
 }
 
-/// Computes the curve from the threshold to the level of `horizon`; `share` of all samples lie
-/// above the threshold. The steps look equal on a logarithmic axis of the share.
+/// Computes the curve from the threshold to the level of `horizon`. `share` is the share of all
+/// samples above the threshold. The points are equally spaced on a logarithmic axis of the share.
 fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
     let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);
     let least = (horizon * tail.rate()).ln();

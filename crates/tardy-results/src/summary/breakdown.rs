@@ -1,10 +1,9 @@
-//! The three sources of latency of abeni2002 (section 2): timer resolution, scheduling jitter,
-//! non-preemptible sections. Each is taken from a phase that isolated it; a source that no phase
-//! isolated is named with the reason. Nothing is computed by subtraction, because quantiles and
-//! maxima of sums cannot be separated.
+//! The three sources of latency in abeni2002 (section 2): timer resolution, scheduling jitter,
+//! non-preemptible sections.
 //!
-//! Sources of latency are separated by runs that isolate them, never by subtraction. Quantiles and
-//! maxima of sums cannot be separated.
+//! Each source is taken from a phase that isolates it. A source that no phase isolates is listed
+//! with the reason. Sources are never computed by subtraction, because quantiles and maxima of sums
+//! cannot be separated.
 
 use std::path::{Path, PathBuf};
 
@@ -22,30 +21,31 @@ use super::model::{LoadSummary, Summary};
 use super::read::SummaryError;
 use super::summarize::summarize;
 
-/// Sources of latency.
+/// The sources of latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The timer fires later than requested. Isolated on an idle system, at the highest priority.
+    /// The timer fires later than requested. An idle system with the probe at the highest priority
+    /// isolates this source.
     TimerResolution,
-    /// A more important task runs. Isolated if a competitor of higher priority is the only other
-    /// task.
+    /// A task of higher priority runs. This source is isolated if the only other task is a
+    /// competitor of higher priority.
     SchedulingJitter,
-    /// Interrupts or preemption are off when the task should start. Isolated under load, at the
-    /// highest priority, with high-resolution timers.
+    /// IRQs or preemption are off when the task should start. A run under load, with the probe at
+    /// the highest priority and high-resolution timers, isolates this source.
     NonPreemptableSections,
 }
 
 /// The values of each source over all runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Breakdown {
-    /// Measurements that isolated a source, in the order of the runs.
+    /// Measurements that isolate a source, in the order of the runs.
     pub isolated: Vec<IsolatedSource>,
-    /// Probes that no higher-priority task could delay.
+    /// Probes that no task of higher priority could delay.
     pub excluded: Vec<ExcludedProbe>,
-    /// Measurements with mixed sources, or without information.
+    /// Measurements with mixed sources, or without enough information.
     pub mixed: Vec<MixedMeasurement>,
-    /// Caveats to read before the numbers: the folder of a run, and its warning.
+    /// Caveats to read before the numbers: the folder of each run, with its warning.
     #[serde(serialize_with = "as_texts")]
     pub warnings: Vec<(String, Warning)>,
 }
@@ -67,24 +67,24 @@ pub struct IsolatedSource {
     pub source: Source,
     /// Folder of the run.
     pub run: String,
-    /// Clock of its times.
+    /// Kind of clock of the run.
     pub clock: ClockKind,
-    /// The probe with its priority.
+    /// The probe, with its priority.
     pub probe: String,
     pub phase: String,
-    /// Loads that ran in it.
+    /// Loads that ran in the phase.
     pub loads: Vec<String>,
-    /// The second way by which it was isolated.
+    /// How the source was isolated.
     pub by: String,
     pub numbers: Numbers,
 }
 
-/// A probe whose scheduling jitter its priority excludes.
+/// A probe whose priority excludes scheduling jitter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExcludedProbe {
     /// Folder of the run.
     pub run: String,
-    /// The probe with its priority.
+    /// The probe, with its priority.
     pub probe: String,
 }
 
@@ -93,14 +93,14 @@ pub struct ExcludedProbe {
 pub struct MixedMeasurement {
     /// Folder of the run.
     pub run: String,
-    /// The probe with its priority.
+    /// The probe, with its priority.
     pub probe: String,
     pub phase: String,
-    /// Why no source is alone.
+    /// Why no source is isolated.
     pub reason: String,
 }
 
-/// Reads the runs, or those in folders of runs, and classifies their measurements.
+/// Reads runs, or folders of runs, and classifies their measurements.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a folder cannot be read.
@@ -206,15 +206,15 @@ fn numbers_of<'a>(phase: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
         .and_then(|(_, numbers)| numbers.as_ref())
 }
 
-/// A task that may run while a probe waits: a load, or another probe, with its real-time priority;
-/// 0 for an ordinary task.
+/// A task that may run while a probe waits, either a load or another probe. Its priority is 0 if it
+/// is not a real-time task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Competitor {
     name: String,
     priority: u64,
 }
 
-/// Returns the loads of the phases of that name, which are the same for each of them.
+/// Returns the loads of all phases named `phase`, which have the same loads.
 fn loads_of(record: &RunRecord, phase: &str) -> Vec<Competitor> {
     let planned = record
         .plan
@@ -244,8 +244,9 @@ fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Competitor> {
         .collect()
 }
 
-/// Returns the source that is isolated for a probe of this priority, and how; or the reason that
-/// none is. `tick` is the timers' resolution if it is not high.
+/// Returns the source that is isolated for a probe with this priority, and how; otherwise the
+/// reason why no source is isolated. `tick` is the resolution of the timers if they have no high
+/// resolution.
 fn isolated(
     priority: Option<u32>,
     probes: &[Competitor],

@@ -1,4 +1,4 @@
-//! Numbers of each phase, and of all phases of the same name together.
+//! Numbers of each phase, and of all phases with the same name together.
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::summary::cell::Cell;
@@ -11,7 +11,7 @@ use super::model::{LoadShare, LoadSummary, PhaseSummary};
 use super::read::{SeriesData, measured, names};
 use super::verdict::{Judge, Part};
 
-/// A load that uses less than this of a CPU's time, in percent, uses hardly any.
+/// Minimum share of a CPU's time, in percent, for a load that counts as stressing the CPU.
 const STRESSED_PERCENT: i64 = 10;
 
 /// Summarises each phase, in order of time.
@@ -20,7 +20,8 @@ pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSumm
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
         let end = phase.end_ns.unwrap_or(last);
-        // A phase that has not been ended is no shorter than planned.
+        // If the last phase has no planned end and is still running, its end so far counts as
+        // planned.
         let is_open = record.plan.until_stopped
             && phase.end_ns.is_none()
             && index + 1 == record.plan.phases.len();
@@ -42,20 +43,19 @@ pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSumm
     record.phases.iter().enumerate().map(summary).collect()
 }
 
-/// All phases of one name.
+/// All phases with the same name.
 pub(crate) struct OfName<'a> {
-    /// Their name.
     pub(crate) name: &'a str,
-    /// Their places in the run's list.
+    /// Indices of the phases in the run's list.
     pub(crate) phases: Vec<usize>,
     /// Total length.
     length: Nanos,
-    /// Measured CPUs that their loads hardly used.
+    /// Measured CPUs that the loads of the phases hardly used.
     pub(crate) not_stressed: CpuList,
 }
 
-/// Groups the phases by name, in order of first occurrence. An unfinished phase lasts to the last
-/// sample.
+/// Groups the phases by name, in the order of their first occurrence. An unfinished phase lasts
+/// until the last sample.
 pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<OfName<'a>> {
     let last = record.started.monotonic_ns + measured(series);
     let mut names: Vec<&str> = Vec::new();
@@ -95,7 +95,7 @@ pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<O
     names.into_iter().map(of_name).collect()
 }
 
-/// Phases of the same name as one, worst first.
+/// Summarises all phases with the same name together, worst first.
 pub(super) fn loads(
     record: &RunRecord,
     series: &[SeriesData],
@@ -148,8 +148,8 @@ pub(super) fn loads(
     summaries
 }
 
-/// Returns the share of each of `loads` in the CPU time that all of them used; empty for a single
-/// load, or if none used any.
+/// Returns how `loads` shared the CPU time that they used together; empty for a single load, or if
+/// none used any time.
 fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadShare> {
     let of_load = |load: &&String| {
         let work = record
@@ -175,7 +175,8 @@ fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadSha
     loads.iter().zip(&times).map(share).collect()
 }
 
-/// One pass in a fixed order cannot separate a load from its position in the run.
+/// Returns whether the order of the loads ranks them. If each load ran once in a fixed order, its
+/// effect cannot be separated from its position in the run.
 pub(super) fn is_ranked(record: &RunRecord) -> bool {
     let is_repeated = record.phases.iter().any(|phase| {
         record
@@ -188,8 +189,9 @@ pub(super) fn is_ranked(record: &RunRecord) -> bool {
     record.plan.is_shuffled && is_repeated
 }
 
-/// Returns measured CPUs on which the loads of these phases did nothing, though they ran on others.
-/// If loads were planned on other CPUs only, running next to the measured ones was the purpose.
+/// Returns the measured CPUs on which the loads of these phases did nothing, although they ran on
+/// other CPUs. Empty if all loads were planned on CPUs that were not measured, because this was
+/// then intended.
 fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList {
     let of_plan = |index: &usize| {
         record
@@ -218,10 +220,10 @@ fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList 
         .collect()
 }
 
-/// Returns whether a load did something on `cpu`, by its own count. A load that moves between CPUs
-/// and uses their time was on the CPUs that were busy; a load that hardly uses any, such as output
-/// to a console, works through devices, and counts as everywhere. If nothing is known, the load
-/// counts as present.
+/// Returns whether the loads did something on `cpu`, according to their own counts. A load that
+/// moves between CPUs and uses CPU time counts on the CPUs that were busy. A load that hardly uses
+/// CPU time, such as output to a console, works through devices and counts on all CPUs. If nothing
+/// is known, the loads count as present.
 fn is_stressed(record: &RunRecord, phases: &[usize], cpu: CpuId, length: Nanos) -> bool {
     let least = Nanos(length.get() / 100 * STRESSED_PERCENT);
     let mut work = record
@@ -248,7 +250,7 @@ fn did_something(work: &LoadWork, least: Nanos) -> bool {
     work.operations > 0 || work.bytes > 0 || work.cpu_time_ns >= least
 }
 
-/// Each probe's numbers in `phases`, without the CPUs in `left_out`.
+/// Returns the numbers of each probe in `phases`, without the CPUs in `left_out`.
 fn numbers_of(
     series: &[SeriesData],
     phases: &[usize],
@@ -275,7 +277,8 @@ fn numbers_of(
     probes.into_iter().map(of_probe).collect()
 }
 
-/// Judges each probe in `phases` without the CPUs in `left_out`; skips a probe that lacks samples.
+/// Returns the verdict on each probe in `phases`, without the CPUs in `left_out`. Probes that lack
+/// samples are omitted.
 fn verdicts_of(
     series: &[SeriesData],
     phases: &[usize],

@@ -1,8 +1,6 @@
-//! Miss counts for common deadlines, used if the run had no deadline, and the shortest of them
-//! without a miss.
-//!
-//! A run without a deadline ends with a ladder of common ones. The function that judges a given
-//! deadline judges each rung.
+//! The ladder of deadlines, for runs without a deadline: miss counts for common deadlines, and the
+//! shortest deadline without a miss. Each rung of the ladder is judged like a deadline that a user
+//! gives.
 
 use tardy_core::series::{ClockKind, Meaning};
 use tardy_core::summary::cell::Cell;
@@ -17,7 +15,7 @@ use super::read::SeriesData;
 use super::stated;
 use super::verdict::{Judge, Part};
 
-/// The deadlines, in addition to the probe's own period.
+/// Common deadlines. The probe's own period is added to them.
 const DEADLINES: [Nanos; 5] = [
     Nanos::from_micros(50),
     Nanos::from_micros(100),
@@ -26,7 +24,7 @@ const DEADLINES: [Nanos; 5] = [
     Nanos::from_millis(1),
 ];
 
-/// Returns the ladder of a probe; `all` are the samples of all its series together. Absent if
+/// Returns the ladder of a probe. `all` are the samples of all its series together. Absent if the
 /// values are not latencies, if the time is virtual, or without samples.
 pub(super) fn ladder(
     judge: &Judge<'_>,
@@ -39,7 +37,7 @@ pub(super) fn ladder(
     let is_lateness =
         matches!(descriptor.meaning, Meaning::Lateness { .. }) && series[0].is_judged();
     let largest = Nanos(all.latency.max()?);
-    // Extremes alone have no counts.
+    // If only the extremes of a series are known, misses cannot be counted.
     let is_counted = series
         .iter()
         .all(|read| read.whole().latency.count() > 0 || read.counts().expected == 0);
@@ -77,7 +75,7 @@ pub(super) fn ladder(
         .latency_skipped_at_most
         .max()
         .map_or(largest, |bound| largest.max(Nanos(bound)));
-    // In a file with rounded values, the largest value is not the largest latency.
+    // If the values of a file are rounded, the largest value is not the largest latency.
     let is_rounded = |read: &&SeriesData| read.stated.is_some_and(|stated| stated.is_rounded());
     let of_latest = Some(latest.max(Nanos::ZERO))
         .filter(|latest| !series.iter().any(is_rounded) && are_skips_decided(latest))
@@ -89,7 +87,7 @@ pub(super) fn ladder(
             .filter(are_skips_decided)
             .map(rung)
             .collect(),
-        // Work that was skipped missed every deadline.
+        // Skipped work missed every deadline, because it was never done.
         every_deadline_missed: of_latest.as_ref().is_some_and(|rung| rung.misses > 0),
         smallest: of_latest.filter(|rung| rung.misses == 0),
         stress: judge.stress(),
@@ -109,7 +107,7 @@ fn of_deadline(
     let mut evidence = seen.clone();
     let misses = all.misses_of(&counted(deadline, series), series[0].descriptor().is_work());
     (evidence.misses, evidence.misses_skipped) = (misses.all, misses.skipped);
-    // The clustering of late samples at this deadline's own level.
+    // The clustering of late samples depends on the deadline.
     evidence.clustering =
         Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);
@@ -122,7 +120,8 @@ fn of_deadline(
     }
 }
 
-/// Returns the window for counting the misses of a deadline that the values decide.
+/// Returns the window with which the misses of a deadline are counted. For imports with rounded
+/// values, it includes samples that may have missed the deadline.
 fn counted(deadline: Nanos, series: &[&SeriesData]) -> Window {
     let window = Window::deadline(deadline);
     let of = |read: &&SeriesData| read.stated.map(|stated| stated.maybe_missed(window));

@@ -1,4 +1,4 @@
-//! The parts of a summary; serialised as `--json`, printed as text.
+//! The parts of a summary. They are serialised for `--json`, and printed as text.
 
 use std::collections::BTreeMap;
 
@@ -16,66 +16,68 @@ use tardy_run::record::{LoadWork, State};
 
 use crate::decision::Decision;
 
-/// The complete summary; warnings and verdict come first, because the numbers mean nothing without
+/// The complete summary. Warnings and verdict come first, because the numbers mean little without
 /// them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Folder of the run.
     pub run: String,
-    /// Its state.
+    /// How the run ended.
     pub state: State,
-    /// Clock of all times.
+    /// The kind of clock of all times.
     pub clock: ClockKind,
-    /// Caveats to read before the numbers, the most important first.
+    /// Caveats to read before the numbers, most important first.
     pub warnings: Vec<Warning>,
-    /// The verdict on the deadline, the worst of several probes; absent without a deadline.
+    /// The verdict on the deadline. With several probes, it is the worst of their verdicts. Absent
+    /// without a deadline.
     pub verdict: Option<Verdict>,
-    /// From the first due time to the last wake-up.
+    /// Time from the first due time to the last wake-up.
     pub measured_ns: Nanos,
-    /// Wall-clock time of the start, ns since 1970.
+    /// Wall-clock time of the start, in ns since 1970.
     pub started_realtime_ns: Nanos,
-    /// Each probe, all CPUs together.
+    /// Numbers of each probe, for all CPUs together.
     pub probes: Vec<ProbeSummary>,
-    /// Each series, worst first.
+    /// Numbers of each series, worst first.
     pub series: Vec<SeriesSummary>,
-    /// Each phase, all CPUs together.
+    /// Numbers of each phase, for all CPUs together.
     pub phases: Vec<PhaseSummary>,
-    /// Phases of the same name as one, on the CPUs that their loads stressed; worst first.
+    /// Numbers of all phases with the same name together, on the CPUs that their loads stressed,
+    /// worst first.
     pub loads: Vec<LoadSummary>,
-    /// Whether the order of `loads` ranks them by damage: only if phases were repeated in random
+    /// Whether the order of `loads` ranks them. This is so only if phases were repeated in random
     /// order.
     pub is_ranked: bool,
     /// The work that the loads did.
     pub load_work: Vec<LoadWork>,
-    /// Times that were marked during the run, relative to its start, in order.
+    /// Times that were marked during the run, in order and relative to the start of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSummary>,
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The settings that are defaults of files, a sentence per file.
+    /// The settings that came from files of defaults, one sentence per file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
-    /// CPUs that were measured.
+    /// The measured CPUs.
     pub measured_cpus: CpuList,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// Whether the deadline needs PREEMPT_RT, by this run alone; absent if the run does not record
-    /// its kernel or has no latencies.
+    /// Whether the deadline needs PREEMPT_RT, judged by this run alone; absent if the run does not
+    /// record its kernel, or has no latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
-    /// Rows of `tardy doctor` that call a setting bad and grave, by name.
+    /// Checks of `tardy doctor` with a setting that can cost milliseconds, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grave_settings: Vec<String>,
     /// The most frequent interrupts on the measured CPUs, by line.
     pub interrupts: Vec<InterruptCount>,
-    /// The cost of the tool itself.
+    /// The CPU time and memory that the tool itself used.
     pub overhead: Option<Overhead>,
 }
 
 impl Summary {
-    /// Returns the verdict on each probe if several are judged, in the order of the plan; empty for
-    /// a single probe, whose verdict is the run's.
+    /// Returns the verdict on each probe if several were judged, in the order of the plan. Empty
+    /// for a single probe, whose verdict is that of the run.
     #[must_use]
     pub fn verdicts_of_probes(&self) -> Vec<(&str, &Verdict)> {
         let of_probes = self
@@ -94,66 +96,66 @@ impl Summary {
 /// A time that was marked during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkSummary {
-    /// Relative to the start of the run.
+    /// Time of the mark, relative to the start of the run.
     pub at_ns: Nanos,
-    /// The phase that it was in; absent before the first one.
+    /// The phase at that time; absent before the first phase.
     pub phase: Option<String>,
 }
 
-/// Interrupts of one line on the measured CPUs.
+/// The number of interrupts of one line on the measured CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterruptCount {
-    /// As in /proc/interrupts.
+    /// Label of the line in /proc/interrupts.
     pub label: String,
     pub description: String,
-    /// How many.
+    /// Number of interrupts.
     pub count: u64,
 }
 
-/// All series of one probe.
+/// The numbers of all series of one probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeSummary {
     pub probe: String,
-    /// Name of the quantity of a value: `latency` or `interval error`.
+    /// Name of the measured quantity, such as `latency` or `interval error`.
     pub quantity: String,
-    /// Time between two wake-ups, or requested time.
+    /// Time between two wake-ups; for interval errors, the requested interval.
     pub period_ns: Nanos,
-    /// Whether there is no such time, because the probe looked for gaps.
+    /// Whether there is no period, because the probe looked for gaps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_period: bool,
     /// The numbers; absent without samples.
     pub numbers: Option<Numbers>,
-    /// Counts of all series.
+    /// Counts over all series.
     pub counts: Counts,
-    /// Whether skipped periods were not counted: their number is then 0 here, and unknown.
+    /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// The verdict on the deadline; absent without a deadline, and if its values are not comparable
+    /// The verdict on the deadline; absent without a deadline, or if the values cannot be compared
     /// with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// The miss counts for common deadlines; absent if the run had a deadline.
+    /// Miss counts for common deadlines; absent if the run had a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder: Option<Ladder>,
 }
 
-/// Some deadlines, and how often each was missed.
+/// Several deadlines, and how often each was missed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ladder {
-    /// Common ones and the period, from short to long.
+    /// Common deadlines and the probe's period, shortest first.
     pub rungs: Vec<Rung>,
-    /// The shortest one that none of the samples missed; absent if every deadline was missed, and
-    /// where the samples do not decide which one it is.
+    /// The shortest deadline that no sample missed; absent if every deadline was missed, or if the
+    /// samples do not decide which deadline it is.
     pub smallest: Option<Rung>,
-    /// Whether work was skipped, which misses every deadline.
+    /// Whether work was skipped, so that every deadline was missed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every_deadline_missed: bool,
-    /// The loads that the rates refer to.
+    /// The loads during the measurement, to which the rates refer.
     pub stress: Stress,
-    /// Number of CPUs whose misses the rates pool; 0 in older files.
+    /// Number of CPUs whose misses the rates include; 0 in older files.
     #[serde(default)]
     pub processors: usize,
-    /// The load with the largest value; absent with a single load.
+    /// The load with the largest value; absent if there was only one load.
     pub worst_load: Option<WorstLoad>,
 }
 
@@ -161,17 +163,20 @@ pub struct Ladder {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     pub deadline_ns: Nanos,
-    /// Due times that missed it, at most where the samples of an import do not decide it.
+    /// Number of due times that missed the deadline. If the samples of an import leave it open,
+    /// this is the largest possible number.
     pub misses: u64,
-    /// The fewest that missed it; absent if the samples decide it.
+    /// Minimum number of due times that missed the deadline; absent if the samples decide the
+    /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_at_least: Option<u64>,
-    /// Upper bound of misses per hour, at 95 %; absent if the length of the measurement is unknown.
+    /// Upper bound of the misses per hour, at 95 %; absent if the length of the measurement is
+    /// unknown.
     pub misses_an_hour_at_most: Option<f64>,
 }
 
 impl Rung {
-    /// Returns the misses in words: a number, or the fewest and the most.
+    /// Returns the number of misses as text, or the minimum and the maximum number.
     #[must_use]
     pub fn misses_in_words(&self) -> String {
         match self.misses_at_least {
@@ -181,7 +186,7 @@ impl Rung {
     }
 }
 
-/// A load and the worst that it did.
+/// A load, and the largest value that occurred under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorstLoad {
     pub name: String,
@@ -193,90 +198,92 @@ pub struct WorstLoad {
 pub struct SeriesSummary {
     pub probe: String,
     pub cpu: Option<CpuId>,
-    /// When samples are due.
+    /// When the samples of the series are due.
     pub schedule: Schedule,
     /// The numbers; absent without samples.
     pub numbers: Option<Numbers>,
-    /// The counts, up to the end of the file.
+    /// Counts up to the end of the file.
     pub counts: Counts,
-    /// Whether skipped periods were not counted: their number is then 0 here, and unknown.
+    /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// Difference of successive wake-ups from the time between their due times, as percentiles of
-    /// its magnitude, and its maximum.
+    /// Percentiles of the jitter: how much the time between two successive wake-ups differs from
+    /// the time between their due times, as a magnitude.
     pub jitter: Vec<Percentile>,
-    /// See `jitter`.
+    /// Largest jitter.
     pub jitter_max_ns: Option<i64>,
-    /// Longest run of consecutive misses, if there is a window.
+    /// Longest run of consecutive misses, if the run has a deadline.
     pub misses_longest_run: Option<Run>,
-    /// Wake-ups before their time.
+    /// Number of wake-ups before their due time.
     pub early: u64,
-    /// Error of the clock that the probe reads, if it has one: earlier wake-ups than that are
-    /// early, others may be the clock's.
+    /// Error of the clock that the probe reads, if it has one. Only wake-ups that are earlier by
+    /// more than this count as early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
     /// Number of the copy of the probe's thread, if the copies have no fixed CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
-    /// The gaps together, for series of gaps.
+    /// Summary of the gaps, for series of gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<GapSummary>,
-    /// Latenesses against the fitted grid of expiries, for interval errors.
+    /// For interval errors: the latencies relative to the fitted grid of expiries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fitted: Option<FittedSummary>,
-    /// Whether the numbers come from a histogram, because not every sample was stored.
+    /// Whether the numbers come from a histogram, because not all samples were stored.
     pub from_histogram: bool,
 }
 
-/// The gaps of a series, of a least length, together.
+/// All gaps of a series above a minimum length.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GapSummary {
-    /// Shorter ones do not count, or are counted without their time.
+    /// Minimum length of a counted gap. Shorter gaps do not count, or are counted without their
+    /// time.
     pub least_ns: Nanos,
-    /// Their number.
+    /// Number of gaps.
     pub count: u64,
-    /// Their lengths together.
+    /// Total length of the gaps.
     pub length_ns: Nanos,
-    /// For how long the probe looked for them; absent if the run was interrupted.
+    /// Time for which the probe looked for gaps; absent if the run was interrupted.
     pub observed_ns: Option<Nanos>,
-    /// Their share of that.
+    /// Share of this time that the gaps took.
     pub share: Option<f64>,
 }
 
-/// An interval probe's events relative to the closest grid of expiries that lies below them all. A
-/// delay common to all events stays invisible.
+/// The events of an interval probe, compared with a fitted grid of timer expiries. The grid is as
+/// late as possible without an event before its expiry, so a delay that all events share stays
+/// invisible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedSummary {
-    /// The timer's period as its events show it.
+    /// The period of the timer, as estimated from its events.
     pub period_ns: f64,
-    /// Expiries from the first event to the last.
+    /// Number of expiries from the first to the last event.
     pub expiries: u64,
-    /// Number of them without an event.
+    /// Number of expiries without an event.
     pub without_event: u64,
     pub lateness: Option<Numbers>,
 }
 
-/// All phases of one name.
+/// All phases with the same name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadSummary {
     /// Name of the phases.
     pub name: String,
-    /// Loads that ran in them.
+    /// Loads that ran in the phases.
     pub loads: Vec<String>,
-    /// Their number.
+    /// Number of the phases.
     pub phases: usize,
-    /// Total length.
+    /// Total length of the phases.
     pub length_ns: Nanos,
-    /// Measured CPUs on which the loads did nothing, though they did on others; their samples are
-    /// not in the numbers.
+    /// Measured CPUs on which the loads did nothing, although they ran on other CPUs. Samples of
+    /// these CPUs are not part of the numbers.
     pub not_stressed: CpuList,
-    /// The shares of several loads in the CPU time.
+    /// How several loads shared the CPU time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
-    /// Each probe's numbers while all of the loads worked; absent without samples.
+    /// Numbers of each probe while all loads worked; `None` without samples.
     pub probes: Vec<(String, Option<Numbers>)>,
-    /// The verdict on each probe under this load; absent without a deadline, for values that are
-    /// not comparable with one, and if not every sample was stored.
+    /// The verdict on each probe under this load; absent without a deadline, for values that cannot
+    /// be compared with one, or if not all samples were stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<(String, Verdict)>,
 }
@@ -292,36 +299,36 @@ impl LoadSummary {
     }
 }
 
-/// The share of a load in the time that the loads of its phase used together.
+/// The share of a load in the CPU time that the loads of its phase used together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadShare {
     pub load: String,
-    /// CPU time that it used.
+    /// CPU time that the load used.
     pub cpu_time_ns: Nanos,
-    /// Its share of the total.
+    /// Share of the load in the total time.
     pub share: f64,
-    /// Whether it is less than half of an equal share: the load waited for something else, or got
-    /// too little.
+    /// Whether the share is less than half of an equal share. The load then waited for something
+    /// else, or got too little CPU time.
     pub is_small: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSummary {
     pub name: String,
-    /// Loads that ran in it.
+    /// Loads that ran in the phase.
     pub loads: Vec<String>,
-    /// When it started, from the start of the run on.
+    /// Start of the phase, relative to the start of the run.
     pub begin_ns: Nanos,
-    /// When it ended.
+    /// End of the phase, relative to the start of the run.
     pub end_ns: Nanos,
-    /// The delays of its end and its start, relative to the plan.
+    /// How much later the phase started and ended than planned.
     pub deviation_ns: (Nanos, Nanos),
-    /// Each probe's numbers in this phase, while all of its loads worked; absent without samples.
+    /// Numbers of each probe in this phase, while all its loads worked; `None` without samples.
     pub probes: Vec<(String, Option<Numbers>)>,
 }
 
 impl PhaseSummary {
-    /// Describes an interval of the phase during which its loads did not work.
+    /// Returns a text for a time in this phase during which its loads did not work.
     #[must_use]
     pub fn without_loads(&self) -> String {
         let load = match self.loads.len() {
@@ -333,7 +340,7 @@ impl PhaseSummary {
     }
 }
 
-/// Describes where the largest value of a run occurred if no load ran then: its phase, if known.
+/// Describes when the largest value of a run occurred if no load worked at that time.
 #[must_use]
 pub fn outside_of_loads(phases: &[PhaseSummary], numbers: &Numbers) -> String {
     let at = Nanos(numbers.max_at_ns);

@@ -1,5 +1,4 @@
-//! Reads a run folder, each series on as many threads as there are CPUs. The result feeds summaries
-//! and charts.
+//! Reads a run folder, using all CPUs. The result is the input of summaries and charts.
 
 use std::path::{Path, PathBuf};
 
@@ -26,12 +25,13 @@ use tardy_samples::hours::Stretch;
 use tardy_samples::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_sys::scoped;
 
-/// Maximum number of time intervals of all series, by which samples are counted: each takes up to a
-/// kilobyte.
+/// Maximum number of time intervals in which samples are counted, over all series. Each interval
+/// needs up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
-/// Minimum number of intervals that show how samples of several phases depend on each other.
+/// Minimum number of intervals per series, which shows how samples of several phases depend on each
+/// other.
 const STRETCHES_LEAST: usize = 64;
-/// Why there is no summary.
+/// Why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
     #[error(transparent)]
@@ -40,43 +40,44 @@ pub enum SummaryError {
     Series(#[from] SeriesError),
 }
 
-/// One series as read.
+/// One series of a run, with its samples counted.
 pub struct SeriesData {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
-    /// All samples: from the histogram if not every one was stored.
+    /// All samples. They come from the histogram if not all samples were stored.
     pub(super) whole: Cell,
-    /// The totals that the other tool states for an import.
+    /// The totals that the other tool stated for an imported series.
     pub(super) stated: Option<StatedTotals>,
-    /// Samples of an import that may have missed the window or not; they are in no count of misses.
+    /// Number of an import's samples for which the file does not decide whether they missed the
+    /// window. They do not count as misses.
     pub(super) undecided: u64,
-    /// Latencies relative to the fitted grid, if values are interval errors.
+    /// Latencies relative to the fitted grid, if the values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
     pub(super) end: PartEnd,
     pub(super) file: PathBuf,
-    /// For how long the probe looked for gaps.
+    /// Time for which the probe looked for gaps.
     pub(super) observed: Option<Nanos>,
-    /// Samples that the run counted, and that none of its files contain.
+    /// Number of samples that the run counted but that none of its files contain.
     pub(super) gone: u64,
-    /// Due time of the first individually stored sample, if earlier ones are in hourly histograms;
-    /// the end of time without one.
+    /// Due time of the first individually stored sample, if earlier samples are in hourly
+    /// histograms; the end of time if there is no such sample.
     pub(super) single_from: Option<Nanos>,
 }
 
-/// A run folder that was read: every series counted, nothing computed yet.
+/// A run folder whose series have been read and counted. Nothing is computed from them yet.
 pub struct LoadedRun {
-    /// Its path.
+    /// Path of the run folder.
     pub folder: PathBuf,
-    /// Its `run.json`.
+    /// The contents of the run's `run.json`.
     pub record: RunRecord,
-    /// Its series, as in `run.json`.
+    /// The series in the order of `run.json`.
     pub series: Vec<SeriesData>,
     questions: SummaryOptions,
     requirement: Requirement,
 }
 
-/// Reads the run in `path`, to be judged by `requirement`, with absent fields taken from the run's
-/// plan.
+/// Reads the run in `path`, to be judged by `requirement`. Fields that `requirement` lacks are
+/// taken from the run's plan.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
@@ -117,8 +118,8 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, Summary
     })
 }
 
-/// Reads `count` series with all CPUs: many series in parallel, few ones in parts. `read` gets the
-/// index of a series and the number of threads it may use.
+/// Reads `count` series, using all CPUs. Many series are read in parallel, a few series in parts.
+/// `read` gets the index of a series, and the number of threads that it may use.
 fn read_all(
     count: usize,
     read: impl Fn(usize, u64) -> Result<SeriesData, SummaryError> + Sync,
@@ -135,20 +136,20 @@ fn read_all(
 }
 
 impl LoadedRun {
-    /// Returns the window of latencies in time, if requested.
+    /// Returns the window in which latencies meet the deadline; `None` without a deadline.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
         self.questions.window
     }
 
-    /// Returns the requirement that the run is judged by.
+    /// Returns the requirement by which the run is judged.
     #[must_use]
     pub fn requirement(&self) -> &Requirement {
         &self.requirement
     }
 
-    /// Returns the time from the first due time to the last wake-up, without interruptions of the
-    /// run.
+    /// Returns the time from the first due time to the last wake-up, without the time during which
+    /// the run was interrupted.
     #[must_use]
     pub fn measured(&self) -> Nanos {
         let length = length(&self.record, &self.series);
@@ -157,19 +158,20 @@ impl LoadedRun {
             .iter()
             .filter_map(|read| read.accumulator.first_due)
             .min();
-        // The gap of a part without samples so far comes after the last wake-up.
+        // If the part after the last interruption has no samples so far, the interruption is after
+        // the last wake-up and is not subtracted.
         let begin = first.unwrap_or(self.record.started.monotonic_ns);
         length - self.record.away(begin, begin + length)
     }
 
-    /// Returns the names of the probes, in the order of their series.
+    /// Returns the names of the probes in the order of their series.
     #[must_use]
     pub fn probes(&self) -> Vec<&str> {
         names(&self.series)
     }
 
-    /// Returns when the last sample was taken, on the run's clock; `None` if only the order is
-    /// known.
+    /// Returns the time of the last wake-up on the run's clock; `None` if only the order of samples
+    /// is known.
     #[must_use]
     pub fn last_wake(&self) -> Option<Nanos> {
         if has_no_times(&self.record) {
@@ -181,8 +183,7 @@ impl LoadedRun {
             .max()
     }
 
-    /// Returns the samples of a probe in the phases of this name, without those of the CPUs in
-    /// `left_out`.
+    /// Returns the samples of a probe in the phases named `load`, without the CPUs in `left_out`.
     #[must_use]
     pub fn of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Cell {
         let mut together = Cell::default();
@@ -208,8 +209,7 @@ impl LoadedRun {
         counted.map(|read| read.of_phases(&phases)).collect()
     }
 
-    /// Returns how the samples of a probe depend on each other, those of all its CPUs on one time
-    /// line.
+    /// Returns how the samples of a probe depend on each other, with all its CPUs on one time line.
     #[must_use]
     pub fn dependence_of_probe(&self, probe: &str) -> Dependence {
         let of_probe = self
@@ -219,7 +219,7 @@ impl LoadedRun {
         Dependence::of(&of_probe.map(|read| &read.whole).collect::<Vec<_>>())
     }
 
-    /// Returns the dependence of the samples of [`Self::of_load`].
+    /// Returns how the samples of [`Self::of_load`] depend on each other.
     #[must_use]
     pub fn dependence_of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Dependence {
         Dependence::of(
@@ -230,7 +230,7 @@ impl LoadedRun {
         )
     }
 
-    /// Returns all samples of a probe, over all CPUs.
+    /// Returns all samples of a probe, for all CPUs together.
     #[must_use]
     pub fn of_probe(&self, probe: &str) -> Cell {
         let mut together = Cell::default();
@@ -249,13 +249,13 @@ impl SeriesData {
         &self.descriptor
     }
 
-    /// Returns all samples: from the histogram if not every one was stored.
+    /// Returns all samples. They come from the histogram if not all samples were stored.
     #[must_use]
     pub fn whole(&self) -> &Cell {
         &self.whole
     }
 
-    /// Returns the counts, as far as known.
+    /// Returns the counts of the series, as far as they are known.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.accumulator.counts
@@ -266,8 +266,8 @@ impl SeriesData {
         &self.file
     }
 
-    /// Returns the samples that belong to any of `phases`. Gaps that the ring's bins counted have
-    /// no moments: they belong to a phase only if the run has no other one.
+    /// Returns the samples in any of `phases`. Gaps that were only counted in the ring's bins have
+    /// no time, so they count only in runs with a single phase.
     pub(super) fn of_phases(&self, phases: &[usize]) -> Cell {
         if self.has_short_gaps() && self.accumulator.phase_count() == 1 {
             return self.whole.clone();
@@ -275,28 +275,28 @@ impl SeriesData {
         self.accumulator.phases(phases)
     }
 
-    /// Returns whether the ring's bins counted gaps below the smallest stored one.
+    /// Returns whether the ring's bins counted gaps that are shorter than the shortest stored one.
     pub(super) fn has_short_gaps(&self) -> bool {
         matches!(self.descriptor.meaning, Meaning::Gap { .. })
             && self.whole.latency.count() > self.accumulator.samples
     }
 
-    /// Returns whether its file has every recorded sample.
+    /// Returns whether the file has every recorded sample.
     pub(super) fn has_every_sample(&self) -> bool {
         self.whole.latency.count() <= self.accumulator.samples
             && self.accumulator.counts.unstored == 0
             && self.gone == 0
     }
 
-    /// Returns the value from which on an import knows only the number of samples; `None` if all
+    /// Returns the value from which an import has only the number of samples; `None` if all samples
     /// have values.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// Returns the unit that its values are multiples of: 1 ns for this tool's runs, the other
-    /// tool's rounding for an import.
+    /// Returns the unit of which all values are multiples: 1 ns for this tool's runs, the
+    /// resolution of the other tool for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
         self.stated
@@ -321,12 +321,12 @@ fn questions(record: &RunRecord, window: Option<Window>) -> SummaryOptions {
     }
 }
 
-/// Returns the number of intervals per series for a reader that holds `series` of them.
+/// Returns the number of intervals per series if `series` series are read.
 fn stretches(series: usize) -> usize {
     (STRETCHES_OF_ALL / series.max(1)).clamp(STRETCHES_LEAST, BATCHES_MOST)
 }
 
-/// Returns when each phase was under its loads, for `cpu`.
+/// Returns the time span in which each phase was under its loads, for `cpu`.
 fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
     let span = |index| record.under_load(index, cpu);
     (0..record.phases.len())
@@ -335,7 +335,7 @@ fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
         .collect()
 }
 
-/// `entry` has its counts unless the run was cut off.
+/// Reads one series. `entry` has its counts, unless the run was cut off.
 fn read_series(
     path: &Path,
     entry: &SeriesRecord,
@@ -369,7 +369,7 @@ fn read_series(
             fitting.add(chunk);
         }
     };
-    // A grid is fitted to events in their order.
+    // A grid must be fitted to events in their order, so a single thread reads them.
     let threads = if has_own_clock.is_some() { 1 } else { threads };
     let ((mut accumulator, fitting), end) = file.fold(threads, new, add, |whole, part| {
         whole.0.merge(&part.0);
@@ -382,8 +382,8 @@ fn read_series(
         (None, _) => accumulator.counts.unstored,
     };
     add_earlier(&mut accumulator, &file, &questions);
-    // A full disk may have dropped the last chunk, and with it the last counts; the space for
-    // `run.json` is reserved.
+    // A full disk may have dropped the last chunk, which has the final counts. `run.json` has them
+    // as well, because disk space is reserved for it.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let single_from = file
@@ -391,7 +391,7 @@ fn read_series(
         .filter(|hours| hours.samples > 0)
         .map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
-    // All possible misses were counted.
+    // The misses counted so far include all samples that may be misses.
     let misses = window
         .zip(stated)
         .map(|(window, stated)| stated.misses_in_buckets(&whole.latency, window));
@@ -400,7 +400,7 @@ fn read_series(
     if undecided > 0 {
         whole.misses = fewest + whole.misses_skipped;
     }
-    // An import that states no more than its extremes lacks none.
+    // If an import states only its extremes, no samples are missing.
     let known = whole.latency.count();
     let gone = if known == 0 && stated.is_some() {
         0
@@ -411,7 +411,7 @@ fn read_series(
     whole.pack(whole.latency.count());
     whole.keep_serial();
     accumulator.pack();
-    // Missing samples would make their expiries look late.
+    // With missing samples, the fitted expiries would seem to have late events.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = fitting
         .filter(|_| is_every_sample)
@@ -436,7 +436,7 @@ fn read_series(
 /// Adds the samples that were folded into hourly histograms.
 fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions: &SummaryOptions) {
     let Some(hours) = file.hours() else { return };
-    // The last chunk has the counts of all before it.
+    // If there is a later chunk, its counts already include the folded samples.
     if accumulator.counts == Counts::default() {
         accumulator.counts = hours.counts;
     }
@@ -467,8 +467,8 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     }
 }
 
-/// Returns the options for one series: a deadline for latencies only, and earliness beyond the
-/// error of its clock.
+/// Returns the options for one series. A deadline applies only to latencies, and samples count as
+/// early only beyond the error of the clock.
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {
@@ -509,7 +509,7 @@ fn whole(
 }
 
 impl SeriesData {
-    /// Probe and CPU in words.
+    /// Describes the series by its probe and CPU.
     pub(super) fn place(&self) -> String {
         let probe = &self.descriptor.probe;
         match (self.descriptor.cpu, self.descriptor.copy) {
@@ -519,8 +519,8 @@ impl SeriesData {
         }
     }
 
-    /// Returns whether periods may have been skipped that the tool of an import does not count.
-    /// Between a rest and the next period nothing can be skipped.
+    /// Returns whether an unknown number of periods may have been skipped, because the tool of an
+    /// import does not count them. Without a fixed schedule, no period can be skipped.
     pub(super) fn is_skipped_unknown(&self) -> bool {
         let has_schedule =
             self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
@@ -529,20 +529,20 @@ impl SeriesData {
         has_schedule && !is_gap && !is_stated && self.accumulator.counts.skipped == 0
     }
 
-    /// Returns whether its values are comparable with a deadline.
+    /// Returns whether the values can be compared with a deadline.
     #[must_use]
     pub fn is_judged(&self) -> bool {
         !self.descriptor.is_outside_verdict
     }
 
-    /// Returns whether it was counted how many of its due times miss a window.
+    /// Returns whether misses of a window were counted for this series.
     #[must_use]
     pub fn has_window(&self) -> bool {
         self.accumulator.window().is_some()
     }
 }
 
-/// Returns whether an import knows the order of its samples and not their times.
+/// Returns whether an import has its samples in order but without times.
 pub(super) fn has_no_times(record: &RunRecord) -> bool {
     record
         .imported
@@ -550,9 +550,9 @@ pub(super) fn has_no_times(record: &RunRecord) -> bool {
         .is_some_and(|imported| imported.has_no_times)
 }
 
-/// Returns the length by the samples; if not all are stored, from the first due time to the last
-/// probe's end, which are always known. For an import without samples, returns the length that the
-/// other tool states.
+/// Returns the length of the run. If all samples are stored, it is the length that they cover.
+/// Otherwise, it is the time from the first due time to the end of the last probe. For an import
+/// without samples, it is the length that the other tool states.
 fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
     let of_samples = if has_no_times(record) {
         Nanos::ZERO
@@ -573,7 +573,8 @@ fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
         .ended_ns
         .filter(|_| !is_every_sample || of_samples == Nanos::ZERO)
         .map_or(Nanos::ZERO, |end| end - begin);
-    // A full disk can delay the end of a run for seconds after its last due time.
+    // A full disk can delay the end of a run for seconds, so the length is limited by the due
+    // times.
     let due = series.iter().filter_map(|read| {
         let Schedule::Grid { period, .. } = read.descriptor.schedule else {
             return None;
@@ -603,7 +604,8 @@ pub(super) fn measured(series: &[SeriesData]) -> Nanos {
     }
 }
 
-/// Returns the rule that throttles real-time tasks on this machine, and for how long.
+/// Returns the rule by which this machine throttles real-time tasks, and for how long; `None`
+/// without such a rule.
 pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
     record
         .measured_cpus
@@ -612,8 +614,8 @@ pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
         .next()
 }
 
-/// Returns the names of all series, each once, in the order of the plan; those of a probe with
-/// several series alternate.
+/// Returns the names of all probes with series, without duplicates and in the order of the plan.
+/// The parts of a probe with several series count as separate names, and their series alternate.
 pub(super) fn names(series: &[SeriesData]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for read in series {

@@ -1,6 +1,6 @@
 //! Tests random sequences of measuring, killing, truncating, rotating, resuming and reading a run
 //! folder against a model that knows every sample. Time is simulated. Every sample must be counted
-//! exactly once. `cargo xtask fuzz` draws new sequences.
+//! exactly once. `cargo xtask fuzz` draws further sequences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,23 +30,23 @@ use super::summarize::summarize;
 
 const PERIOD: i64 = 1_000_000;
 const DEADLINE: Nanos = Nanos(700_000);
-/// One of this many samples skips two periods.
+/// One in this many samples skips two periods.
 const SKIPPING: u64 = 211;
 
-/// One step of a sequence.
+/// A step of a sequence.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Chunks of samples are written.
+    /// The tool writes this many chunks of samples.
     Measure { chunks: u8 },
-    /// If the run is full, the samples of the oldest segment go into histograms.
+    /// The samples of the oldest segment are folded into histograms, if the run is full.
     MakeRoom,
     /// The tool is killed between two writes.
     Kill,
-    /// The tool is killed, and this share (of 255) of its last write is missing.
+    /// The tool is killed, and `share` / 255 of its last write is missing.
     Cut { share: u8 },
     /// The run is stopped and finishes.
     Stop,
-    /// Another start resumes it, this many seconds later.
+    /// The tool resumes the run, this many seconds later.
     Resume { after: u8 },
 }
 
@@ -61,14 +61,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The counts and values that the folder must have.
+/// The counts and values that the folder must contain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Truth {
     counts: Counts,
     misses: u64,
-    /// In ns.
+    /// Sum of the latencies in ns.
     sum: i128,
-    /// In ns.
+    /// Largest latency in ns.
     max: i64,
 }
 
@@ -85,7 +85,7 @@ impl Truth {
     }
 }
 
-/// A start of the tool that is still writing.
+/// The state of a tool that is writing the run.
 struct Writing {
     folder: RunFolder,
     record: RunRecord,
@@ -93,7 +93,7 @@ struct Writing {
     rotation: Arc<Rotation>,
     encoder: ChunkEncoder,
     due: Nanos,
-    /// Length of the last write, and the folder's content before it.
+    /// Length of the last write, and the expected content of the folder before it.
     last: Option<(u64, Truth)>,
 }
 
@@ -103,7 +103,7 @@ struct ModeledRun {
     writing: Option<Writing>,
     truth: Truth,
     now: Nanos,
-    /// Starts of the tool.
+    /// Number of times that the tool was started.
     parts: i64,
     random: u64,
 }
@@ -112,7 +112,7 @@ fn disk() -> u64 {
     DiskDivision::of(0, 1).expect_err("nothing fits into no bytes")
 }
 
-/// Returns a rule with segments that are full after a few writes.
+/// Returns a rotation rule whose segments are full after a few writes.
 fn rule() -> RotationRule {
     let division = DiskDivision {
         kept_bytes: 64 << 10,
@@ -252,7 +252,7 @@ impl ModeledRun {
         }
         let mut bytes = Vec::new();
         writing.encoder.finish(&truth.counts, false, &mut bytes);
-        // The disk may be full: in a run, another thread frees space in time.
+        // The disk may be full. In a real run, another thread frees space in time.
         if writing.writer.append(&bytes).is_err() {
             writing.rotation.make_room().unwrap();
             writing.writer.append(&bytes).expect("there is room now");
@@ -289,7 +289,7 @@ impl ModeledRun {
         writing.folder.finish(&writing.record).unwrap();
     }
 
-    /// Returns the folder's content, by the summary that every command prints.
+    /// Returns the content of the folder according to the summary, which every command prints.
     fn found(&self) -> Truth {
         let summary = summarize(&self.path(), &Requirement::deadline(DEADLINE)).unwrap();
         let series = &summary.series[0];
@@ -306,7 +306,7 @@ impl ModeledRun {
         assert_eq!(numbers.samples, series.counts.recorded);
         Truth {
             counts: Counts {
-                // Samples that only histograms contain.
+                // Samples that only histograms contain are not counted in the model.
                 unstored: 0,
                 ..series.counts
             },

@@ -1,5 +1,5 @@
-//! Imported series without samples: the other tool's stated totals replace numbers that cannot be
-//! computed.
+//! Numbers of imported series without samples. Totals that the other tool stated replace numbers
+//! that cannot be computed.
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
@@ -8,8 +8,9 @@ use tardy_run::imported::StatedTotals;
 
 use super::read::SeriesData;
 
-/// Returns the numbers of one series: the computed ones, with the tool's stated mean if a histogram
-/// is open-ended; or only the stated ones.
+/// Returns the numbers of one series. Computed numbers are completed with stated ones, such as the
+/// mean if the last bucket of a histogram is open. Without computed numbers, returns the stated
+/// ones alone.
 pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Numbers> {
     match (computed, read.stated) {
         (Some(computed), Some(stated)) => Some(mended(computed, &[stated], read.undecided)),
@@ -19,8 +20,8 @@ pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Nu
     }
 }
 
-/// Returns the numbers of several series as one. Percentiles come from the series that have them;
-/// if one has none, they are absent.
+/// Returns the numbers of several series together. Percentiles come from the series that have them;
+/// if a series has none, they are absent.
 pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) -> Option<Numbers> {
     let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
     if stated.len() < series.len() {
@@ -33,8 +34,9 @@ pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) 
     computed.map(|computed| mended(computed, &stated, undecided))
 }
 
-/// Stated means and minima include the values outside all buckets. A percentile beyond the buckets
-/// of a file is unknown. Misses have bounds if some samples are `undecided`.
+/// Completes computed numbers with stated ones. Stated means and minima include values outside all
+/// buckets. Percentiles beyond the buckets of a file are removed, because they are unknown. If some
+/// samples are `undecided`, the misses get bounds.
 fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Numbers {
     if let Some(open) = stated.iter().filter_map(StatedTotals::open_from).min() {
         computed
@@ -54,8 +56,8 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Num
     computed
 }
 
-/// Returns the least value: the stated one, unless it contradicts the least bucket, which may be a
-/// bucket's lower edge.
+/// Returns the smallest value: the stated one, unless it contradicts the lowest bucket. That bucket
+/// may be represented by its lower edge.
 fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else {
         return of_buckets;
@@ -74,8 +76,8 @@ fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     }
 }
 
-/// Returns the mean and the least value of imported series, where the file states them better than
-/// its buckets do; of other series the given ones.
+/// Returns the mean and the smallest value. For imported series, values that the file states are
+/// preferred to values computed from its buckets. For other series, the given values are returned.
 pub(crate) fn mean_and_least(
     series: &[&SeriesData],
     (of_samples, of_buckets): (f64, i64),
@@ -145,8 +147,8 @@ fn mean(stated: &[StatedTotals]) -> Option<f64> {
     })
 }
 
-/// Returns misses without samples, for series with only known extremes: each extreme beyond the
-/// deadline is at least one.
+/// Returns the minimum number of misses in series of which only the extremes are known: each
+/// extreme beyond the deadline is at least one miss.
 pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
@@ -167,8 +169,9 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Returns samples that may have missed the window: for series with only known extremes all but
-/// those, for others those whose bucket does not decide.
+/// Returns the number of samples for which the file does not decide whether they missed the window.
+/// If only the extremes of a series are known, these are all samples that are not sure misses; in
+/// other series, the samples in buckets that contain the limit.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => {
@@ -195,7 +198,7 @@ pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(of).sum()
 }
 
-/// Why misses cannot be counted.
+/// Returns why misses cannot be counted; `None` if they can.
 pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<String> {
     let is_without_buckets =
         |read: &&SeriesData| read.stated.is_some() && read.whole.latency.count() == 0;

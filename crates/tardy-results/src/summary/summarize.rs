@@ -1,4 +1,4 @@
-//! Makes the summary from the data that was read.
+//! Computes the summary from a loaded run.
 
 use std::path::Path;
 
@@ -24,8 +24,8 @@ use super::verdict::Judge;
 use super::warnings::warnings;
 use super::{by_phase, ladder, stated, verdict};
 
-/// Summarises the run in `path`, judged by `requirement`, with absent fields taken from the run's
-/// plan.
+/// Summarises the run in `path`, judged by `requirement`. Fields that `requirement` lacks are taken
+/// from the run's plan.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
@@ -91,11 +91,11 @@ impl LoadedRun {
         }
     }
 
-    /// Decides whether the deadline needs PREEMPT_RT, as far as one run shows.
+    /// Decides whether the deadline needs PREEMPT_RT, as far as a single run shows it.
     fn decision(&self, probes: &[ProbeSummary], verdict: Option<&Verdict>) -> Option<Decision> {
         let record = &self.record;
         let machine = &record.machine;
-        // A deadline is about every probe that was judged by it.
+        // A deadline applies to every probe that was judged by it.
         let is_time = |probe: &&ProbeSummary| {
             probe.verdict.is_some() || ["latency", "completion"].contains(&probe.quantity.as_str())
         };
@@ -171,10 +171,10 @@ impl SeriesData {
         let Meaning::Gap { least } = self.descriptor.meaning else {
             return None;
         };
-        // Those in the series; shorter ones that were counted without their time are in the
-        // histogram alone.
+        // These are the gaps in the series. Shorter gaps that were counted without their time are
+        // only in the histogram.
         let gaps = self.accumulator.whole();
-        // In an import without samples, the number of gaps is that of its histogram, and their
+        // For an import without samples, the number of gaps is in its histogram, but their total
         // length is unknown.
         if self.stated.is_some() && self.accumulator.samples == 0 {
             return None;
@@ -207,7 +207,7 @@ impl SeriesData {
             ),
             counts: self.accumulator.counts,
             is_skipped_unknown: self.is_skipped_unknown(),
-            // The distance of two wake-ups between samples that were not stored is unknown.
+            // The time between two wake-ups is unknown if samples between them were not stored.
             jitter: if is_every_sample {
                 percentiles(&self.accumulator.jitter, &dependence)
             } else {
@@ -259,7 +259,7 @@ fn interrupts(interference: &Option<tardy_run::interference::Interference>) -> V
         .collect()
 }
 
-/// `start` is the start of the run on the series' clock.
+/// Converts fitted latencies. `start` is the start of the run on the series' clock.
 fn of_fitted(fitted: &FittedLateness, start: Nanos) -> FittedSummary {
     let FittedLateness { grid, lateness } = fitted;
     FittedSummary {

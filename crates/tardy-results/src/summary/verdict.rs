@@ -1,4 +1,4 @@
-//! The verdicts of a run: its samples, judged by the requirement. Each probe and each load is a
+//! The verdicts of a run, from its samples and the requirement. Each probe and each load is a
 //! separate population with its own verdict.
 
 use std::collections::BTreeSet;
@@ -33,11 +33,11 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Returns all samples of a series. Lost samples were not observed, and prove nothing about
-    /// misses.
+    /// Creates the part with all samples of a series. Lost samples were not observed, so they prove
+    /// nothing about misses.
     pub(super) fn whole(read: &'a SeriesData) -> Self {
         let (counts, cell, missing) = (read.counts(), read.whole(), read.gone);
-        // Samples that a damaged file lacks were not observed either.
+        // Samples that are missing in a damaged file were not observed either.
         let skipped_there = if missing > 0 {
             counts.skipped.saturating_sub(cell.skipped)
         } else {
@@ -54,7 +54,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Creates the part of a series whose numbers are in `cell`.
+    /// Creates the part of a series whose samples are in `cell`.
     pub(super) fn of_phases(read: &'a SeriesData, cell: &'a Cell) -> Self {
         Self {
             descriptor: read.descriptor(),
@@ -63,8 +63,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns the minimum duration of its due times: each has a period, even the last one, after
-    /// which nothing was measured.
+    /// Returns the minimum time that the due times cover. Each has a period, even the last one,
+    /// after which nothing was measured.
     fn length(&self) -> Nanos {
         let due_times = i64::try_from(self.due_times).unwrap_or(i64::MAX);
         Nanos(
@@ -78,7 +78,7 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Prepares the verdicts of a run with these warnings, which limit the possible conclusions.
+    /// Prepares verdicts on a run. `warnings` limit the possible conclusions.
     pub(super) fn new(run: &'a LoadedRun, warnings: &[Warning]) -> Self {
         let of = |severity| {
             warnings
@@ -95,8 +95,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns the verdict on a probe over all its series; with an allowed share, no single series
-    /// or load may exceed it.
+    /// Returns the verdict on a probe over all its series. If a share of misses is allowed, no
+    /// single series or load may exceed it.
     pub(super) fn probe(&self, series: &[&SeriesData], loads: &[LoadSummary]) -> Option<Verdict> {
         let requirement = self.run.requirement();
         let first = series
@@ -112,7 +112,7 @@ impl<'a> Judge<'a> {
                 .window
                 .map_or(0, |window| stated::undecided(series, window));
             evidence.incomplete.extend(self.shortcomings(series));
-            // An unknown number would be read as 0.
+            // An unknown number must not count as 0.
             evidence.skipped_limited = evidence
                 .skipped_limited
                 .filter(|&skipped| skipped > 0 || !self.is_limited_and_unknown(series));
@@ -122,7 +122,8 @@ impl<'a> Judge<'a> {
         if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
             return Some(together);
         }
-        // A CPU, or a load, that surely exceeds the share is not compensated by the others.
+        // If a single CPU or load surely exceeds the allowed share, the other ones do not
+        // compensate for it.
         let alone = series
             .iter()
             .map(|read| (format!("{} alone", read.place()), of(&[read])));
@@ -142,7 +143,7 @@ impl<'a> Judge<'a> {
         }))
     }
 
-    /// Returns the verdict on a probe while a load ran, for `length` in total.
+    /// Returns the verdict on a probe while a load ran for `length`.
     pub(super) fn load(
         &self,
         parts: &[Part<'_>],
@@ -163,7 +164,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Returns the evidence of these samples.
+    /// Returns the evidence from these samples.
     pub(super) fn evidence(
         &self,
         requirement: &Requirement,
@@ -207,8 +208,9 @@ impl<'a> Judge<'a> {
         self.stress
     }
 
-    /// Returns whether skipped periods are limited, by a number or by a deadline up to the period,
-    /// but not counted by the tool of an import.
+    /// Returns whether the number of skipped periods is limited but unknown, because the tool of an
+    /// import does not count them. The requirement can limit it directly, or by a deadline that is
+    /// not longer than the period.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
         let is_of_timers = self
@@ -222,7 +224,7 @@ impl<'a> Judge<'a> {
                 read.descriptor().schedule.period(),
                 read.descriptor().is_work(),
             );
-            // An unknown period may be longer than the deadline.
+            // If the period is unknown, it may be longer than the deadline.
             requirement.limits_skipped(period, is_work)
                 || (period == Nanos::ZERO && requirement.window.is_some() && !is_of_timers)
         };
@@ -231,7 +233,7 @@ impl<'a> Judge<'a> {
             .any(|read| is_limited(read) && read.is_skipped_unknown())
     }
 
-    /// Facts that this requirement needs and that the series lack.
+    /// Returns the facts that the requirement needs but the series do not have.
     fn shortcomings(&self, series: &[&SeriesData]) -> Vec<String> {
         let requirement = self.run.requirement();
         let of_extremes = requirement
@@ -256,8 +258,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns the verdict on the run: that on its probe, or the worst of several, preceded by the
-/// probe's name. Absent without a requirement.
+/// Returns the verdict on the run. With several probes, it is the worst verdict, preceded by the
+/// probe's name. `None` without a requirement.
 pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict> {
     let verdicts: Vec<(&str, &Verdict)> = probes
         .iter()
@@ -285,7 +287,7 @@ pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict
     }
 }
 
-/// Returns the loads that ran during the measurement. For an import they are unknown.
+/// Returns the loads that ran during the measurement. For an import, they are unknown.
 fn stress(record: &RunRecord) -> Stress {
     let mut loads: Vec<&[String]> = record
         .phases
@@ -321,7 +323,8 @@ mod tests {
             cell: &Cell::default(),
             due_times: 1,
         };
-        // From the first due time to the last wake-up were 15 us, its latency.
+        // The time from the first due time to the last wake-up is 15 us, which is the latency of
+        // the only sample.
         let evidence = Evidence {
             due_times: 1,
             misses: 1,

@@ -10,13 +10,14 @@ use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 
 use super::read::{SeriesData, throttling};
 
-/// Share of skipped periods from which on the period is called too short.
+/// Share of wake-ups with skipped periods from which the period counts as too short.
 const MOST_PERIODS: f64 = 0.5;
-/// Number of stalls of one series from which on they may be due to throttling.
+/// Number of stalls in one series from which throttling is suspected.
 const STALLS_OF_THROTTLING: u64 = 2;
 
-/// Returns the time, from the start, up to which every series with due times has its samples; for
-/// other series, the last sample proves nothing about later time.
+/// Returns the time since the start up to which samples are stored. This is the earliest last
+/// wake-up of the series with a grid of due times. In other series, the last sample proves nothing
+/// about the time after it.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
     let counted = series
@@ -31,7 +32,8 @@ fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     until.map(|wake| wake - record.started.monotonic_ns)
 }
 
-/// Returns a note from when on individual samples exist, in a run whose oldest ones were folded.
+/// Returns a note about the time from which individual samples exist; `None` if no samples were
+/// folded into histograms.
 fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> {
     let from = series.iter().filter_map(|read| read.single_from).max()?;
     let since = from.saturating_add(Nanos(-record.started.monotonic_ns.get()));
@@ -49,8 +51,8 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
     Some(Warning::Note { text })
 }
 
-/// Returns a note on the gaps that the rows of phases count, if the ring's bins counted shorter
-/// ones without their times.
+/// Returns a note about the gaps in the numbers of phases; `None` unless shorter gaps were counted
+/// without their time.
 fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     let Meaning::Gap { least } = read.descriptor.meaning else {
         return None;
@@ -65,8 +67,8 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     })
 }
 
-/// Returns all warnings of a run, each once: those of `run.json`, and those that its series show.
-/// The gravest comes first.
+/// Returns all warnings of a run without duplicates, most important first: those in `run.json`, and
+/// those that follow from its series.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
@@ -130,8 +132,8 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
             });
         }
     }
-    // Throttling comes again and again while it lasts: a single latency of that length is a
-    // latency.
+    // Throttling repeats as long as it lasts, so a single latency of that length does not count as
+    // throttling.
     let is_throttled = series
         .iter()
         .any(|read| read.accumulator.stalls >= STALLS_OF_THROTTLING);
@@ -171,7 +173,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
     once
 }
 
-/// Returns a warning about samples of a series that another CPU took.
+/// Returns a warning about samples that were taken on another CPU than planned.
 fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
     let first = entry.elsewhere.first()?;
     let was_displaced = |phase: &&PhaseRecord| {
@@ -188,7 +190,7 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
         .map(|phase| phase.name.clone())
         .collect();
     phases.dedup();
-    // A run without named phases needs no note.
+    // A run with a single phase needs no list of phases.
     let phases = if record.phases.len() > 1 {
         phases
     } else {
@@ -205,8 +207,8 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
     })
 }
 
-/// Returns whether wake-ups skip due times regularly: a single long stall may skip most of a short
-/// run, and is not the fault of the period.
+/// Returns whether wake-ups skip periods regularly. A single long stall may skip most periods of a
+/// short run, but does not mean that the period is too short.
 fn skips_steadily(read: &SeriesData) -> bool {
     let samples = read.accumulator.samples;
     samples == 0 || read.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS

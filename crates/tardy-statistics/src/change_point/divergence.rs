@@ -1,14 +1,14 @@
-//! The energy distance between the start of a segment and the rest of it, for every split.
+//! The energy distance between the part before a split and a part after it, for every split.
 
-/// Returns the split of `values` whose two sides diverge most, and by how much; `None` with fewer
+/// Returns the split of `values` whose two sides diverge most, and the divergence; `None` for fewer
 /// than two values.
 ///
-/// The part after the split may end before the values do: a second change further on must not hide
-/// the first. Among equal ones, returns the first split. Takes `n^2` steps and memory for as many
-/// numbers.
+/// The part after the split may end before the last value, so that a second change later in the
+/// series does not hide the first one. Of equally good splits, the first one is returned. Takes
+/// `n^2` steps, and memory for as many numbers.
 pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
-    // sums[i][j] = sum of |values[i] - values[k]| over k < j
+    // `sums[i][j]` is the sum of |values[i] - values[k]| over all k < j.
     let sums: Vec<Vec<f64>> = values
         .iter()
         .map(|from| {
@@ -20,7 +20,7 @@ pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
         })
         .collect();
     let mut best: Option<(usize, f64)> = None;
-    let mut within_before = 0.0; // pairs before the split
+    let mut within_before = 0.0; // sum over the pairs before the split
     for split in 1..n {
         within_before += sums[split - 1][split - 1];
         let (mut between, mut within_after) = (0.0, 0.0);

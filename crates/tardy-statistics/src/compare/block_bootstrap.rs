@@ -1,14 +1,14 @@
 //! Differences of quantiles between two sides, with intervals from resampled blocks of time (the
 //! shift function).
 //!
-//! Samples near each other in time depend on each other: whole blocks are drawn, each given as the
-//! tally of its samples. Blocks must be longer than the period of the load and than
-//! [`super::block_length`] returns. The intervals speak of these runs; they leave out how much runs
-//! differ among themselves. Source: H. R. Kuensch, Annals of Statistics 17, 1989.
+//! Samples that are close in time depend on each other, so whole blocks are drawn; each block is
+//! given as the tally of its samples. Blocks must be longer than the period of the load and than
+//! the length from [`super::block_length`]. The intervals hold for these runs only, because they do
+//! not contain the differences between runs. Source: H. R. Kuensch, Annals of Statistics 17, 1989.
 //!
-//! Blocks are counted in buckets of 1/1024, about 500 per run, so memory does not depend on the
-//! length of runs. The interval of a difference is off by less than a bucket; point values are
-//! exact.
+//! Blocks are counted in buckets with a relative width of 1/1024, about 500 buckets per run, so
+//! memory does not depend on the length of runs. The interval of a difference is wrong by less than
+//! a bucket. The values themselves are exact.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,46 +17,46 @@ use crate::confidence::{Confidence, Interval};
 use crate::quantile::quantile_ranks;
 use crate::tally::Tally;
 
-/// Values between which a resampled quantile is looked up: their distance is a sixtieth of its
-/// standard deviation.
+/// Number of values among which a resampled quantile is looked up. Their distance is a sixtieth of
+/// the quantile's standard deviation.
 const GRID: u64 = 1024;
-/// Range of the grid, in standard deviations of the resampled rank.
+/// Half width of the grid, in standard deviations of the resampled rank.
 const REACH: f64 = 8.0;
 
 /// Parameters of resampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resampling {
-    /// At least 2000 for an interval of 95 %.
+    /// Number of resamples; at least 2000 for an interval of 95 %.
     pub resamples: u32,
-    /// The same seed gives the same bytes.
+    /// Seed of the resampling; the same seed gives identical results.
     pub seed: u64,
-    /// Confidence of each interval on its own.
+    /// Confidence of each single interval.
     pub confidence: Confidence,
 }
 
-/// One quantile of both sides.
+/// One quantile of both sides, and its difference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantileDifference {
-    /// The quantile: 0.99 = the value that 99 % of the samples do not exceed.
+    /// The quantile as a share: 0.99 is the value that 99 % of the samples do not exceed.
     pub quantile: f64,
-    /// Its value in the baseline.
+    /// Value of the quantile in the baseline.
     pub baseline: f64,
-    /// Its value in the candidate.
+    /// Value of the quantile in the candidate.
     pub candidate: f64,
-    /// Candidate less baseline.
+    /// Candidate minus baseline.
     pub difference: f64,
     /// Interval of the difference; `None` if one side has too few samples to bound this quantile
     /// from above.
     pub interval: Option<Interval>,
-    /// Number of independent samples with as much information about each side's quantile as its
-    /// blocks, at most the number of samples.
+    /// Number of independent samples with as much information about the quantile as the blocks of
+    /// each side; at most the number of samples.
     pub effective: (f64, f64),
 }
 
-/// Compares `quantiles` (each between 0 and 1) of both sides; empty when a side has fewer than two
-/// blocks or no sample.
+/// Compares `quantiles` (each between 0 and 1) of both sides. Empty if a side has fewer than two
+/// blocks with samples.
 ///
-/// Takes `resamples * blocks * 10` steps per quantile, independent of the number of samples.
+/// Takes `resamples * blocks * 10` steps per quantile, whatever the number of samples.
 #[must_use]
 pub fn quantile_differences(
     baseline: &[Tally],
@@ -73,7 +73,7 @@ pub fn quantile_differences(
     let mut random = Random::new(resampling.seed);
     let mut differences: Vec<Vec<f64>> = vec![Vec::new(); quantiles.len()];
     for _ in 0..resampling.resamples {
-        // One draw of blocks for all quantiles of a side.
+        // All quantiles of a side use the same draw of blocks.
         let (from, to) = (first.resample(&mut random), second.resample(&mut random));
         for (drawn, (from, to)) in differences.iter_mut().zip(from.into_iter().zip(to)) {
             drawn.push(to - from);
@@ -106,21 +106,21 @@ pub fn quantile_differences(
         .collect()
 }
 
-/// The blocks of one side, reduced to the data that the quantiles need.
+/// The blocks of one side, reduced to the data that resampling needs.
 struct Side {
     samples: u64,
     sizes: Vec<u64>,
     grids: Vec<Grid>,
 }
 
-/// Values around one quantile, and how many samples of each block are at or below each value.
+/// Values around one quantile, with the number of samples at or below each value in each block.
 struct Grid {
     quantile: f64,
     seen: f64,
-    /// Standard deviation of the number of samples up to it.
+    /// Standard deviation of the number of samples up to the quantile.
     deviation: f64,
     values: Vec<f64>,
-    /// Row by value, column by block.
+    /// Counts with a row per value and a column per block.
     counts: Vec<u64>,
 }
 
@@ -146,8 +146,8 @@ impl Side {
         })
     }
 
-    /// The number of independent samples up to the quantile is binomial: the blocks vary like that
-    /// many.
+    /// Returns the effective number of samples: with this many independent samples, the rank of the
+    /// quantile would vary as much as it varies in the blocks.
     fn effective(&self, index: usize) -> f64 {
         let Grid {
             quantile,
@@ -158,7 +158,7 @@ impl Side {
         (quantile * (1.0 - quantile) * (samples / deviation).powi(2)).min(samples)
     }
 
-    /// Returns the quantiles of as many blocks, drawn with replacement.
+    /// Draws blocks with replacement, as many as the side has, and returns their quantiles.
     fn resample(&self, random: &mut Random) -> Vec<f64> {
         let mut weights = vec![0_u64; self.sizes.len()];
         for _ in 0..self.sizes.len() {
@@ -175,8 +175,8 @@ impl Side {
 impl Grid {
     fn new(blocks: &[&Tally], all: &Tally, quantile: f64) -> Option<Self> {
         let seen = all.quantile(quantile)?;
-        // The resampled number of samples up to the quantile spreads as the numbers of the blocks
-        // do.
+        // The number of samples up to the quantile varies between resamples as it varies between
+        // blocks.
         let surplus =
             |block: &&Tally| block.count_up_to(seen) as f64 - quantile * block.total() as f64;
         let deviation = blocks
@@ -208,7 +208,7 @@ impl Grid {
         })
     }
 
-    /// Returns the least value such that enough of the drawn samples are at or below it.
+    /// Returns the smallest value of the grid with enough drawn samples at or below it.
     fn value_at(&self, weights: &[u64], samples: u64) -> f64 {
         let rank = ((self.quantile * samples as f64).ceil() as u64).clamp(1, samples);
         let (mut low, mut high) = (0, self.values.len() - 1);
@@ -252,8 +252,8 @@ mod tests {
         confidence: Confidence::NINETY_FIVE,
     };
 
-    /// Exponential samples in blocks; each block has its own level, so that samples of a block
-    /// depend on each other.
+    /// Returns blocks of exponential samples. Each block has its own level, so the samples of a
+    /// block depend on each other.
     fn blocks(seed: u64, count: usize, shift: f64, level_spread: f64) -> Vec<Tally> {
         let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
         (0..count)
@@ -277,8 +277,8 @@ mod tests {
             &[0.5],
             RESAMPLING,
         )[0];
-        // Standard error of a median of 50,000 exponentials of mean 1000: 1000 / sqrt(50,000) =
-        // 4.47; of the difference 6.32.
+        // The standard error of a median of 50,000 exponentials with mean 1000 is 1000 /
+        // sqrt(50,000) = 4.47, and that of a difference of two such medians is 6.32.
         let width = found.interval.unwrap().width();
         assert!(
             (width / (2.0 * 1.96 * 6.325) - 1.0).abs() < 0.25,
@@ -307,7 +307,8 @@ mod tests {
                 *count += u32::from(found.interval.unwrap().contains(25.0));
             }
         }
-        // 95 of 100, standard deviation 2.2.
+        // About 95 of 100 intervals should contain the true difference, with a standard deviation
+        // of 2.2.
         assert!(
             covered.iter().all(|&count| (87..=100).contains(&count)),
             "{covered:?}"
@@ -484,7 +485,7 @@ mod tests {
         );
         for (exact, found) in exact.iter().zip(found) {
             let (bucket, interval) = (found.candidate / 1024.0, found.interval.unwrap());
-            // The grid of looked-up values adds a sixtieth of a standard deviation.
+            // The grid of looked-up values adds an error of a sixtieth of a standard deviation.
             let limit = bucket + exact.width() / 60.0;
             assert!(
                 (interval.lower - exact.lower).abs() <= limit
@@ -494,7 +495,7 @@ mod tests {
         }
     }
 
-    /// Makes the same draws, visiting every sample each time.
+    /// Returns the intervals from the same draws, but visits every sample for each draw.
     fn naive(from: &[Tally], to: &[Tally], quantiles: &[f64]) -> Vec<Interval> {
         let mut random = Random::new(RESAMPLING.seed);
         let mut drawn: Vec<Vec<f64>> = vec![Vec::new(); quantiles.len()];

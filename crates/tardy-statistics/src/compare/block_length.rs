@@ -1,4 +1,4 @@
-//! Block length that keeps the dependence of a series in a bootstrap.
+//! Block length with which a bootstrap keeps the dependence of a series.
 //!
 //! Sources: D. N. Politis and H. White, Econometric Reviews 23, 2004; A. Patton, D. N. Politis and
 //! H. White, ibid. 28, 2009 (correction).
@@ -7,21 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::autocorrelation::product_at;
 
-/// Lengths in values; the next whole number is used. The caller keeps to the period of the load as
-/// a minimum.
+/// Block lengths in values; callers use the next whole number, but at least the period of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockLength {
-    /// Mean length for blocks of random length.
+    /// Mean length of blocks with random length.
     pub stationary: f64,
-    /// Length for blocks of equal length.
+    /// Length of blocks with equal length.
     pub circular: f64,
 }
 
-/// Returns the block length for `values` in order of time; `None` with fewer than nine values or
-/// when all are equal.
+/// Returns the block length for `values` in order of time; `None` for fewer than nine values, or if
+/// all are equal.
 ///
-/// Takes `n` steps for each lag up to twice the distance at which correlations vanish, at most
-/// `2 sqrt(n)` lags.
+/// Takes `n` steps for each lag. The lags reach twice the distance at which correlations vanish,
+/// but at most `2 sqrt(n)`.
 #[must_use]
 pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let n = values.len() as f64;
@@ -40,7 +39,8 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let (mut slope, mut level) = (0.0, square / n);
     for lag in 1..=lags {
         let share = lag as f64 / lags as f64;
-        // A trapezoid: full weight for the first half, then down to nothing.
+        // The weights form a trapezoid: 1 for the first half of the lags, then falling linearly to
+        // 0.
         let weight = if share <= 0.5 {
             1.0
         } else {
@@ -64,7 +64,7 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     })
 }
 
-/// Returns the lag before a sequence of `quiet` correlations that are all within chance.
+/// Returns the lag before the first `quiet` consecutive correlations that chance explains.
 fn first_quiet_lag(centred: &[f64], quiet: usize, last_lag: usize) -> Option<usize> {
     let n = centred.len() as f64;
     let limit = 2.0 * (n.log10() / n).sqrt();

@@ -1,14 +1,14 @@
-//! Estimates the maximum of a longer run over the length of a shorter one: maxima grow with the
-//! length of a run, so those of unequal runs cannot be compared.
+//! Estimates the maximum that a longer run would have had in the length of a shorter run. Maxima
+//! grow with the length of a run, so maxima of runs of unequal length cannot be compared directly.
 
 use statrs::function::gamma::ln_gamma;
 
 use crate::tally::Tally;
 
-/// Returns the median of the largest of `draws` samples drawn from `tally` without replacement;
-/// `None` if `draws` is 0 or exceeds the tally.
+/// Returns the median of the largest of `draws` samples that are drawn from `tally` without
+/// replacement; `None` if `draws` is 0 or exceeds the number of samples.
 ///
-/// `P(max <= x) = C(N(x), draws) / C(n, draws)`, with `N(x)` the number of samples up to `x`.
+/// `P(max <= x) = C(N(x), draws) / C(n, draws)`, where `N(x)` is the number of samples up to `x`.
 #[must_use]
 pub fn median_maximum(tally: &Tally, draws: u64) -> Option<f64> {
     let total = tally.total();
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn half_of_the_samples_miss_the_largest_one_half_of_the_time() {
-        // C(k, 5) / C(10, 5) for k = 5 to 10: 1, 6, 21, 56, 126, 252 of 252.
+        // C(k, 5) for k = 5 to 10 is 1, 6, 21, 56, 126 and 252, and C(10, 5) is 252.
         let tally = Tally::from_counts((1..=10).map(|value| (f64::from(value), 1)));
         assert_eq!(median_maximum(&tally, 5), Some(9.0));
         assert!((ln_share(9, 10, 5).exp() - 0.5).abs() < 1e-12);
@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn a_tenth_of_many_millions_leaves_the_largest_ones_out() {
         let tally = Tally::from_counts([(1.0, 65_500_000 - 7), (2.0, 4), (3.0, 3)]);
-        // Three samples are all left out with 0.9^3 = 0.729, seven with 0.478: below a half.
+        // The three largest samples are all omitted with probability 0.9^3 = 0.729, the seven
+        // largest with probability 0.478, which is below a half.
         assert_eq!(median_maximum(&tally, 6_550_000), Some(2.0));
     }
 }

@@ -1,35 +1,35 @@
-//! Turns an interval and the user's margin into a verdict: the one of three regions that surely
-//! contains the difference.
+//! Turns an interval and the user's margin into a verdict.
 //!
-//! A verdict names the region that holds the whole interval: better, worse, or equivalent by the
-//! user's margin. If the interval reaches into several regions, the verdict is inconclusive and
+//! The verdict names the region that contains the whole interval: better, worse, or equivalent
+//! within the margin. If the interval overlaps several regions, the verdict is inconclusive, and
 //! states how much data would decide.
 
 use serde::{Deserialize, Serialize};
 
 use crate::confidence::Interval;
 
-/// The conclusion about candidate minus baseline, where less is better.
+/// The verdict on candidate minus baseline, where lower values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Equivalence {
-    /// Lower by more than the margin.
+    /// The candidate is lower by more than the margin.
     Better,
-    /// Higher by more than the margin.
+    /// The candidate is higher by more than the margin.
     Worse,
     /// The difference is within the margin in both directions.
     Equivalent,
-    /// The interval reaches into more than one of these regions.
+    /// The interval overlaps more than one of these regions.
     Inconclusive {
-        /// Approximate multiple of the data that would decide, if the estimate is right; `None` if
-        /// it lies at the margin.
+        /// Which multiple of the data would decide, approximately, if the estimate is right; `None`
+        /// if the estimate lies at the margin.
         data_needed: Option<f64>,
     },
 }
 
-/// Judges `difference`, known within `interval`, against `margin` (0 or above, in the same unit).
+/// Judges `difference` with its `interval` against `margin`, which is in the same unit and not
+/// negative.
 ///
-/// With a margin of 0 any difference matters, and "equivalent" is impossible.
+/// With a margin of 0, any difference matters, and "equivalent" is impossible.
 #[must_use]
 pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivalence {
     let margin = margin.abs();
@@ -46,8 +46,8 @@ pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivale
     }
 }
 
-/// Intervals shrink with the square root of the data: the longer half must become shorter than the
-/// distance to the nearest limit.
+/// Intervals shrink with the square root of the amount of data. To decide, the longer half must
+/// become shorter than the distance to the nearest limit.
 fn data_needed(difference: f64, interval: Interval, margin: f64) -> Option<f64> {
     let reach = (interval.upper - difference).max(difference - interval.lower);
     let way = (difference.abs() - margin).abs();
@@ -69,14 +69,14 @@ mod tests {
         assert_eq!(judge(-9.0, -4.0, 3.0), Equivalence::Better);
         assert_eq!(judge(4.0, 9.0, 3.0), Equivalence::Worse);
         assert_eq!(judge(-2.0, 2.9, 3.0), Equivalence::Equivalent);
-        // The difference is surely not 0, and surely smaller than the margin.
+        // The whole interval lies above 0, and below the margin.
         assert_eq!(judge(0.5, 1.0, 3.0), Equivalence::Equivalent);
         assert_eq!(judge(0.5, 1.0, 0.0), Equivalence::Worse);
     }
 
     #[test]
     fn an_open_question_says_what_it_would_take() {
-        // 5 +- 4 against a margin of 3: half the width has to become less than 2.
+        // 5 +- 4 against a margin of 3: the half width must fall below 2.
         assert_eq!(
             judge(1.0, 9.0, 3.0),
             Equivalence::Inconclusive {

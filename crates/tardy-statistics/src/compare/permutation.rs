@@ -1,25 +1,28 @@
-//! Permutation test of whether runs of two sides differ by more than relabelling would produce: it
-//! assumes only that runs are exchangeable, not a distribution or large numbers.
+//! Tests whether the runs of two sides differ by more than random relabelling would produce. The
+//! test assumes only that runs are exchangeable. It needs no particular distribution and no large
+//! numbers.
 
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
 
-/// All splits are tried up to this many; above, this many are drawn.
+/// Up to this number of splits, all splits are tried. If there are more, this number of splits is
+/// drawn.
 const SPLITS_MAX: u64 = 100_000;
 
 /// The outcome of relabelling.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Permutation {
-    /// Mean of the candidate's runs less mean of the baseline's.
+    /// Mean of the candidate's runs minus mean of the baseline's runs.
     pub difference: f64,
-    /// The share of splits with a difference at least as far from 0, the one seen included.
+    /// Share of splits with a difference at least as far from 0 as the observed split, which is
+    /// included.
     pub probability: f64,
-    /// Whether all splits were tried. If not, they were drawn from the seed.
+    /// Whether all splits were tried. Otherwise, splits were drawn from the seed.
     pub exact: bool,
 }
 
-/// Compares one number per run, two-sided; `None` when a side is empty or a number is not finite.
+/// Compares one number per run, two-sided. `None` if a side is empty or a number is not finite.
 #[must_use]
 pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Permutation> {
     let all: Vec<f64> = baseline.iter().chain(candidate).copied().collect();
@@ -30,8 +33,8 @@ pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Per
     let (size, rest) = (candidate.len() as f64, baseline.len() as f64);
     let difference_of = |sum: f64| sum / size - (total - sum) / rest;
     let difference = difference_of(candidate.iter().sum());
-    // Sums in another order differ in the last digit; splits that are equal in truth count as
-    // equal.
+    // Sums in another order differ in the last digit. The tolerance makes splits with the same
+    // exact sum count as equal.
     let limit = difference.abs() - 1e-12 * all.iter().map(|value| value.abs()).sum::<f64>();
     let extreme = |sum: f64| difference_of(sum).abs() >= limit;
     let splits =
@@ -47,8 +50,8 @@ pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Per
     })
 }
 
-/// Returns the probability that all maxima of `later` runs are above all maxima of `earlier` runs,
-/// if nothing changed between them.
+/// Returns the probability that the maxima of all `later` runs exceed the maxima of all `earlier`
+/// runs, if nothing changed in between.
 #[must_use]
 pub fn all_above_by_chance(earlier: u64, later: u64) -> f64 {
     let n = earlier.saturating_add(later);
@@ -57,12 +60,12 @@ pub fn all_above_by_chance(earlier: u64, later: u64) -> f64 {
         .product()
 }
 
-/// Returns the number of ways to choose `some` of `all`, `None` above 2^64.
+/// Returns the number of ways to choose `some` of `all`; `None` if it exceeds 64 bits.
 fn splits(all: u64, some: u64) -> Option<u64> {
     (1..=some.min(all - some)).try_fold(1_u64, |ways, i| Some(ways.checked_mul(all - i + 1)? / i))
 }
 
-/// Returns how many of all choices of `left` values have an extreme sum, added to `sum`.
+/// Counts the choices of `left` values for which the total of `sum` and the values is extreme.
 fn count_extreme(values: &[f64], left: usize, sum: f64, extreme: &impl Fn(f64) -> bool) -> u64 {
     if left == 0 {
         return u64::from(extreme(sum));
@@ -81,14 +84,14 @@ fn share_of_drawn(
     let mut random = Random::new(seed);
     let mut count = 0_u64;
     for _ in 0..SPLITS_MAX {
-        // Draws the first `size` elements of a shuffle.
+        // Draws a subset by shuffling only the first `size` elements.
         for place in 0..size {
             let other = place + random.below(values.len() - place);
             values.swap(place, other);
         }
         count += u64::from(extreme(values[..size].iter().sum()));
     }
-    // The split seen is one of them, so that the probability is never 0.
+    // The observed split counts too, so the probability is never 0.
     (count + 1) as f64 / (SPLITS_MAX + 1) as f64
 }
 
@@ -126,8 +129,8 @@ mod tests {
         let found = permutation(&a, &b, 9).unwrap();
         assert!(!found.exact);
         assert_eq!(found, permutation(&a, &b, 9).unwrap());
-        // Mean 3, standard error sqrt(2 * 20 / 15 + ...) = 1.72 over the pooled values: normal
-        // probability 0.080.
+        // The mean is 3 and the standard error from the pooled values is 1.72, so the normal law
+        // gives a probability of 0.080.
         assert!((found.probability - 0.08).abs() < 0.01, "{found:?}");
     }
 

@@ -1,4 +1,4 @@
-//! The random numbers of resampling: a seed gives the same ones on every machine and with every
+//! The random numbers of resampling. A seed gives the same numbers on every machine and with every
 //! version of the libraries.
 
 use rand::{Rng, SeedableRng};
@@ -11,7 +11,8 @@ impl Random {
         Self(Pcg64::seed_from_u64(seed))
     }
 
-    /// A number below `end`. Drawn by multiplication: uneven by less than `end` in 2^64.
+    /// Returns a number below `end`, by multiplication. Probabilities differ by less than `end` in
+    /// 2^64.
     pub(super) fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.0.next_u64()) * end as u128) >> 64) as usize
     }
@@ -23,7 +24,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_for_ever() {
-        // Old comparisons must stay reproducible: a change of the generator changes their results.
+        // The results of old comparisons depend on these numbers, so they must not change.
         let mut random = Random::new(42);
         let drawn: Vec<usize> = (0..8).map(|_| random.below(1000)).collect();
         assert_eq!(drawn, [226, 239, 760, 527, 970, 375, 187, 524]);

@@ -1,8 +1,8 @@
-//! Rank test of which side tends to be larger, for any distribution: suited to the body, because a
-//! tail is a thousandth of all ranks.
+//! Rank tests of which side tends to have larger values, for any distribution. They suit the body
+//! of a distribution; its tail is only a thousandth of all ranks.
 //!
-//! With a million samples the probabilities are 0: report the effect, the chance that a value of
-//! one side is above one of the other.
+//! With a million samples, the probabilities are 0. Reports should therefore show the effect: the
+//! probability that a value of one side exceeds a value of the other.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;
@@ -11,18 +11,19 @@ use crate::merged::{Step, steps};
 use crate::student;
 use crate::tally::Tally;
 
-/// Ranks of the candidate's values relative to the baseline's.
+/// Ranks of the candidate's values among the baseline's values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
-    /// The chance that a value of the candidate is above one of the baseline; equal ones count
-    /// half. 0.5 = no tendency.
+    /// Probability that a value of the candidate exceeds a value of the baseline. Equal values
+    /// count half. 0.5 means no tendency.
     pub superiority: f64,
-    /// Mann and Whitney's statistic of the baseline: pairs in which its value is larger.
+    /// Mann and Whitney's statistic of the baseline: the number of pairs in which the baseline's
+    /// value is larger.
     pub mann_whitney: f64,
-    /// Probability of Mann and Whitney's test if both distributions are equal: normal law with
-    /// corrections for ties and continuity.
+    /// Probability of Mann and Whitney's test if both distributions are equal, from the normal law
+    /// with corrections for ties and continuity.
     pub mann_whitney_probability: f64,
-    /// Brunner and Munzel's statistic, for distributions that may differ in spread; `None` when the
+    /// Brunner and Munzel's statistic, for distributions that may differ in spread; `None` if the
     /// samples do not overlap.
     pub brunner_munzel: Option<f64>,
     /// Probability of Brunner and Munzel's test if neither side tends to be larger.
@@ -30,16 +31,16 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Cliff's delta: -1 = every value of the candidate is below the baseline's, 0 = no tendency, 1
-    /// = above.
+    /// Returns Cliff's delta: -1 if every value of the candidate is below every value of the
+    /// baseline, 1 if every value is above, 0 for no tendency.
     #[must_use]
     pub fn cliffs_delta(&self) -> f64 {
         2.0 * self.superiority - 1.0
     }
 }
 
-/// `None` when a side is empty. Sources: H. B. Mann and D. R. Whitney, Ann. Math. Statist. 18,
-/// 1947; E. Brunner and U. Munzel, Biometrical Journal 42, 2000.
+/// Returns the rank tests; `None` if a side is empty. Sources: H. B. Mann and D. R. Whitney, Ann.
+/// Math. Statist. 18, 1947; E. Brunner and U. Munzel, Biometrical Journal 42, 2000.
 #[must_use]
 pub fn ranks(baseline: &Tally, candidate: &Tally) -> Option<Ranks> {
     let sizes = [baseline.total() as f64, candidate.total() as f64];

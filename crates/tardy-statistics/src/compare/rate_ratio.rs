@@ -1,8 +1,8 @@
 //! Ratio of the deadline misses of two sides.
 //!
-//! Given the total number of misses, the misses of one side are binomial, whatever the common rate:
-//! the test is exact, and works with few misses. Source: J. Przyborowski and H. Wilenski,
-//! Biometrika 31, 1940.
+//! Given the total number of misses, the number of misses on one side is binomial, whatever the
+//! common rate is. The test is therefore exact, and works with few misses. Source: J. Przyborowski
+//! and H. Wilenski, Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +10,29 @@ use crate::confidence::{Confidence, Interval};
 use crate::incomplete_beta::incomplete_beta;
 use crate::proportion::proportion_interval;
 
-/// Misses and opportunities of one side; both may be effective numbers, which are real, if misses
-/// cluster.
+/// Misses and opportunities of one side. If misses cluster, both may be effective numbers, which
+/// need not be whole.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MissCount {
-    /// Misses, or clusters of them.
+    /// Number of misses, or of clusters of misses.
     pub events: f64,
-    /// Samples, or a time.
+    /// Number of samples, or a time.
     pub exposure: f64,
 }
 
-/// The rate of the candidate divided by that of the baseline.
+/// The miss rate of the candidate divided by that of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateRatio {
-    /// Below 1 the candidate misses less; `None` when neither side missed.
+    /// The ratio, which is below 1 if the candidate misses less; `None` if neither side missed.
     pub ratio: Option<f64>,
-    /// 0 to infinity if neither side missed.
+    /// Interval of the ratio; 0 to infinity if neither side missed.
     pub interval: Interval,
-    /// The probability of a split at least as uneven, in either direction, if both rates are equal.
+    /// Probability of a split that is at least as uneven, in either direction, if both rates are
+    /// equal.
     pub probability: f64,
 }
 
-/// Compares the rates of two sides; without exposure on one of them nothing is claimed.
+/// Compares the rates of two sides. If a side has no exposure, the result is unbounded.
 #[must_use]
 pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confidence) -> RateRatio {
     let nothing = RateRatio {
@@ -52,13 +53,13 @@ pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confide
     if !usable(baseline) || !usable(candidate) || total == 0.0 {
         return nothing;
     }
-    // Shares of both sides, as one less a share that is nearly one has no digits left.
+    // Both shares are computed separately, because 1 minus a share close to 1 has too few digits.
     let share = |side: MissCount| proportion_interval(side.events, total, confidence);
     let (of_baseline, of_candidate) = (share(baseline), share(candidate));
     let per_exposure = baseline.exposure / candidate.exposure;
     let exposure = baseline.exposure + candidate.exposure;
-    // The chance that a side has at least the events it has, if each event falls on a side by its
-    // exposure. The other side's "at least" is this one's "at most".
+    // The probability that a side has at least its number of events, if each event falls on a side
+    // in proportion to the exposure. "At least" on one side means "at most" on the other.
     let at_least = |side: MissCount, other: MissCount| match side.events {
         0.0 => 1.0,
         events => incomplete_beta(
@@ -90,7 +91,8 @@ mod tests {
 
     #[test]
     fn ten_against_two_is_met() {
-        // 2 of 12 misses: Clopper-Pearson 0.0208626 to 0.4841378; P(at most 2 of 12) = 79 / 4096.
+        // For 2 of 12 misses, the Clopper-Pearson interval is 0.0208626 to 0.4841378, and P(at most
+        // 2 of 12) is 79 / 4096.
         let found = rate_ratio(
             counted(10.0, 1e6),
             counted(2.0, 1e6),

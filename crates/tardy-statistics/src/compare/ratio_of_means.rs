@@ -1,5 +1,5 @@
-//! Relative slowdown of one side: for times of builds and operations, which are positive and vary
-//! in proportion.
+//! Relative slowdown of one side, for times of builds and operations. Such times are positive, and
+//! vary in proportion to their level.
 
 use crate::confidence::{Confidence, Interval};
 use crate::estimate::Estimate;
@@ -8,9 +8,9 @@ use crate::moments::Moments;
 use super::welch::welch;
 
 /// Returns the ratio of the arithmetic means of `candidate` and `baseline`, minus one
-/// (mckenney2009's "throughput advantage"), with Welch's interval for the means of the logarithms,
-/// if both sides have two values and vary. Returns `None` if a side has no value, or one that is
-/// not above zero.
+/// (mckenney2009's "throughput advantage"). The interval is Welch's for the means of the
+/// logarithms; it is absent unless both sides have two values and vary. Returns `None` if a side
+/// has no value or a value that is not positive.
 #[must_use]
 pub fn slowdown(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Estimate> {
     let mean = |values: &[f64]| -> Option<f64> {
@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn the_interval_is_that_of_welchs_test_on_logarithms() {
         // Real times of the kernel builds of 2008 in mckenney2009, table 5. The interval was
-        // computed independently, with the t distribution integrated numerically: 3.7321 degrees of
-        // freedom.
+        // computed independently by numerical integration of the t distribution, with 3.7321
+        // degrees of freedom.
         let found = slowdown(
             &[1350.4, 1332.7, 1314.5],
             &[1524.6, 1574.2, 1569.8],

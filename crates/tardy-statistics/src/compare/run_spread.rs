@@ -1,19 +1,19 @@
-//! How much runs of one configuration differ from each other, and what that adds to the interval of
-//! a difference.
+//! How much runs of one configuration differ from each other, and how much this widens the interval
+//! of a difference.
 //!
-//! Every run has a level that depends on its memory layout, the temperature of the machine, and
-//! what else was started. A single run cannot show that level, so the samples of two runs can
+//! Every run has a level that depends on its memory layout, the temperature of the machine, and on
+//! other running programs. A single run cannot show its level, so the samples of two runs can
 //! differ significantly although nothing was changed between them.
 //!
-//! A single run is assumed to be off by 8.5 %, because one run cannot show how much runs differ. At
-//! this value, pairs that spread by 10 % are called wrongly in less than 5 %, and a true +50 % is
-//! found in more than 95 % of pairs that spread by 5 %; a point more or less loses one of the two.
-//! Levels are multiplied, so the spread widens the ratio of two runs, not their difference. The
-//! price: one run per side is never equivalent within 10 % by default.
+//! A single run is therefore assumed to be off by 8.5 %. With this value, fewer than 5 % of pairs
+//! whose levels spread by 10 % get a wrong verdict, and a true +50 % is found in more than 95 % of
+//! pairs whose levels spread by 5 %. With one percentage point more or less, one of these two
+//! statements is false. Levels are factors, so the spread widens the ratio of two runs, not their
+//! difference. As a consequence, one run per side is never equivalent within 10 % by default.
 //!
-//! Few runs still count as evidence about the spread. Two or three runs per side can show a larger
-//! spread, four measure it. The same spread bounds the rate of misses: its interval covers the
-//! counts at a deadline that much shorter and longer.
+//! Few runs also give evidence about the spread: two or three runs per side can show a larger
+//! spread, and four runs measure it. The same spread applies to the rate of misses: its interval
+//! covers the counts at a deadline that is shorter or longer by the spread.
 
 use crate::compare::equivalence::Equivalence;
 use crate::confidence::{Confidence, Interval};
@@ -21,23 +21,23 @@ use crate::moments::Moments;
 use crate::profile::normal_deviate;
 use crate::student;
 
-/// Assumed standard deviation between runs, as a share of the level, without a measurement.
+/// Assumed standard deviation between runs, as a share of the level, if it was not measured.
 ///
-/// At a margin of 5 % it keeps false alarms below 5 % for pairs of runs whose levels spread by 10
-/// %, and still finds a true +50 % in about 95 % of the pairs whose levels spread by 5 %; a smaller
-/// value breaks the first promise, a larger one the second: `compare` in docs/proof-archive.md.
+/// At a margin of 5 %, false alarms stay below 5 % for pairs of runs whose levels spread by 10 %,
+/// and a true +50 % is found in about 95 % of the pairs whose levels spread by 5 %. A smaller value
+/// breaks the first promise, a larger one the second (`compare` in docs/proof-archive.md).
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// Maximum multiple of the data in an advice: beyond it the estimate is worthless, and the
-/// measurement would take too long.
+/// Largest multiple of the data that is advised. Beyond it, the estimate is worthless, and
+/// measuring would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
-/// The part of an interval below and above a difference that is due to differing levels, both at
+/// How far differing levels extend an interval on each side of a difference. Both values are at
 /// least zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Reach {
     /// Towards smaller differences.
     pub below: f64,
-    /// Towards larger ones.
+    /// Towards larger differences.
     pub above: f64,
 }
 
@@ -46,18 +46,19 @@ impl Reach {
         self.below.max(self.above)
     }
 
-    /// Returns whether levels do not differ at all.
+    /// Returns whether differing levels extend the interval on neither side.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.longest() <= 0.0
     }
 }
 
-/// Returns what a spread of `share` between runs adds to the interval of a difference; each side is
-/// a level and the number of runs averaged in it.
+/// Returns by how much a spread of `share` between runs extends the interval of a difference. Each
+/// side is given by its level and its number of runs.
 ///
-/// A run's level is a factor, so the interval is one of the ratio of the two sides. If a level is
-/// not above zero there is no ratio: each side then reaches as far as its share of the level.
+/// The level of a run is a factor, so the interval is computed for the ratio of the two sides. If a
+/// level is not positive, there is no ratio, and the errors of both levels are added as independent
+/// errors.
 #[must_use]
 pub fn reach(
     share: f64,
@@ -82,16 +83,16 @@ pub fn reach(
     }
 }
 
-/// Returns the standard deviation between runs of one side, from both sides together, as a share of
-/// the level; `None` without two runs on one side, or if a value is not above zero.
+/// Returns the standard deviation between the runs of one side as a share of the level, estimated
+/// from both sides together; `None` if no side has two runs, or if a value is not positive.
 #[must_use]
 pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let (deviation, _) = pooled_deviation(&logarithms(baseline)?, &logarithms(candidate)?)?;
     Some(deviation)
 }
 
-/// Returns the interval of a difference of few runs, by Student's t on the logarithms of their
-/// values, or on the values if one is not above zero. Returns `None` without two runs on one side.
+/// Returns the interval of the difference of a few runs, by Student's t on the logarithms of their
+/// values, or on the values if one of them is not positive. `None` if no side has two runs.
 #[must_use]
 pub fn interval_of_few(
     baseline: &[f64],
@@ -122,8 +123,8 @@ pub fn interval_of_few(
     }
 }
 
-/// `interval` of `difference` with its halves stretched by `factor`, and with the reach of the
-/// runs' levels added to each as independent errors add.
+/// Returns `interval` with its halves stretched by `factor` and extended by `reach`. Both are
+/// combined as independent errors.
 #[must_use]
 pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -> Interval {
     let half = |half: f64, reach: f64| (factor * half).hypot(reach);
@@ -133,9 +134,9 @@ pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -
     }
 }
 
-/// Returns how many times the samples would decide an open question; `None` if no number below
-/// [`FACTOR_MAX`] would, because the levels of the runs keep it open, or because the difference is
-/// too near to the margin.
+/// Returns which multiple of the samples would decide an inconclusive comparison. `None` if no
+/// multiple up to [`FACTOR_MAX`] would, because the levels of the runs differ too much or the
+/// difference is too close to the margin.
 #[must_use]
 pub fn samples_that_decide(
     found: Equivalence,
@@ -164,7 +165,7 @@ fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
         .collect()
 }
 
-/// Standard deviation around each side's own mean, and its degrees of freedom.
+/// Returns the standard deviation around the mean of each side, and its degrees of freedom.
 fn pooled_deviation(baseline: &[f64], candidate: &[f64]) -> Option<(f64, f64)> {
     let squares = |values: &[f64]| {
         let moments: Moments = values.iter().copied().collect();
@@ -185,19 +186,19 @@ mod tests {
 
     #[test]
     fn levels_that_spread_by_ten_percent_reach_a_quarter_down_and_a_third_up() {
-        // exp(1.959964 * sqrt(2) * 0.1) = 1.319405, and its inverse 0.757917.
+        // exp(1.959964 * sqrt(2) * 0.1) = 1.319405, and its reciprocal is 0.757917.
         let one = reach(0.1, (100.0, 1), (100.0, 1), Confidence::NINETY_FIVE);
         assert!(
             (one.above - 31.9405).abs() < 0.001 && (one.below - 24.2083).abs() < 0.001,
             "{one:?}"
         );
-        // Four runs per side: half as far on the logarithm.
+        // With four runs per side, the reach on the logarithmic scale is half as long.
         let four = reach(0.1, (100.0, 4), (100.0, 4), Confidence::NINETY_FIVE);
         assert!(
             ((1.0 + four.above / 100.0).powi(2) - 1.319405).abs() < 1e-5,
             "{four:?}"
         );
-        // 1.959964 * 0.1 * sqrt(100^2 + 50^2)
+        // The expected reach is 1.959964 * 0.1 * sqrt(100^2 + 50^2).
         let around_zero = reach(0.1, (-100.0, 1), (50.0, 1), Confidence::NINETY_FIVE);
         assert!(
             (around_zero.above - 21.913).abs() < 0.001 && around_zero.above == around_zero.below,
@@ -232,8 +233,8 @@ mod tests {
             found.upper < -9_000.0 && found.lower > -60_000.0,
             "{found:?}"
         );
-        // t(0.975, 2) = 4.302653, standard deviation 1, standard error 1: differences of values
-        // that are not all above zero.
+        // The values are not all positive, so the interval is computed from them directly: t(0.975,
+        // 2) = 4.302653, with a standard deviation of 1.
         let linear = interval_of_few(&[-1.0, 1.0, 0.0], &[9.0], Confidence::NINETY_FIVE).unwrap();
         let reach = 4.302_653 * (4.0_f64 / 3.0).sqrt();
         assert!(
@@ -273,7 +274,8 @@ mod tests {
                 reach,
             )
         };
-        // 5 +- 4 against 3: half of it would do, which takes four times the samples.
+        // 5 +- 4 against 3: the interval must become half as wide, which needs four times the
+        // samples.
         assert_eq!(advice(5.0, 4.0, 0.0), Some(4.0));
         assert_eq!(
             advice(5.0, 4.0, 2.5),

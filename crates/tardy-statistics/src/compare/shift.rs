@@ -1,29 +1,29 @@
 //! The shift between two sides: the median of all differences between their runs, with an exact
 //! interval.
 //!
-//! The input is one number per run (its 99.99 % quantile, its maximum at equal length), because the
-//! run is the unit of repetition. Source: J. L. Hodges and E. L. Lehmann, Ann. Math. Statist. 34,
-//! 1963; the interval inverts Mann and Whitney's test.
+//! The input is one number per run, such as its 99.99 % quantile or its maximum at equal length,
+//! because the run is the unit of repetition. Source: J. L. Hodges and E. L. Lehmann, Ann. Math.
+//! Statist. 34, 1963. The interval inverts Mann and Whitney's test.
 
 use serde::{Deserialize, Serialize};
 
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Above this many pairs the normal law replaces the exact one.
+/// Maximum number of pairs for the exact law. For more pairs, the normal law is used.
 const EXACT_PAIRS_MAX: usize = 2500;
 
-/// The shift of the candidate against the baseline.
+/// The shift between the baseline and the candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shift {
-    /// The median of all differences, candidate less baseline.
+    /// Median of all differences, candidate minus baseline.
     pub shift: f64,
-    /// Infinite on both sides when there are too few runs for the confidence: 95 % needs four a
-    /// side.
+    /// The interval, which is infinite on both sides if there are too few runs for the confidence.
+    /// 95 % needs four runs per side.
     pub interval: Interval,
 }
 
-/// `None` when a side is empty. Takes memory for all pairs.
+/// Returns the shift; `None` if a side is empty. Needs memory for all pairs.
 #[must_use]
 pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Shift> {
     let mut differences: Vec<f64> = candidate
@@ -49,18 +49,18 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
     Some(Shift { shift, interval })
 }
 
-/// The ratio of the candidate's numbers to the baseline's, by ranks, with its interval.
+/// The ratio of the candidate's numbers to the baseline's numbers, by ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// Median of all ratios, candidate to baseline; infinite if most of the baseline is 0, `None`
-    /// if both sides contain only 0.
+    /// Median of all ratios, candidate to baseline; infinite if most numbers of the baseline are 0,
+    /// `None` if both sides contain only 0.
     pub ratio: Option<f64>,
-    /// 0 to infinity if there are too few runs for the confidence, or if zeros leave it open.
+    /// Interval of the ratio; 0 to infinity if there are too few runs for the confidence.
     pub interval: Interval,
 }
 
-/// Works like [`shift`], of numbers that are not negative, by their ratios. The ratio of two zeros
-/// may be any.
+/// Works like [`shift`] with ratios of numbers that are not negative. The ratio of two zeros is
+/// unknown, so it widens the interval on both sides.
 #[must_use]
 pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Ratio {
     let ratios = |of_zeros: Option<f64>| {
@@ -99,9 +99,9 @@ pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) 
     Ratio { ratio, interval }
 }
 
-/// Returns how many of the ordered differences are outside the interval on each side: the largest k
-/// with P(statistic <= k) within half of the error probability. `None` when even k = 0 is too
-/// likely.
+/// Returns how many of the ordered differences lie outside the interval on each side: the largest k
+/// for which P(statistic <= k) is at most half of the error probability. `None` if even P(statistic
+/// <= 0) is larger.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
     let miss = confidence.miss() / 2.0;
     if n * m > EXACT_PAIRS_MAX {
@@ -122,10 +122,11 @@ fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
         .map(|left_out| left_out.min((n * m).saturating_sub(1) / 2))
 }
 
-/// Returns the probabilities of Mann and Whitney's statistic from 0 to `n * m`, without ties.
+/// Returns the probabilities of the values 0 to `n * m` of Mann and Whitney's statistic, without
+/// ties.
 fn mann_whitney_law(n: usize, m: usize) -> Vec<f64> {
-    // Conditioned on which side holds the largest value; probabilities instead of counts cannot
-    // overflow.
+    // The recursion distinguishes which side has the largest value. It uses probabilities, because
+    // counts could overflow.
     let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; m + 1];
     for i in 1..=n {
         for j in 1..=m {
@@ -153,7 +154,8 @@ mod tests {
 
     #[test]
     fn the_law_of_small_samples_is_met() {
-        // 4 + 4: 70 orders; 1, 1, 2, 3, 5, 5, 7, 7, 8, ... of them give the statistic 0, 1, 2, ...
+        // With 4 runs per side, there are 70 orders, of which 1, 1, 2, 3, 5, 5, 7, 7, 8, ... give
+        // the statistic 0, 1, 2, ...
         let law = mann_whitney_law(4, 4);
         assert_eq!(law.len(), 17);
         for (probability, count) in law
@@ -168,8 +170,9 @@ mod tests {
 
     #[test]
     fn a_known_interval_is_met() {
-        // 4 + 4 at 95 %: ranks 1 and 16 of 16, as P(U <= 0) = 1/70 and P(U <= 1) = 2/70 = 0.0286.
-        // 5: ranks 3 and 23 of 25, as P(U <= 2) = 4/252 and P(U <= 3) = 7/252 = 0.0278.
+        // With 4 runs per side, the interval at 95 % has the ranks 1 and 16 of 16, because P(U <=
+        // 0) = 1/70 and P(U <= 1) = 2/70 = 0.0286. With 5 runs, it has the ranks 3 and 23 of 25,
+        // because P(U <= 2) = 4/252 and P(U <= 3) = 7/252 = 0.0278.
         let (a, b) = ([1.0, 2.0, 4.0, 8.0], [11.0, 13.0, 17.0, 26.0]);
         let found = shift(&a, &b, Confidence::NINETY_FIVE).unwrap();
         assert_eq!(
@@ -257,7 +260,8 @@ mod tests {
 
     #[test]
     fn the_normal_law_takes_over_where_the_exact_one_ends() {
-        // Between 49 * 51 pairs, exact, and 51 * 51, normal, the count grows by about 44.
+        // Between 49 * 51 pairs, with the exact law, and 51 * 51 pairs, with the normal law, the
+        // number grows by about 44.
         let (exact, normal) = (
             pairs_left_out(49, 51, Confidence::NINETY_FIVE),
             pairs_left_out(51, 51, Confidence::NINETY_FIVE),

@@ -1,5 +1,5 @@
-//! The difference of two means, variances unequal (B. L. Welch, Biometrika 34, 1947). Suited to
-//! totals and build times, not to tails.
+//! The difference of two means with unequal variances (B. L. Welch, Biometrika 34, 1947). It suits
+//! totals and build times, but not tails.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,22 +7,22 @@ use crate::confidence::{Confidence, Interval};
 use crate::moments::Moments;
 use crate::student;
 
-/// The difference of means and its error.
+/// The difference of two means, and its error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Welch {
-    /// Mean of the candidate less mean of the baseline.
+    /// Mean of the candidate minus mean of the baseline.
     pub difference: f64,
     /// Interval of the difference.
     pub interval: Interval,
-    /// The difference by its standard error.
+    /// The difference divided by its standard error.
     pub statistic: f64,
-    /// Degrees of freedom, not whole.
+    /// Degrees of freedom, which need not be whole.
     pub freedom: f64,
     /// Probability of a statistic at least as far from 0 if the means are equal.
     pub probability: f64,
 }
 
-/// `None` unless both sides have two values and at least one of them varies.
+/// Returns the difference; `None` unless both sides have two values and at least one side varies.
 #[must_use]
 pub fn welch(baseline: &Moments, candidate: &Moments, confidence: Confidence) -> Option<Welch> {
     let share = |side: &Moments| Some(side.variance()? / side.count() as f64);
@@ -65,7 +65,7 @@ mod tests {
         assert!((found.statistic + 2.959_479_4).abs() < 5e-8, "{found:?}");
         assert!((found.freedom - 80.784_889).abs() < 5e-7, "{found:?}");
         assert!((found.probability - 0.004_042_53).abs() < 5e-9, "{found:?}");
-        // The interval ends at 0 if its confidence is 1 minus the test's probability.
+        // An interval with a confidence of 1 minus the test's probability ends at 0.
         let edge = welch(
             &last,
             &first,

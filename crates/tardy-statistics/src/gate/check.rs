@@ -1,4 +1,4 @@
-//! One check with its numbers, its limit, and the sentence that a report prints.
+//! One check with its numbers, its limit, and the sentence for a report.
 
 use std::fmt;
 
@@ -11,79 +11,82 @@ use crate::runs_test::RunsTest;
 use crate::stationarity::Kpss;
 use crate::threshold::EXCEEDANCES_MIN;
 
-/// Tests on time order fail one good series in a hundred; there are three of them.
+/// Minimum probability in the three tests on time order. Each of them rejects one good series in a
+/// hundred.
 const TIME_PROBABILITY_MIN: f64 = 0.01;
-/// A fit is refused if data from it would look this bad once in twenty times.
+/// Minimum probability in the test of the fit. It rejects one true model in twenty.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
-/// A correlation that hardly changes a bound: the effective number of samples is at least two
-/// thirds.
+/// Maximum correlation, which hardly changes a bound: with it, the effective number of samples is
+/// two thirds of their number.
 const CORRELATION_MAX: f64 = 0.2;
-/// Standard deviations of records, or of a correlation of independent values, beyond chance.
+/// Maximum deviation of the number of records, or of a correlation, in standard deviations of
+/// independent values.
 const DEVIATIONS_MAX: f64 = 3.3;
-/// Shape from which on the variance is infinite: the data are then a mixture or a drift, not a
-/// latency distribution.
+/// Shape from which the variance is infinite. Such data are a mixture or drift, and not the
+/// distribution of a latency.
 const SHAPE_MAX: f64 = 0.5;
 /// Maximum ratio of a model's horizon to the measured length.
 const HORIZON_RATIO_MAX: f64 = 100.0;
 
-/// One question about the tail, answered by numbers.
+/// One question about the tail, with the numbers that answer it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "check", rename_all = "kebab-case")]
 pub enum Check {
-    /// Enough clusters of exceedances to fit.
+    /// Whether there are enough clusters of exceedances for a fit.
     Exceedances {
-        /// Independent excursions over the threshold.
+        /// Number of independent excursions above the threshold.
         clusters: u64,
     },
-    /// The clustering of exceedances. Never fails: clusters are replaced by their largest value.
+    /// How strongly exceedances cluster. This check always passes, because clusters are replaced by
+    /// their largest value.
     Clusters {
-        /// 1 = alone.
+        /// The extremal index; 1 if every exceedance is alone.
         extremal_index: f64,
-        /// Before declustering.
+        /// Number of exceedances before clusters were replaced.
         exceedances: u64,
     },
-    /// Block maxima do not predict each other.
+    /// Whether block maxima do not predict later block maxima.
     Independence {
-        /// The largest correlation over the first lags.
+        /// The largest correlation at the first lags.
         largest: f64,
         /// The number of block maxima.
         blocks: u64,
     },
-    /// Block maxima above and below their median follow each other at random.
+    /// Whether block maxima above and below their median follow each other in random order.
     Order(RunsTest),
-    /// Block maxima keep their level.
+    /// Whether block maxima stay at one level.
     Level(Kpss),
-    /// The running maximum is beaten as rarely as chance has it.
+    /// Whether new maxima are as rare as in independent values.
     Records(Records),
-    /// First and second half of the block maxima have one distribution.
+    /// Whether the first and the second half of the block maxima have the same distribution.
     Halves {
-        /// Kolmogorov and Smirnov's.
+        /// Kolmogorov and Smirnov's distance.
         distance: f64,
         /// Probability of a distance at least as large by chance.
         probability: f64,
     },
-    /// The tail has a variance.
+    /// Whether the tail has a finite variance.
     Shape {
         /// Shape of the fit.
         shape: f64,
     },
-    /// The fit describes the excesses.
+    /// Whether the fit describes the excesses.
     Fit {
-        /// Anderson and Darling's, or chi-square for rounded data.
+        /// Anderson and Darling's statistic; for rounded data, chi-square.
         statistic: f64,
         /// Probability of a statistic at least as large if the model is true.
         probability: f64,
     },
-    /// The largest values belong to the tail below them.
+    /// Whether the largest values belong to the same tail as the values below them.
     Mixture(Mixture),
-    /// A fit of the first half predicted the second.
+    /// Whether a fit of the first half predicted the second half.
     HoldOut(HoldOut),
-    /// The model does not reach too far.
+    /// Whether the horizon is close enough to the measured length.
     Horizon {
-        /// Samples asked about by samples measured.
+        /// The horizon divided by the number of measured samples.
         ratio: f64,
     },
-    /// Something could not be checked, which counts as failed.
+    /// A check that could not be made, which counts as failed.
     Unmeasured { what: String },
 }
 
@@ -109,7 +112,8 @@ impl Check {
     }
 }
 
-/// Few blocks correlate by chance.
+/// Returns the largest allowed correlation. With few blocks, chance alone gives larger
+/// correlations.
 fn correlation_limit(blocks: u64) -> f64 {
     CORRELATION_MAX.max(DEVIATIONS_MAX / (blocks as f64).sqrt())
 }

@@ -1,4 +1,5 @@
-//! The check that costs no assumption: fit the first half of the time, predict the second, count.
+//! The check that needs no assumption: a fit of the first half of the time predicts how many
+//! clusters of the second half exceed a level.
 
 use std::fmt;
 
@@ -9,32 +10,32 @@ use crate::confidence::{Confidence, Interval};
 use crate::gpd::return_level::Tail;
 use crate::incomplete_gamma::incomplete_gamma;
 
-/// Clusters of the first half below which there is no prediction.
+/// Minimum number of clusters in the first half for a prediction.
 const CLUSTERS_MIN: usize = 25;
-/// Predicted exceedances in the second half: a level well above the threshold that is still seen
-/// often enough to count.
+/// Maximum number of predicted exceedances in the second half. The level is then well above the
+/// threshold, and is still exceeded often enough to count.
 const EXPECTED_MAX: f64 = 10.0;
-/// A count this improbable even at the end of the interval that is nearest to it contradicts the
-/// prediction.
+/// Smallest probability at which a count still agrees with the prediction. The prediction is an
+/// interval; its end that is closest to the count is used.
 const PROBABILITY_MIN: f64 = 0.01;
 
-/// A prediction and its outcome.
+/// A prediction, and what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HoldOut {
-    /// The level that the second half should exceed `expected` times according to the first, with
-    /// the error of the fit.
+    /// The level that the second half should exceed `expected` times, from the fit of the first
+    /// half. The interval is the error of the fit.
     pub level: Interval,
-    /// Clusters expected above the level.
+    /// Predicted number of clusters above the level.
     pub expected: f64,
-    /// Clusters seen above the lower end of the level.
+    /// Observed number of clusters above the lower end of the level.
     pub above_lower: u64,
-    /// Clusters seen above the upper end of the level.
+    /// Observed number of clusters above the upper end of the level.
     pub above_upper: u64,
 }
 
 impl HoldOut {
-    /// Returns whether the counts agree with a Poisson number of the mean expected, at some level
-    /// within the interval.
+    /// Returns whether a Poisson number with the predicted mean agrees with the counts at some
+    /// level within the interval.
     #[must_use]
     pub fn passed(&self) -> bool {
         let at_least = |count: u64| {
@@ -67,7 +68,7 @@ impl fmt::Display for HoldOut {
     }
 }
 
-/// `None` when the first half has too few clusters, or no fit.
+/// Returns the check; `None` if the first half has too few clusters or no fit.
 pub(super) fn hold_out(
     maxima: &[(u64, f64)],
     evidence: &Evidence<'_>,
@@ -111,7 +112,8 @@ mod tests {
             .passed()
         };
         assert!(passed(10, 10) && passed(30, 0) && passed(4, 0) && passed(40, 18));
-        // Poisson of mean 10: P(>= 19) = 0.0072, P(<= 3) = 0.0103, P(<= 2) = 0.0028.
+        // Poisson probabilities for a mean of 10: P(>= 19) = 0.0072, P(<= 3) = 0.0103, P(<= 2) =
+        // 0.0028.
         assert!(!passed(40, 19) && !passed(2, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Fitting the extreme-value distributions by maximum likelihood, from the L-moments as a start.
+//! Fits the extreme-value distributions by maximum likelihood, starting from the L-moments.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
@@ -9,7 +9,7 @@ use crate::l_moments::l_moments;
 use crate::numeric::curvature::inverse_hessian;
 use crate::numeric::minimum::minimum_near;
 
-/// The fewest block maxima that are fitted.
+/// Minimum number of block maxima for a fit.
 pub const MAXIMA_MIN: usize = 10;
 
 /// The fitted model and its uncertainty.
@@ -17,31 +17,31 @@ pub const MAXIMA_MIN: usize = 10;
 pub struct GevFit {
     /// The most likely distribution of a block's maximum.
     pub model: Gev,
-    /// For the maxima, at the model.
+    /// Negative log-likelihood of the maxima under the model.
     pub negative_log_likelihood: f64,
-    /// Covariance of location, scale and shape, in this order. `None` at a shape of -1/2 or below,
-    /// if it does not describe the error.
+    /// Covariance of location, scale and shape, in this order. `None` for a shape of -1/2 or below,
+    /// for which it does not describe the error.
     pub covariance: Option<[[f64; 3]; 3]>,
 }
 
-/// Gumbel's distribution (shape 0) fitted, and compared with the full model.
+/// A fitted Gumbel distribution (shape 0), compared with the full model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GumbelFit {
     /// The most likely distribution of shape 0.
     pub model: Gev,
-    /// For the maxima, at the model.
+    /// Negative log-likelihood of the maxima under the model.
     pub negative_log_likelihood: f64,
-    /// Twice the difference to the log-likelihood of the full model.
+    /// Twice the difference between the log-likelihoods of the full model and of this model.
     pub likelihood_ratio: f64,
-    /// The probability of such a ratio if the shape is 0. A large one does not show that the shape
-    /// is 0: do not force it to be "safe".
+    /// Probability of such a ratio if the shape is 0. A large probability does not show that the
+    /// shape is 0, so it is no reason to assume shape 0.
     pub probability: f64,
 }
 
-/// Returns the most likely model of block maxima, in any order.
+/// Returns the most likely model of block maxima, which may be in any order.
 ///
 /// # Errors
-/// See [`FitError`].
+/// Returns [`FitError`].
 pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
     let (start, step) = start(maxima)?;
     let likelihood = |[location, ln_scale, shape]: [f64; 3]| {
@@ -56,7 +56,8 @@ pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
             .negative_log_likelihood(maxima)
         }
     };
-    // The L-moments may exclude the largest maximum; shape 0 excludes none.
+    // The distribution from the L-moments may exclude the largest maximum. Shape 0 excludes no
+    // value.
     let shape = if start.negative_log_likelihood(maxima).is_finite() && start.shape > -0.9 {
         start.shape
     } else {
@@ -96,7 +97,7 @@ pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
 /// all three parameters.
 ///
 /// # Errors
-/// See [`FitError`].
+/// Returns [`FitError`].
 pub fn fit_gumbel(maxima: &[f64], full: &GevFit) -> Result<GumbelFit, FitError> {
     let (start, step) = start(maxima)?;
     let likelihood = |[location, ln_scale]: [f64; 2]| {
@@ -128,7 +129,7 @@ pub fn fit_gumbel(maxima: &[f64], full: &GevFit) -> Result<GumbelFit, FitError> 
     })
 }
 
-/// A start from the L-moments, and a step for the location.
+/// Returns a start from the L-moments, and a first step for the location.
 fn start(maxima: &[f64]) -> Result<(Gev, f64), FitError> {
     if maxima.len() < MAXIMA_MIN {
         return Err(FitError::TooFew(maxima.len() as u64));
@@ -150,8 +151,8 @@ fn start(maxima: &[f64]) -> Result<(Gev, f64), FitError> {
     Ok((gev, gev.scale * 0.2))
 }
 
-/// In units of the scale around the location, so that differences are taken over lengths that mean
-/// something: 1 ms +- 1 us is common.
+/// Returns the covariance of the parameters. Steps are relative to the scale, not to the location,
+/// because the location may be much larger than the scale, as in 1 ms +- 1 us.
 fn covariance(likelihood: impl Fn([f64; 3]) -> f64, model: Gev) -> Option<[[f64; 3]; 3]> {
     let Gev {
         location,

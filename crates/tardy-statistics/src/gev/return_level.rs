@@ -1,4 +1,4 @@
-//! Return levels of block maxima with both kinds of interval.
+//! Return levels of block maxima, with symmetric and with profile-likelihood intervals.
 
 use super::fit::GevFit;
 use super::{Gev, reduced_period};
@@ -8,8 +8,8 @@ use crate::numeric::minimum::minimum_near;
 use crate::profile::{normal_deviate, profile_interval};
 
 impl GevFit {
-    /// Returns the symmetric interval of the level passed once in `blocks` blocks, by the delta
-    /// method; for comparison with published numbers.
+    /// Returns the symmetric interval, by the delta method, of the level that one block in `blocks`
+    /// exceeds. It serves for comparison with published numbers.
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,
@@ -35,8 +35,8 @@ impl GevFit {
         })
     }
 
-    /// Returns the interval of the level passed once in `blocks` (above 1) blocks, by profile
-    /// likelihood over the `maxima` that were fitted.
+    /// Returns the profile-likelihood interval of the level that one block in `blocks` exceeds.
+    /// `blocks` must be above 1, and `maxima` are the fitted ones.
     #[must_use]
     pub fn return_level_interval(
         &self,
@@ -62,9 +62,9 @@ impl GevFit {
             minimum_near(likelihood, start, [0.1, 0.05])
         };
         let fitted = [self.model.scale.ln(), self.model.shape];
-        // Each search starts at the end of the previous one: neighbouring levels have neighbouring
-        // best parameters. If that makes a maximum impossible, it restarts from a wide Gumbel
-        // distribution, which allows all.
+        // Each search starts at the end of the previous one, because neighbouring levels have
+        // neighbouring best parameters. If these parameters exclude a maximum, the search restarts
+        // from a wide Gumbel distribution, which excludes none.
         let mut last = fitted;
         let profile = |level: f64| {
             let mut found = profile_from(level, last);

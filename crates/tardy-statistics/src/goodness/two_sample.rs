@@ -1,5 +1,5 @@
-//! Whether two samples come from one distribution: as a question about drift within a run, not as a
-//! measure of a difference.
+//! Tests whether two samples come from the same distribution. They answer whether a run drifts, and
+//! do not measure a difference.
 
 use std::f64::consts::PI;
 
@@ -8,8 +8,8 @@ use statrs::function::gamma::gamma;
 use crate::merged::{Step, steps};
 use crate::tally::Tally;
 
-/// A statistic and the probability of one at least as large if both samples come from one
-/// distribution.
+/// A statistic, and the probability of a statistic at least as large if both samples come from the
+/// same distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
     pub statistic: f64,
@@ -17,11 +17,11 @@ pub struct Test {
     pub probability: f64,
 }
 
-/// Kolmogorov and Smirnov's largest distance of both cumulative shares; `None` when a sample is
-/// empty.
+/// Returns Kolmogorov and Smirnov's test: the largest distance between the cumulative shares.
+/// `None` if a sample is empty.
 ///
-/// The probability is exact up to 1000 samples each and the limit law above. Ties make it too
-/// large, never too small.
+/// The probability is exact for up to 1000 samples each; for more samples, it is the limit law.
+/// Ties can only make it too large.
 #[must_use]
 pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total(), second.total());
@@ -46,13 +46,14 @@ pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the share of lattice paths, all equally likely under one distribution, along which both
-/// shares stay closer than `distance`.
+/// Returns the share of lattice paths along which both shares stay closer than `distance`. If both
+/// samples have the same distribution, all paths are equally likely.
 fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     let (rows, columns) = (n as usize, m as usize);
     let inside =
         |i: usize, j: usize| (i as f64 / n as f64 - j as f64 / m as f64).abs() < distance - 1e-9;
-    // Probabilities of reaching each place under a path drawn at random, so that nothing overflows.
+    // `row` has the probabilities that a random path reaches each point. Probabilities are used,
+    // because counts would overflow.
     let mut row = vec![0.0; columns + 1];
     for i in 0..=rows {
         for j in 0..=columns {
@@ -78,7 +79,8 @@ fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     row[columns]
 }
 
-/// Returns the limit law of `sqrt(effective n) * distance` (Kolmogorov 1933).
+/// Returns the probability of a larger `sqrt(effective n) * distance` under the limit law
+/// (Kolmogorov 1933).
 fn kolmogorov_tail(scaled: f64) -> f64 {
     if scaled < 0.2 {
         return 1.0;
@@ -89,20 +91,20 @@ fn kolmogorov_tail(scaled: f64) -> f64 {
     terms.sum()
 }
 
-/// Cramer and von Mises' mean squared distance (T. W. Anderson 1962), with the limit law; `None`
-/// when a sample is empty.
+/// Returns Cramer and von Mises' test: the mean squared distance (T. W. Anderson 1962), with the
+/// limit law. `None` if a sample is empty.
 #[must_use]
 pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total() as f64, second.total() as f64);
     if n == 0.0 || m == 0.0 {
         return None;
     }
-    // Both samples' joint ranks against their ranks within their own sample; equal values share the
-    // mean rank.
+    // The statistic compares the ranks in both samples together with the ranks in the own sample.
+    // Equal values share their mean rank.
     let sum_of_ranks = |side: usize, size: f64| {
         let of_step = |step: &Step| {
             let count = step.at[side] as f64;
-            // The sum over the places p of these values among their own of (rank - p)^2.
+            // The sum of (rank - p)^2 over the places p that these values have in their own sample.
             let middle = step.rank() - step.own_rank(side);
             count * middle * middle + count * (count * count - 1.0) / 12.0
         };
@@ -118,7 +120,7 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let mean = (1.0 + 1.0 / both) / 6.0;
     let variance = (both + 1.0) * (4.0 * n * m * both - 3.0 * (n * n + m * m) - 2.0 * n * m)
         / (45.0 * both * both * 4.0 * n * m);
-    // Moved and stretched to the mean 1/6 and the variance 1/45 of the limit law.
+    // The statistic is shifted and scaled to the limit law's mean of 1/6 and variance of 1/45.
     let scaled = 1.0 / 6.0 + (statistic - mean) / (45.0 * variance).sqrt();
     let probability = if scaled < 0.003 {
         1.0
@@ -131,8 +133,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the limit law of the Cramer-von Mises statistic (Anderson and Darling 1952, equation
-/// 4.35).
+/// Returns the cumulative limit law of the Cramer-von Mises statistic (Anderson and Darling 1952,
+/// equation 4.35).
 fn mises_limit(x: f64) -> f64 {
     let mut sum = 0.0;
     let mut factor = 1.0; // gamma(k + 1/2) / (gamma(1/2) k!)
@@ -149,22 +151,23 @@ fn mises_limit(x: f64) -> f64 {
 /// `exp(-q cosh t) cosh(t / 4)`.
 fn bessel_k_quarter(q: f64) -> f64 {
     if q < 1e-6 {
-        // The leading term; arguments that small do not occur.
+        // Returns the leading term. Such small arguments do not occur in practice.
         return 0.5 * gamma(0.25) * (2.0 / q).powf(0.25);
     }
-    // Above this the integrand is below 1e-17 of its largest value; the trapezoidal rule converges
-    // exponentially.
+    // Beyond `end`, the integrand is below 1e-17 of its largest value. The trapezoidal rule
+    // converges exponentially.
     let end = (1.0 + 40.0 / q).acosh();
     let step = end / 200.0;
     let at = |t: f64| (-q * t.cosh()).exp() * (t / 4.0).cosh();
     step * ((1..200).map(|i| at(f64::from(i) * step)).sum::<f64>() + (at(0.0) + at(end)) / 2.0)
 }
 
-/// Anderson and Darling's statistic for two samples, standardised, equal values at their middle
-/// rank; `None` with fewer than two samples on a side or when all values are equal.
+/// Returns Anderson and Darling's test for two samples, with the standardised statistic. Equal
+/// values have their mean rank. `None` if a side has fewer than two samples, or if all values are
+/// equal.
 ///
-/// The probability is interpolated between 0.25 and 0.001 and cut off there. Source: F. W. Scholz
-/// and M. A. Stephens, J. Am. Statist. Assoc. 82, 1987, equation 7 and table 2.
+/// The probability is interpolated between 0.25 and 0.001, and limited to this range. Source: F. W.
+/// Scholz and M. A. Stephens, J. Am. Statist. Assoc. 82, 1987, equation 7 and table 2.
 #[must_use]
 pub fn anderson_darling(first: &Tally, second: &Tally) -> Option<Test> {
     let sizes = [first.total() as f64, second.total() as f64];
@@ -192,13 +195,13 @@ pub fn anderson_darling(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the variance of the statistic under one distribution (Scholz and Stephens 1987, equation
-/// 4).
+/// Returns the variance of the statistic if both samples have the same distribution (Scholz and
+/// Stephens 1987, equation 4).
 fn variance_of_darling(sizes: [f64; 2]) -> f64 {
     let n = sizes[0] + sizes[1];
     let reciprocals = 1.0 / sizes[0] + 1.0 / sizes[1];
     let harmonic: f64 = (1..n as u64).map(|i| 1.0 / i as f64).sum();
-    // sum over i < j of 1 / ((n - i) j), gathered from the end so that it takes one pass.
+    // `double` is the sum of 1 / ((n - i) j) over i < j, accumulated from the end in a single pass.
     let mut tail = 0.0;
     let mut double = 0.0;
     for i in (1..n as u64 - 1).rev() {
@@ -220,7 +223,8 @@ fn variance_of_darling(sizes: [f64; 2]) -> f64 {
     (a * n.powi(3) + b * n * n + c * n + d) / ((n - 1.0) * (n - 2.0) * (n - 3.0))
 }
 
-/// Percentage points of two samples, and a parabola through the logarithms of their probabilities.
+/// Returns the probability from the published percentage points, by a parabola through the
+/// logarithms of their probabilities.
 fn darling_probability(standardised: f64) -> f64 {
     #[expect(clippy::approx_constant, reason = "2.718 is a percentage point, not e")]
     const POINTS: [(f64, f64); 7] = [
@@ -243,8 +247,8 @@ fn darling_probability(standardised: f64) -> f64 {
     (constant + linear * standardised + square * standardised * standardised).exp()
 }
 
-/// Returns the parabola with the least squared distance from the points: constant, linear and
-/// square coefficient.
+/// Returns the constant, linear and square coefficient of the parabola with the least squared
+/// distance from the points.
 fn parabola(points: [(f64, f64); 7]) -> [f64; 3] {
     let power = |exponent: i32| {
         points

@@ -1,24 +1,25 @@
-//! Excesses over a threshold, exact or known only to the bucket of a histogram, with the likelihood
-//! that fits each.
+//! Excesses over a threshold, known exactly or as buckets of a histogram, with the likelihood for
+//! each case.
 //!
 //! Rounded values are not exact: a density at bucket edges is biased, and ties make goodness-of-fit
-//! tests reject valid models. The likelihood of a bucket is the probability of falling into it.
+//! tests reject valid models. The likelihood of a bucket is therefore the probability of a value
+//! within it.
 
 use super::{Gpd, SHAPE_ZERO};
 use crate::moments::Moments;
 use crate::tally::Tally;
 
-/// The excesses, by the precision with which each is known.
+/// The excesses, with their precision.
 #[derive(Debug, Clone, PartialEq)]
 enum ExcessData {
-    /// The value itself.
+    /// Exact values.
     Value(Vec<f64>),
-    /// Lower edges of buckets with counts, and the width of all buckets.
+    /// Lower edges of buckets with counts, and the common width of the buckets.
     Bucket(Vec<(f64, u64)>, f64),
 }
 
-/// Excesses over a threshold, in ascending order, all above 0 (values) or at 0 and above (lower
-/// edges of buckets).
+/// Excesses over a threshold in ascending order. Exact values are above 0; lower edges of buckets
+/// are at least 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Excesses {
     known: ExcessData,
@@ -26,14 +27,14 @@ pub struct Excesses {
     largest: f64,
 }
 
-/// Below this share of distinct values among the excesses their rounding shows, and the likelihood
-/// of buckets is used.
+/// If the share of distinct values among the excesses is smaller, the values are treated as
+/// rounded, with the likelihood of buckets.
 const DISTINCT_MIN: f64 = 0.9;
 
 impl Excesses {
-    /// Returns the samples over `threshold`: as exact values if nearly all differ, otherwise as
-    /// buckets `width` wide (the clock's or the histogram's resolution), for which `threshold` must
-    /// be the edge of one.
+    /// Returns the excesses of `tally` over `threshold`. If almost all values differ, they are
+    /// exact values. Otherwise, they are buckets of `width`, the resolution of the clock or
+    /// histogram, and `threshold` must be the edge of a bucket.
     #[must_use]
     pub fn over(tally: &Tally, threshold: f64, width: f64) -> Self {
         let distinct = tally.entries().len()
@@ -48,7 +49,7 @@ impl Excesses {
         }
     }
 
-    /// Returns the samples above `threshold`, each known exactly.
+    /// Returns the excesses of the samples above `threshold`, all known exactly.
     #[must_use]
     pub fn above(tally: &Tally, threshold: f64) -> Self {
         let from = tally
@@ -62,8 +63,8 @@ impl Excesses {
         )
     }
 
-    /// Returns the samples at `threshold`, which has to be the edge of a bucket, and above; `tally`
-    /// holds the lower edges of buckets `width` wide.
+    /// Returns the excesses of the samples at or above `threshold`, which must be the edge of a
+    /// bucket. `tally` has the lower edges of buckets of `width`.
     #[must_use]
     pub fn grouped_from(tally: &Tally, threshold: f64, width: f64) -> Self {
         let from = tally.entries().partition_point(|entry| entry.0 < threshold);
@@ -83,7 +84,7 @@ impl Excesses {
         }
     }
 
-    /// Exact excesses in any order; those not above 0 are left out.
+    /// Creates exact excesses from values in any order. Values that are not positive are omitted.
     #[must_use]
     pub fn from_values(values: &[f64]) -> Self {
         let mut values: Vec<f64> = values
@@ -105,25 +106,26 @@ impl Excesses {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of excesses.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.moments.count()
     }
 
-    /// Returns the largest, or the lower edge of its bucket: the endpoint of a model is above it.
+    /// Returns the largest excess, or the lower edge of its bucket. The endpoint of a model must be
+    /// above it.
     #[must_use]
     pub fn largest(&self) -> f64 {
         self.largest
     }
 
-    /// Count, mean and variance; buckets count at their middle.
+    /// Returns count, mean and variance. A bucket counts as its centre.
     #[must_use]
     pub fn moments(&self) -> &Moments {
         &self.moments
     }
 
-    /// Returns the values in ascending order, `None` when only buckets are known.
+    /// Returns the values in ascending order; `None` if only buckets are known.
     #[must_use]
     pub fn values(&self) -> Option<&[f64]> {
         match &self.known {
@@ -132,7 +134,8 @@ impl Excesses {
         }
     }
 
-    /// Lower edges with counts, and the width; `None` when the values are known.
+    /// Returns the lower edges of the buckets with counts, and the width; `None` if exact values
+    /// are known.
     #[must_use]
     pub fn buckets(&self) -> Option<(&[(f64, u64)], f64)> {
         match &self.known {
@@ -141,8 +144,7 @@ impl Excesses {
         }
     }
 
-    /// Returns the negative logarithm of the likelihood of `model`; infinity if the model excludes
-    /// an excess.
+    /// Returns the negative log-likelihood of `model`; infinity if the model excludes an excess.
     #[must_use]
     pub fn negative_log_likelihood(&self, model: Gpd) -> f64 {
         let Gpd { scale, shape } = model;
@@ -164,7 +166,7 @@ impl Excesses {
                 .iter()
                 .map(|&(edge, count)| {
                     let above = model.ln_survival(edge);
-                    // ln(S(edge) - S(edge + width)) without cancelling
+                    // ln(S(edge) - S(edge + width)), without loss of digits by cancellation.
                     count as f64
                         * (above + (-(model.ln_survival(edge + width) - above).exp_m1()).ln())
                 })
@@ -175,8 +177,9 @@ impl Excesses {
 
 /// Returns the sum of `ln(1 + rate * value)`.
 ///
-/// Eight factors share one logarithm, which is the main cost of such a sum; if `rate * value` is so
-/// small that 1 + it loses significant digits, each has its own.
+/// The logarithms are the main cost of such a sum, so one logarithm is taken of a product of eight
+/// factors. If `rate * value` is so small that adding it to 1 would lose digits, each factor has
+/// its own logarithm.
 pub(super) fn sum_of_logarithms(values: &[f64], rate: f64) -> f64 {
     let largest = values.last().copied().unwrap_or(0.0);
     let exact = (rate * largest).abs() < 1e-3 || rate * largest > 1e30;

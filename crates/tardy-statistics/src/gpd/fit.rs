@@ -1,8 +1,8 @@
-//! Fitting the generalised Pareto distribution by maximum likelihood.
+//! Fits the generalised Pareto distribution by maximum likelihood.
 //!
-//! For a fixed `rate = shape / scale`, the best shape is a mean of logarithms, so one parameter is
-//! left (S. D. Grimshaw, Technometrics 35, 1993): a search that cannot run off along a ridge.
-//! Buckets have no such short cut and are searched in two parameters.
+//! For a fixed `rate = shape / scale`, the best shape is a mean of logarithms, so only one
+//! parameter remains (S. D. Grimshaw, Technometrics 35, 1993). A search in one parameter cannot run
+//! off along a ridge. For buckets, there is no such formula, and the search has two parameters.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,10 @@ use super::excesses::{Excesses, sum_of_logarithms};
 use crate::numeric::curvature::inverse_hessian;
 use crate::numeric::minimum::{minimum_between, minimum_near};
 
-/// The fewest excesses that are fitted at all; a statement needs more, see the applicability gate.
+/// Minimum number of excesses for a fit. The gate demands more before a model is shown.
 pub const EXCESSES_MIN: u64 = 10;
-/// Excesses used to find the neighbourhood of the maximum, before all are used to find its place.
+/// Number of excesses used to find the neighbourhood of the maximum. All excesses are then used to
+/// find the maximum itself.
 const COARSE_MAX: usize = 2000;
 
 /// The fitted model and its uncertainty.
@@ -21,17 +22,18 @@ const COARSE_MAX: usize = 2000;
 pub struct GpdFit {
     /// The most likely distribution of the excesses.
     pub model: Gpd,
-    /// For the excesses, at the model.
+    /// Negative log-likelihood of the excesses under the model.
     pub negative_log_likelihood: f64,
     /// Covariance of scale and shape, in this order, from the curvature of the likelihood. `None`
-    /// at a shape of -1/2 or below, if it does not describe the error: use profile intervals there.
+    /// for a shape of -1/2 or below, for which it does not describe the error; profile intervals
+    /// are valid there.
     pub covariance: Option<[[f64; 2]; 2]>,
     /// Number of fitted excesses.
     pub excesses: u64,
 }
 
 impl GpdFit {
-    /// Standard errors of scale and shape.
+    /// Returns the standard errors of scale and shape.
     #[must_use]
     pub fn standard_errors(&self) -> Option<[f64; 2]> {
         self.covariance
@@ -39,16 +41,16 @@ impl GpdFit {
     }
 }
 
-/// Why excesses have no fit.
+/// Why excesses cannot be fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
-    /// Not enough to fit.
+    /// There are too few values.
     #[error("{0} values are too few for a fit: measure longer or lower the threshold")]
     TooFew(u64),
-    /// All excesses are equal.
+    /// All values are equal.
     #[error("all values are equal, so there is no tail to fit: use a finer clock")]
     AllEqual,
-    /// The likelihood grows without limit towards a shape of -1 and below.
+    /// The likelihood grows without limit as the shape falls to -1 and below.
     #[error(
         "the likelihood has no maximum, because the values pile up at the largest one: choose \
          another threshold"
@@ -59,7 +61,7 @@ pub enum FitError {
 /// Returns the most likely model of `excesses`.
 ///
 /// # Errors
-/// See [`FitError`].
+/// Returns [`FitError`].
 pub fn fit(excesses: &Excesses) -> Result<GpdFit, FitError> {
     if excesses.count() < EXCESSES_MIN {
         return Err(FitError::TooFew(excesses.count()));
@@ -87,8 +89,7 @@ pub fn fit(excesses: &Excesses) -> Result<GpdFit, FitError> {
     })
 }
 
-/// Returns the shape that is most likely at a rate, and the negative log-likelihood there for one
-/// excess.
+/// Returns the most likely shape at a fixed rate, and the negative log-likelihood per excess.
 fn at_rate(values: &[f64], rate: f64) -> (f64, f64) {
     let shape = sum_of_logarithms(values, rate) / values.len() as f64;
     (shape, (shape / rate).ln() + shape + 1.0)
@@ -99,8 +100,8 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let rates = rate_grid(largest, mean);
     let stride = values.len().div_ceil(COARSE_MAX);
-    // Every stride-th of the ordered values keeps the shape of the distribution, and the last keeps
-    // the limit.
+    // Every stride-th ordered value keeps the form of the distribution. The largest value is kept,
+    // because it limits the rate.
     let coarse: Vec<f64> = values.iter().copied().rev().step_by(stride).rev().collect();
     let rate = [coarse.as_slice(), values].into_iter().find_map(|sample| {
         let (low, high) = bracket(sample, &rates)?;
@@ -117,8 +118,8 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     })
 }
 
-/// Rates from just above `-1 / largest`, below which an excess would be impossible, over 0, which
-/// is left out, to very heavy tails.
+/// Returns rates from just above `-1 / largest` to very heavy tails, without 0. A lower rate would
+/// exclude the largest excess.
 fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     let near_limit = (1..=40)
         .rev()
@@ -130,8 +131,8 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// Returns the rates on both sides of the best local minimum, widened by one on each side. The fall
-/// towards the limit, where the likelihood grows without bound, is not such a minimum.
+/// Returns the rates two steps below and above the best local minimum. At the lower limit the
+/// likelihood grows without bound, which does not count as a minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
     let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);
@@ -148,7 +149,8 @@ fn most_likely_of_buckets(excesses: &Excesses) -> Result<Gpd, FitError> {
         moments.mean().unwrap_or(1.0),
         moments.variance().unwrap_or(1.0),
     );
-    // Method of moments (Hosking and Wallis 1987), limited to values that allow the largest excess.
+    // Starts from the method of moments (Hosking and Wallis 1987), limited to parameters that allow
+    // the largest excess.
     let shape = (0.5 * (1.0 - mean * mean / variance)).clamp(-0.4, 0.4);
     let scale = (mean * (1.0 - shape)).max(-1.01 * shape * excesses.largest());
     let likelihood = |[ln_scale, shape]: [f64; 2]| {
@@ -191,7 +193,8 @@ mod tests {
         fit(&Excesses::above(&Tally::from_samples(values), threshold)).unwrap()
     }
 
-    /// Threshold, count, scale, shape, their standard errors and the negative log-likelihood.
+    /// Threshold, count, scale, shape, the standard errors of scale and shape, and the negative
+    /// log-likelihood.
     type PublishedFit = (f64, u64, f64, f64, f64, f64, f64);
 
     fn assert_fit(
@@ -248,8 +251,8 @@ mod tests {
 
     #[test]
     fn rain_rounded_to_whole_millimetres_is_met_by_the_likelihood_of_buckets() {
-        // Excesses floored: 30.3 is in the bucket that starts at 30. Values of exactly 30.0 are not
-        // excesses.
+        // The excesses are rounded down: 30.3 is in the bucket that starts at 30. Values of exactly
+        // 30.0 are not excesses.
         let floored: Vec<f64> = rain()
             .iter()
             .filter(|&&value| value > 30.0)

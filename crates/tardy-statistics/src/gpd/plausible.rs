@@ -1,27 +1,25 @@
-//! Models that the data do not exclude, and with them a band around the whole tail at once.
+//! All models that the data do not exclude, which give a band around the whole tail.
 //!
-//! All pairs of scale and shape whose likelihood is not much less than the best one are a region
-//! around the fit. The least and the largest value that a quantity takes on it are the ends of that
-//! quantity's profile-likelihood interval, so that the band at a level agrees with
-//! [`Tail::return_level_interval`]. A region without a hole is determined by its edge. Source: S.
-//! Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, sections 2.6.5 and
-//! 2.6.6.
-//!
-//! The band of the modelled tail is the edge of the likelihood's region: all scales and shapes that
-//! the data do not exclude, found once for all levels. A chart draws it from the threshold to the
-//! level of `--horizon`. At each level it agrees with that level's profile.
+//! All pairs of scale and shape whose likelihood is not much smaller than the maximum form a region
+//! around the fit. The smallest and the largest value of a quantity in this region are the ends of
+//! its profile-likelihood interval, so the band at a level agrees with
+//! [`Tail::return_level_interval`]. A region without holes is determined by its edge, which is
+//! found once and serves all levels. A chart draws the band from the threshold to the level of
+//! `--horizon`. Source: S. Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
+//! sections 2.6.5 and 2.6.6.
 
 use super::Gpd;
 use super::return_level::Tail;
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Directions in which the edge is searched: the ends of intervals have an error of about 1/500 of
-/// their distance.
+/// Number of directions in which the edge is searched. With it, the ends of intervals have an error
+/// of about 1/500 of their distance.
 const DIRECTIONS: usize = 48;
 /// Shape below which the likelihood has no maximum.
 const SHAPE_MIN: f64 = -1.0;
-/// Halvings of the distance to the edge, which leave a thousandth of a standard error.
+/// Number of halvings of the distance to the edge. The remaining error is a thousandth of a
+/// standard error.
 const HALVINGS: usize = 12;
 
 /// The edge of the region of models that the data do not exclude.
@@ -31,14 +29,14 @@ pub struct Plausible {
 }
 
 impl Plausible {
-    /// Returns the region around the fit of `tail`; a quantity of the tail is within its values on
-    /// the region with `confidence`.
+    /// Returns the region around the fit of `tail`. A quantity of the tail lies between its
+    /// extremes on the region with `confidence`.
     #[must_use]
     pub fn around(tail: &Tail, confidence: Confidence) -> Self {
         let best = tail.fit.model;
         let limit = tail.fit.negative_log_likelihood + normal_deviate(confidence).powi(2) / 2.0;
-        // Scale by its logarithm, in steps of the errors to be expected, so that the region is
-        // nearly round.
+        // Scale (as a logarithm) and shape are measured in units of their expected errors, so the
+        // region is almost circular.
         let root = (tail.excesses.count() as f64).sqrt();
         let at = |angle: f64, distance: f64| Gpd {
             scale: best.scale * (distance * angle.cos() * std::f64::consts::SQRT_2 / root).exp(),
@@ -50,7 +48,7 @@ impl Plausible {
         let edge = |direction: usize| {
             let angle = direction as f64 / DIRECTIONS as f64 * std::f64::consts::TAU;
             let (mut inside, mut outside) = (0.0, 4.0);
-            // Twelve doublings reach shapes and scales that no data exclude any more.
+            // Twelve doublings reach scales and shapes that any data exclude.
             for _ in 0..12 {
                 if !is_within(at(angle, outside)) {
                     break;
@@ -72,14 +70,14 @@ impl Plausible {
         }
     }
 
-    /// Returns the least and the largest probability that an excess is above `excess`.
+    /// Returns the smallest and the largest probability that an excess is above `excess`.
     #[must_use]
     pub fn survival(&self, excess: f64) -> Interval {
         self.extent(|model| model.survival(excess))
     }
 
-    /// Returns the least and the largest excess that is passed with probability `survival` (0 to
-    /// 1).
+    /// Returns the smallest and the largest excess that is exceeded with probability `survival` (0
+    /// to 1).
     #[must_use]
     pub fn excess_at(&self, survival: f64) -> Interval {
         self.extent(|model| model.excess_at(survival))
@@ -118,7 +116,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Returns the band at a level against the profile of that level: two ways to the same ends.
+    /// Asserts that the band at a level agrees with the profile-likelihood interval of that level.
     fn assert_agrees(tail: &Tail, horizon: f64) {
         let expected = tail
             .return_level_interval(horizon, Confidence::NINETY_FIVE)
@@ -133,7 +131,8 @@ mod tests {
                 "{found} and {expected} of {reach} at {horizon}"
             );
         }
-        // Conversely, at the ends the level's probability is at the end of its interval.
+        // The reverse must agree as well: at each end of the level's interval, one end of the
+        // survival probability's interval is the probability of the level.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);

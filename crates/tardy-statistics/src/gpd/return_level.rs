@@ -1,5 +1,5 @@
-//! Extrapolates the fitted tail to longer times: return levels, the endpoint, and the chance of
-//! exceeding a limit. All results are model output, not observations.
+//! Extrapolates the fitted tail: return levels, the endpoint, and the probability of exceeding a
+//! limit. All results come from the model and are not observations.
 
 use super::excesses::Excesses;
 use super::fit::{FitError, GpdFit, fit};
@@ -8,19 +8,19 @@ use crate::confidence::{Confidence, Interval};
 use crate::numeric::minimum::minimum_between;
 use crate::profile::{normal_deviate, profile_interval};
 
-/// Shapes beyond which no profile is looked at: -1, below which the likelihood has no maximum, and
-/// a tail without a mean many times over.
+/// Range of shapes in a profile: from -1, below which the likelihood has no maximum, to 10, which
+/// is far beyond any tail with a mean.
 const SHAPE_RANGE: (f64, f64) = (-1.0, 10.0);
 
-/// A threshold, how often it is passed, and the distribution of the excesses.
+/// A threshold, how often samples exceed it, and the distribution of the excesses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tail {
-    /// In the unit of the data.
+    /// The threshold, in the unit of the data.
     pub threshold: f64,
-    /// All samples, those below the threshold too.
+    /// Number of all samples, including those below the threshold.
     pub samples: u64,
-    /// The extremal index: below 1, exceedances come in clusters. 1 when the excesses are already
-    /// one a cluster.
+    /// The extremal index. If it is below 1, exceedances occur in clusters. If `excesses` already
+    /// has one excess per cluster, it is 1.
     pub extremal_index: f64,
     /// The excesses that were fitted.
     pub excesses: Excesses,
@@ -31,7 +31,7 @@ impl Tail {
     /// Fits `excesses` over `threshold`.
     ///
     /// # Errors
-    /// When they cannot be fitted.
+    /// Returns [`FitError`].
     pub fn new(
         threshold: f64,
         samples: u64,
@@ -54,8 +54,8 @@ impl Tail {
         self.excesses.count() as f64 / self.samples as f64
     }
 
-    /// Returns the level that is passed on average once in `horizon` samples (once a cluster);
-    /// `None` for a level below the threshold.
+    /// Returns the level that is exceeded once in `horizon` samples on average, counting a cluster
+    /// once; `None` for a level below the threshold.
     #[must_use]
     pub fn return_level(&self, horizon: f64) -> Option<f64> {
         let expected = horizon * self.rate() * self.extremal_index;
@@ -64,7 +64,7 @@ impl Tail {
         })
     }
 
-    /// Returns the probability that one sample is above `limit`; `None` for a limit below the
+    /// Returns the probability that a sample exceeds `limit`; `None` for a limit below the
     /// threshold.
     #[must_use]
     pub fn exceedance_probability(&self, limit: f64) -> Option<f64> {
@@ -72,7 +72,7 @@ impl Tail {
             .then(|| self.rate() * self.fit.model.survival(limit - self.threshold))
     }
 
-    /// Returns the variance of the return level by the delta method (Coles 2001, equation 4.15):
+    /// Returns the variance of the return level by the delta method (Coles 2001, equation 4.15),
     /// for comparison with published numbers.
     #[must_use]
     pub fn return_level_variance(&self, horizon: f64) -> Option<f64> {
@@ -85,7 +85,8 @@ impl Tail {
         }
         let grown = expected.powf(shape);
         let step = 1e-6;
-        // Numerically by the shape: the closed form divides by its square.
+        // The derivative by the shape is numerical, because the formula divides by the square of
+        // the shape.
         let by_shape = scale * (box_cox(expected, shape + step) - box_cox(expected, shape - step))
             / (2.0 * step);
         let gradient = [scale * grown / rate, box_cox(expected, shape), by_shape];
@@ -95,8 +96,8 @@ impl Tail {
         Some(gradient[0] * gradient[0] * rate * (1.0 - rate) / self.samples as f64 + of_fit)
     }
 
-    /// Returns the symmetric interval of the delta method. Too short above for a tail: reports show
-    /// [`Self::return_level_interval`].
+    /// Returns the symmetric interval by the delta method. Its upper half is too short for a tail,
+    /// so reports show [`Self::return_level_interval`].
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,
@@ -111,16 +112,16 @@ impl Tail {
         })
     }
 
-    /// Returns the interval of the return level by profile likelihood. The error of the rate is
-    /// small against that of the fit, and ignored.
+    /// Returns the profile-likelihood interval of the return level. The error of the rate is
+    /// ignored, because it is small compared with that of the fit.
     #[must_use]
     pub fn return_level_interval(&self, horizon: f64, confidence: Confidence) -> Option<Interval> {
         let expected = horizon * self.rate() * self.extremal_index;
         let height = self.return_level(horizon)? - self.threshold;
         let largest = self.excesses.largest();
         let profile = |height: f64| {
-            // At the scale for this height: the endpoint grows with the shape, and the largest
-            // excess must be below it.
+            // The scale follows from the height and the shape. The endpoint grows with the shape,
+            // and must be above the largest excess.
             let scale = |shape: f64| height / box_cox(expected, shape);
             let possible = |shape: f64| shape >= 0.0 || -scale(shape) / shape > largest;
             let low = first_possible(possible, SHAPE_RANGE.0, 0.0);
@@ -145,10 +146,10 @@ impl Tail {
         })
     }
 
-    /// Returns the largest value possible by the model, with its interval; `None` when the most
+    /// Returns the largest possible value under the model, with its interval; `None` if the most
     /// likely shape is not negative.
     ///
-    /// The upper end is infinite when an unbounded tail is not excluded.
+    /// The upper end is infinite if an unbounded tail is not excluded.
     #[must_use]
     pub fn endpoint(&self, confidence: Confidence) -> Option<(f64, Interval)> {
         let endpoint = self.fit.model.endpoint()?;
@@ -179,8 +180,8 @@ impl Tail {
     }
 }
 
-/// Returns the least argument between `low` and `high` from which on `condition` holds; it has to
-/// hold at `high`.
+/// Returns the smallest argument between `low` and `high` from which `condition` holds. The
+/// condition must hold at `high`.
 fn first_possible(condition: impl Fn(f64) -> bool, low: f64, high: f64) -> f64 {
     if condition(low) {
         return low;
@@ -203,7 +204,7 @@ mod tests {
     use crate::reference::rain;
     use crate::tally::Tally;
 
-    /// A hundred years of 365 days, as in the book.
+    /// A hundred years of 365 days, as in Coles's book.
     const HUNDRED_YEARS: f64 = 36_500.0;
 
     fn tail_of_rain(threshold: f64) -> Tail {

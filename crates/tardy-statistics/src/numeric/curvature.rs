@@ -1,13 +1,14 @@
-//! Second derivatives by central differences, and the inverse of the matrix they form: the
-//! covariance of an estimate.
+//! Second derivatives by central differences. The inverse of their matrix is the covariance of an
+//! estimate.
 
-/// Returns the inverse of the Hessian of `function` at its minimum `place`; `None` when it is not
-/// finite or not positive definite.
+/// Returns the inverse of the Hessian of `function` at its minimum `place`; `None` if the Hessian
+/// is not finite or not positive definite.
 pub(crate) fn inverse_hessian<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,
     place: [f64; N],
 ) -> Option<[[f64; N]; N]> {
-    // The fourth root of the machine's precision balances truncation against rounding.
+    // A step of about the fourth root of the machine precision balances truncation and rounding
+    // errors.
     let steps = place.map(|x| 1e-4 * x.abs().max(0.1));
     let mut moved = |axes: [(usize, f64); 2]| {
         let mut at = place;
@@ -34,7 +35,7 @@ pub(crate) fn inverse_hessian<const N: usize>(
     inverse_positive_definite(hessian)
 }
 
-/// Returns the inverse of a symmetric matrix by Cholesky's decomposition; `None` when it is not
+/// Returns the inverse of a symmetric matrix by Cholesky decomposition; `None` if the matrix is not
 /// positive definite.
 fn inverse_positive_definite<const N: usize>(matrix: [[f64; N]; N]) -> Option<[[f64; N]; N]> {
     let mut lower = [[0.0; N]; N];
@@ -52,7 +53,7 @@ fn inverse_positive_definite<const N: usize>(matrix: [[f64; N]; N]) -> Option<[[
         }
     }
     let mut inverse = [[0.0; N]; N];
-    // Column by column, written as rows: the inverse is symmetric too.
+    // Columns are written as rows, because the inverse is symmetric too.
     for (column, solution) in inverse.iter_mut().enumerate() {
         for i in 0..N {
             let known: f64 = (0..i).map(|k| lower[i][k] * solution[k]).sum();

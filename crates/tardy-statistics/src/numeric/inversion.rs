@@ -1,13 +1,15 @@
-//! Inverses of distribution functions, and the continued fractions that they are computed by.
+//! Inverses of distribution functions, and the continued fractions with which these functions are
+//! computed.
 
-/// Steps of an inverse; each at least halves the bracket, and Newton's steps usually need ten.
+/// Maximum number of steps of an inversion. Each step at least halves the bracket, and Newton's
+/// steps usually need ten.
 const STEPS_MAX: u32 = 200;
-/// Number of terms after which a fraction is accepted. At 1e15 samples, more than thirty years at 1
-/// MHz, near the median, it needs them all.
+/// Number of terms after which a fraction is accepted. Near the median of 1e15 samples (more than
+/// thirty years at 1 MHz), all terms are necessary.
 pub(crate) const TERMS_MAX: u32 = 100_000_000;
 
-/// Returns the zero of a growing function, from its value and its slope: Newton's steps within
-/// `low` to `high`, and bisection if a step leaves the bracket.
+/// Returns the zero of an increasing function between `low` and `high`, from its value and slope.
+/// Newton's steps are used; if a step leaves the bracket, the bracket is halved.
 pub(crate) fn inverse(
     start: f64,
     (mut low, mut high): (f64, f64),
@@ -36,8 +38,8 @@ pub(crate) fn inverse(
     t
 }
 
-/// Lentz's method: a continued fraction from its value, numerator and denominator so far. `term`
-/// gives the next partial numerator and denominator.
+/// Evaluates a continued fraction by Lentz's method, starting from its value, numerator and
+/// denominator so far. `term` returns the next partial numerator and denominator.
 pub(crate) fn continued_fraction(
     (mut fraction, mut numerator, mut denominator): (f64, f64, f64),
     mut term: impl FnMut(f64) -> (f64, f64),
@@ -55,7 +57,7 @@ pub(crate) fn continued_fraction(
     fraction
 }
 
-/// Moves a value away from zero, so that it can be a divisor.
+/// Replaces values close to zero, so that the result can be a divisor.
 pub(crate) fn away_from_zero(value: f64) -> f64 {
     if value.abs() < 1e-300 { 1e-300 } else { value }
 }

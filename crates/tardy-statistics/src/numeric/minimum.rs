@@ -1,12 +1,13 @@
-//! Minimum of a function: Brent's method for one parameter, Nelder and Mead's for two or three.
+//! Minimum of a function: Brent's method for one parameter, and Nelder and Mead's method for two or
+//! three.
 
-/// The share of the interval that the larger part takes in the golden section.
+/// Share of the interval at which the golden section divides it.
 const GOLDEN: f64 = 0.381_966_011_250_105;
 
-/// Place and value of a local minimum between `low` and `high`.
+/// Returns place and value of a local minimum between `low` and `high`. `tolerance` is relative to
+/// the place.
 ///
 /// Source: R. P. Brent, Algorithms for Minimization without Derivatives, 1973, chapter 5.
-/// `tolerance` is relative to the place.
 pub(crate) fn minimum_between(
     mut function: impl FnMut(f64) -> f64,
     low: f64,
@@ -69,8 +70,8 @@ pub(crate) fn minimum_between(
     (best, at_best)
 }
 
-/// Returns the distance from the first place to the lowest point of the parabola through all three;
-/// `None` if there is none.
+/// Returns the distance from the first place to the vertex of the parabola through all three
+/// points; `None` if there is no vertex.
 fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     let r = (places[0] - places[1]) * (values[0] - values[2]);
     let q = (places[0] - places[2]) * (values[0] - values[1]);
@@ -80,12 +81,11 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     (step.is_finite() && below != 0.0).then_some(step)
 }
 
-/// Place and value of a local minimum, from a start and the size of a first step along each
-/// parameter.
+/// Returns place and value of a local minimum, from a start and the first step of each parameter.
 ///
-/// Points with an infinite or NaN value are avoided, so callers express constraints that way. The
-/// simplex is rebuilt around the best point while that helps, because a simplex can collapse on a
-/// slope. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
+/// Points with an infinite or NaN value are avoided, so callers express constraints in this way. A
+/// simplex can collapse on a slope, so it is rebuilt around the best point as long as that improves
+/// the minimum. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
 pub(crate) fn minimum_near<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,
     start: [f64; N],

@@ -1,10 +1,10 @@
-//! Zero of a continuous function that changes its sign.
+//! Zero of a continuous function with a change of sign.
 
-/// A root between `low` and `high`, at which `function` has different signs; ends may be infinite
-/// in value, not in place.
+/// Returns a root between `low` and `high`, at which `function` must have different signs. The
+/// function may be infinite at the ends.
 ///
-/// Regula falsi with halved ordinates (the Illinois rule), and a plain halving whenever that
-/// stalls, so at most 200 evaluations.
+/// The method is regula falsi with halved ordinates (the Illinois rule). If that stalls, the
+/// interval is halved, so there are at most 200 evaluations.
 pub(crate) fn root(mut function: impl FnMut(f64) -> f64, low: f64, high: f64) -> f64 {
     let (mut a, mut b) = (low, high);
     let (mut at_a, mut at_b) = (function(a), function(b));

@@ -7,7 +7,7 @@ use tardy_advise::mckenney2009::Conclusions;
 use super::super::table::Table;
 use super::words::{crossing, time};
 
-/// Returns the text: tables, curves, conclusions.
+/// Returns the tables, curves and conclusions as text.
 #[must_use]
 pub fn text(found: &Conclusions) -> String {
     let mut out = format!("{}: conclusions from its published numbers\n", found.source);

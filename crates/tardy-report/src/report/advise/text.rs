@@ -1,5 +1,5 @@
-//! Advice as text: the conclusion, each kernel's verdict with its conditions, the path through the
-//! rules, the model.
+//! Advice as text: the conclusion, the verdict on each kernel with its conditions, the path through
+//! the rules, and the model.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ use crate::report::table::Table;
 const WARNINGS_SHOWN: usize = 4;
 const HELPS_SHOWN: usize = 4;
 
-/// Returns the text, its tables at most so many `columns` wide.
+/// Returns the advice as text, with tables at most `columns` wide.
 #[must_use]
 pub fn text(advice: &Advice, columns: usize) -> String {
     let mut out = String::new();
@@ -32,7 +32,7 @@ pub fn text(advice: &Advice, columns: usize) -> String {
     for judgement in &advice.kernels {
         kernel(&mut out, judgement, advice);
     }
-    // A measurement overrides them.
+    // A verdict from measurements overrides the rules.
     if advice
         .kernels
         .iter()
@@ -56,7 +56,7 @@ fn head(outcome: Option<Outcome>) -> &'static str {
     }
 }
 
-/// Ranks the kernels by deadline, margin and throughput.
+/// Returns a table of the kernels: verdict, largest latency, margin, misses and throughput.
 fn ranking(advice: &Advice) -> Table {
     let deadline = advice
         .task
@@ -165,8 +165,8 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     }
 }
 
-/// If the model adds work to latencies of the start, these are judged by the time that the work
-/// leaves before the deadline: both numbers are printed.
+/// Returns the sentence of a verdict. If the model adds work, start latencies are judged against
+/// the deadline minus the work. The sentence then states both numbers.
 fn sentence(verdict: &Verdict, judged: Option<&Basis>, deadline: Option<Nanos>) -> String {
     let (Some(Basis::Model { work_ns, .. }), Some(deadline), Some(window)) =
         (judged, deadline, verdict.window)
@@ -288,7 +288,8 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     }
 }
 
-/// Rounds short durations up, because less would not decide.
+/// Formats a duration. Durations below a minute are rounded up, because a shorter measurement would
+/// not decide.
 fn duration(span: Nanos) -> String {
     let hours = span.as_secs_f64() / 3600.0;
     match hours {
@@ -299,7 +300,8 @@ fn duration(span: Nanos) -> String {
     }
 }
 
-/// Two digits, rounded up: a bound must not become smaller by being printed.
+/// Formats a bound with two digits, rounded up, because a printed bound must not be smaller than
+/// the computed one.
 fn count(value: f64) -> String {
     if value < 1e-9 {
         return "1e-9".to_owned();

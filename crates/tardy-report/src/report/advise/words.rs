@@ -1,10 +1,10 @@
-//! The format of a model's numbers.
+//! Formats the numbers of a model.
 
 use tardy_core::total_delay::Crossover;
 use tardy_core::units::three_digits;
 use tardy_statistics::confidence::Interval;
 
-/// A time in ns with three digits, in the unit that suits it.
+/// Formats a time in ns with three digits in a suitable unit.
 pub(in crate::report) fn time(ns: f64) -> String {
     if ns.is_infinite() {
         return "any length".to_owned();
@@ -12,7 +12,7 @@ pub(in crate::report) fn time(ns: f64) -> String {
     three_digits(ns)
 }
 
-/// Returns the duration at which two kernels take equally long, as a sentence.
+/// Returns a sentence about the length of work for which both kernels take equally long.
 pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
     let percent = (slowdown * 1e4).round() / 1e2;
     let interval = |interval: Option<Interval>| {

@@ -1,4 +1,4 @@
-//! The cells of a comparison's tables, the same in every format.
+//! The cells of a comparison's tables, which are the same in all formats.
 
 use tardy_core::units::three_digits;
 use tardy_results::compare::model::{
@@ -28,7 +28,7 @@ pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
     head
 }
 
-/// The column of probabilities, which only repeated runs have.
+/// Index of the column of probabilities, which exists only if runs were repeated.
 const PROBABILITY: usize = 6;
 
 fn has_probability(table: &Table) -> bool {
@@ -39,7 +39,7 @@ fn has_probability(table: &Table) -> bool {
     of_maxima || table.rows.iter().any(|row| row.probability.is_some())
 }
 
-/// Returns all rows of a table.
+/// Returns all rows of a table of quantiles.
 pub(super) fn rows(table: &Table) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = table.rows.iter().map(quantile).collect();
     rows.extend(table.maxima.as_ref().map(maxima));
@@ -76,7 +76,8 @@ fn quantile(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Maxima have no interval: they are shown at equal length, and decide only by their test.
+/// Returns the row of the maxima. Maxima have no interval: they are shown for equal lengths, and
+/// only their test decides.
 fn maxima(maxima: &Maxima) -> Vec<String> {
     let middle = |values: &[f64]| {
         let mut sorted = values.to_vec();
@@ -127,7 +128,7 @@ fn misses(misses: &Misses) -> Vec<String> {
     ]
 }
 
-/// Returns the subject of a table, and the source of its intervals.
+/// Returns the title of a table: what it compares, and where its intervals come from.
 pub(super) fn title(table: &Table, settings: &Settings) -> String {
     let (base, new) = (&table.base, &table.candidate);
     let runs = |count: usize| {
@@ -182,7 +183,7 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
     )
 }
 
-/// Returns the rows of a table without a verdict, and why.
+/// Returns which rows of a table have no verdict, and why.
 pub(super) fn open_ends(table: &Table) -> Vec<String> {
     let mut lines: Vec<String> = table
         .undecided
@@ -210,14 +211,15 @@ pub(super) fn open_ends(table: &Table) -> Vec<String> {
     lines
 }
 
-/// The head of the table that leads a comparison.
+/// Returns the head of the overview, the first table of a comparison.
 pub(in crate::report) fn overview_head() -> Vec<String> {
     ["base -> new", "median", "99.9 %", "max", "verdict"]
         .map(str::to_owned)
         .to_vec()
 }
 
-/// Returns a row for each table, in their order. Changes are shown next to the numbers on request.
+/// Returns a row of the overview for each table, in the same order. With `with_changes`, changes
+/// are shown next to the numbers.
 pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<Vec<String>> {
     let row = |table: &Table| {
         let overview = table.overview;
@@ -242,8 +244,8 @@ pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<V
     tables.iter().map(row).collect()
 }
 
-/// Returns the columns of the overview in the order in which a narrow screen keeps them: the
-/// verdict, and first the numbers that decide.
+/// Returns the columns of the overview from the most to the least important: the verdict, then the
+/// numbers that decide it, then the others. A narrow screen drops the last ones.
 pub(super) fn importance(tables: &[Table]) -> Vec<&'static str> {
     let mut columns = [
         ("99.9 %", DecidingNumber::Quantile(0.999)),
@@ -259,9 +261,9 @@ pub(super) fn importance(tables: &[Table]) -> Vec<&'static str> {
     std::iter::once("verdict").chain(names).collect()
 }
 
-/// The mark of a number that decides.
+/// Marks a number that decides the verdict.
 const DECIDES: &str = "*";
-/// The mark of a number that was not compared, or remained undecided.
+/// Marks a number that was not compared or is undecided.
 const UNDECIDED: &str = "~";
 
 fn decides(table: &Table, number: DecidingNumber) -> bool {
@@ -269,7 +271,7 @@ fn decides(table: &Table, number: DecidingNumber) -> bool {
     deciders.any(|decider| decider.number == number)
 }
 
-/// Returns the verdict, with the number that decides it if no column shows that.
+/// Returns the verdict, with the numbers that decide it if they have no column.
 fn verdict_cell(table: &Table) -> String {
     let other = |number: DecidingNumber| match number {
         DecidingNumber::Maximum | DecidingNumber::Quantile(0.5 | 0.999) => None,
@@ -295,7 +297,7 @@ fn verdict_cell(table: &Table) -> String {
     }
 }
 
-/// The meaning of each mark in the overview, a line each.
+/// Returns the meanings of the marks in the overview, one per line.
 pub(in crate::report) fn notes(tables: &[Table]) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if tables.iter().any(|table| !table.decided_by.is_empty()) {
@@ -326,7 +328,7 @@ fn pair(pair: Pair, with_change: bool) -> String {
     }
 }
 
-/// Formats both values, with a shared unit once.
+/// Formats two values. If both have the same unit, it appears once.
 fn both(base: f64, candidate: f64) -> String {
     let (base, candidate) = (time(base), time(candidate));
     let base = match (base.split_once(' '), candidate.split_once(' ')) {
@@ -336,7 +338,7 @@ fn both(base: f64, candidate: f64) -> String {
     format!("{base} -> {candidate}")
 }
 
-/// Formats the change in per cent, or as a factor if that is clearer.
+/// Formats the change as a percentage, or as a factor if the ratio is at least [`FACTOR_FROM`].
 fn change(base: f64, candidate: f64) -> String {
     let ratio = candidate / base;
     match ratio {
@@ -347,7 +349,7 @@ fn change(base: f64, candidate: f64) -> String {
     }
 }
 
-/// Ratio from which on a change is printed as a factor.
+/// Smallest ratio that is printed as a factor.
 const FACTOR_FROM: f64 = 3.0;
 
 pub(super) fn percent(quantile: f64) -> String {
@@ -378,7 +380,7 @@ fn factor_text(factor: f64) -> String {
     }
 }
 
-/// A verdict in capitals.
+/// Returns the verdict in capital letters.
 pub(super) fn shouted(outcome: Outcome) -> String {
     outcome.word().to_uppercase()
 }

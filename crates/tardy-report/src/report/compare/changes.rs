@@ -1,5 +1,5 @@
-//! Text on changes over time, for latencies and costs: the verdict, the steps, and what else
-//! changed with them.
+//! Changes over time as text, for latencies and costs: the verdict, the steps, and the facts that
+//! changed at the same time.
 
 use std::fmt::Write as _;
 
@@ -15,12 +15,12 @@ const FACTS_SHOWN: usize = 6;
 
 /// The changes that were found.
 pub(super) struct Changes<'a> {
-    /// Number of runs.
+    /// Number of compared runs.
     pub(super) runs: usize,
     pub(super) verdict: Outcome,
     pub(super) reason: &'a str,
     pub(super) margin: Margin,
-    /// A line each.
+    /// The steps, one line each.
     pub(super) steps: Vec<String>,
     pub(super) changes: &'a [Change],
 }
@@ -60,7 +60,7 @@ impl Changes<'_> {
         out
     }
 
-    /// Returns the Markdown above the tables.
+    /// Returns the Markdown text above the tables.
     pub(super) fn markdown(&self) -> String {
         let mut out = format!(
             "## {} runs: {}\n\n**{}** (margin {})\n\n",
@@ -85,7 +85,8 @@ impl Changes<'_> {
         out
     }
 
-    /// Returns JUnit, in a suite of this name: the latest change is what fails.
+    /// Returns JUnit XML with a suite named `suite`. Its case fails if the latest change is for the
+    /// worse.
     pub(super) fn junit(&self, suite: &str) -> String {
         let outcome = junit::outcome(self.verdict, self.reason);
         let case = Case {

@@ -11,10 +11,10 @@ use super::markdown::{escape, table as markdown_table};
 use crate::report::junit::{Case, Suite, document};
 use crate::report::table::Table;
 
-/// Facts shown; all of them are in the JSON.
+/// Maximum number of facts in the text. The JSON has all facts.
 const FACTS_SHOWN: usize = 10;
 
-/// Returns the text.
+/// Returns the comparison as text.
 #[must_use]
 pub fn text(comparison: &CostComparison) -> String {
     let mut out = String::new();
@@ -75,7 +75,7 @@ pub fn markdown(comparison: &CostComparison) -> String {
     out
 }
 
-/// Returns the comparison as JUnit XML: a suite for each candidate, a case for each metric.
+/// Returns the comparison as JUnit XML, with a suite for each candidate and a case for each metric.
 #[must_use]
 pub fn junit(comparison: &CostComparison) -> String {
     let head = head(comparison);

@@ -1,5 +1,5 @@
-//! Costs over time as text, Markdown and JUnit: a row a metric, because there are more of them than
-//! runs.
+//! Costs over time as text, Markdown and JUnit. Tables have a row per metric, because there are
+//! more metrics than runs.
 
 use tardy_results::compare::cost_over_time::{CostTrack, CostsOverTime};
 use tardy_results::cost::reference::advantage_percent;
@@ -10,7 +10,7 @@ use super::markdown;
 use crate::report::date::date_and_time;
 use crate::report::table::Table;
 
-/// As text.
+/// Returns the costs as text.
 #[must_use]
 pub fn text(found: &CostsOverTime) -> String {
     let mut out = changes(found).text();
@@ -22,7 +22,7 @@ pub fn text(found: &CostsOverTime) -> String {
     out
 }
 
-/// As Markdown.
+/// Returns the costs as Markdown.
 #[must_use]
 pub fn markdown(found: &CostsOverTime) -> String {
     let tables = [
@@ -32,7 +32,7 @@ pub fn markdown(found: &CostsOverTime) -> String {
     format!("{}\n{}\n", changes(found).markdown(), tables.join("\n"))
 }
 
-/// Returns JUnit: the latest change is what fails.
+/// Returns JUnit XML, which fails if the latest change is for the worse.
 #[must_use]
 pub fn junit(found: &CostsOverTime) -> String {
     changes(found).junit("costs over time")

@@ -12,10 +12,10 @@ use crate::report::junit::{Case, Suite, document};
 use crate::report::screen::fitted;
 use crate::report::table::Table;
 
-/// Numbers and facts that are shown of a change.
+/// Maximum number of series, and of facts, that are shown for a change.
 const SHOWN: usize = 5;
 
-/// Returns text in lines of `columns`.
+/// Returns the history as text, in lines of at most `columns`.
 #[must_use]
 pub fn text(found: &History, columns: usize) -> String {
     let mut out = format!(
@@ -53,7 +53,7 @@ pub fn text(found: &History, columns: usize) -> String {
     out
 }
 
-/// As Markdown.
+/// Returns the history as Markdown.
 #[must_use]
 pub fn markdown(found: &History) -> String {
     let mut out = format!(
@@ -84,7 +84,8 @@ pub fn markdown(found: &History) -> String {
     out
 }
 
-/// Returns JUnit: a case for each board, which fails if a change of its numbers is open.
+/// Returns JUnit XML with a case for each board. A case fails while a change of the board's numbers
+/// is open.
 #[must_use]
 pub fn junit(found: &History) -> String {
     let of_boards = |change: &'_ LastingChange| -> HashSet<&str> {
@@ -179,7 +180,7 @@ fn head(found: &History, change: &LastingChange) -> Vec<String> {
     .to_vec()
 }
 
-/// Returns the numbers that changed most.
+/// Returns the numbers that changed most, as rows of a table.
 fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
     let level = |values: &[Option<f64>]| {
         let known: Vec<f64> = values
@@ -221,7 +222,7 @@ fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns what else changed with the build.
+/// Returns the facts that changed in the same build.
 pub(in crate::report) fn facts(found: &History, change: &LastingChange) -> Vec<String> {
     let build = &found.builds[change.from].name;
     let mut facts: Vec<String> = change

@@ -1,5 +1,5 @@
-//! A comparison as JUnit XML: a suite for each candidate and table, a case for each row. Worse is a
-//! failure, inconclusive is skipped with its reason.
+//! A comparison as JUnit XML, with a suite for each candidate and table, and a case for each row. A
+//! row that got worse is a failure. An inconclusive row is skipped, with the reason.
 
 use tardy_results::compare::model::{CandidateComparison, Comparison, Outcome, Settings, Table};
 
@@ -23,7 +23,7 @@ pub fn text(comparison: &Comparison) -> String {
     document("tardy compare", &suites)
 }
 
-/// Returns the verdict that the exit code comes from.
+/// Returns the verdict on a candidate, which determines the exit code.
 fn whole(candidate: &CandidateComparison) -> Suite {
     let case = Case {
         name: "verdict".to_owned(),

@@ -67,7 +67,7 @@ pub fn text(comparison: &Comparison) -> String {
     out
 }
 
-/// A table with numbers to the right.
+/// Returns a table with right-aligned numbers.
 #[must_use]
 pub fn table(head: &[String], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| {

@@ -8,7 +8,7 @@ use super::markdown;
 use crate::report::date::date_and_time;
 use crate::report::table::Table;
 
-/// As text.
+/// Returns the runs as text.
 #[must_use]
 pub fn text(found: &OverTime) -> String {
     let mut out = changes(found).text();
@@ -22,7 +22,7 @@ pub fn text(found: &OverTime) -> String {
     out
 }
 
-/// As Markdown.
+/// Returns the runs as Markdown.
 #[must_use]
 pub fn markdown(found: &OverTime) -> String {
     let mut out = changes(found).markdown();
@@ -33,7 +33,7 @@ pub fn markdown(found: &OverTime) -> String {
     out
 }
 
-/// Returns JUnit: the latest change is what fails.
+/// Returns JUnit XML, which fails if the latest change is for the worse.
 #[must_use]
 pub fn junit(found: &OverTime) -> String {
     changes(found).junit("over time")
@@ -70,7 +70,8 @@ fn steps(found: &OverTime) -> Vec<String> {
     found.tracks.iter().flat_map(words).collect()
 }
 
-/// Returns a table for each quantity: interval errors and latencies are never in one table.
+/// Groups the tracks by quantity and unit, one table each, so that interval errors and latencies
+/// are never in the same table.
 fn by_quantity(found: &OverTime) -> Vec<Vec<&Track>> {
     let mut tables: Vec<Vec<&Track>> = Vec::new();
     for track in &found.tracks {
@@ -84,7 +85,8 @@ fn by_quantity(found: &OverTime) -> Vec<Vec<&Track>> {
     tables
 }
 
-/// Maxima appear once for each probe, next to its highest quantile.
+/// Returns whether the maxima are shown with `track`. They are shown once per probe, with its
+/// highest quantile.
 fn has_maxima(track: &Track, tracks: &[&Track]) -> bool {
     track.quantile > 0.5 || tracks.iter().filter(|other| other.key == track.key).count() == 1
 }
@@ -101,7 +103,7 @@ fn head(tracks: &[&Track]) -> Vec<String> {
     head
 }
 
-/// A value after a change is marked.
+/// Returns a row per run. A value at which a change starts is marked.
 fn rows(found: &OverTime, tracks: &[&Track]) -> Vec<Vec<String>> {
     let row = |(index, run): (usize, &tardy_results::compare::model::RunFacts)| {
         let mut cells = vec![

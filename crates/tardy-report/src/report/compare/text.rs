@@ -1,5 +1,6 @@
-//! A comparison as text: the verdict, a sentence, caveats, and one table of all loads that fits a
-//! screen; then what else changed. In full also each table of quantiles with its intervals.
+//! A comparison as text: the verdict, a sentence, caveats, one table of all loads that fits a
+//! screen, and the facts that changed. The full text also has each table of quantiles with its
+//! intervals.
 
 use tardy_results::compare::facts::FactDifference;
 use tardy_results::compare::model::{CandidateComparison, Comparison};
@@ -9,13 +10,13 @@ use super::cells;
 use crate::report::screen::{Screen, push_wrapped};
 use crate::report::table::Table;
 
-/// Lines of a usual terminal.
+/// Number of lines of a usual terminal.
 const SCREEN_LINES: usize = 24;
-/// Minimum number of facts that are shown, for any number of loads.
+/// Number of facts that are always shown, even if there are many loads.
 const FACTS_LEAST: usize = 3;
 
-/// Returns the text on `screen`; `is_full` shows every table and fact. `folder` contains both
-/// sides, if it is one folder.
+/// Returns the comparison as text for `screen`. With `is_full`, it has every table and fact.
+/// `folder` is the folder that contains both sides, if there is one.
 #[must_use]
 pub fn text(
     comparison: &Comparison,
@@ -88,7 +89,7 @@ impl Page {
         }
         let rows = cells::overview(&candidate.tables, true);
         let notes = cells::notes(&candidate.tables);
-        // The head, the facts, the next step.
+        // The table's head, the facts and the line about the next step need lines, too.
         let room = self.left().saturating_sub(notes.len() + FACTS_LEAST + 2);
         let shown = if rows.len() <= room {
             rows.len()
@@ -120,7 +121,7 @@ impl Page {
         }
     }
 
-    /// A table of quantiles for each probe and load.
+    /// Writes a table of quantiles for each probe and load.
     fn details(&mut self, comparison: &Comparison, candidate: &CandidateComparison) {
         for compared in &candidate.tables {
             self.out.push('\n');
@@ -136,7 +137,8 @@ impl Page {
         }
     }
 
-    /// Lists other differences, as far as both sides know them.
+    /// Writes other differences between the sides. Facts that only one side knows are listed
+    /// separately.
     fn changed(&mut self, facts: &[FactDifference]) {
         let (known, of_one_side): (Vec<_>, Vec<_>) = facts
             .iter()

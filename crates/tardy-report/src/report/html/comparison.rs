@@ -1,4 +1,4 @@
-//! Runs of one report beside each other: each of the others against the first.
+//! The comparison of a report's runs: each other run against the first.
 
 use maud::{Markup, html};
 use tardy_results::compare::model::{Comparison, Outcome};
@@ -8,8 +8,8 @@ use super::unit::sentence;
 use crate::report::compare::cells;
 use tardy_chart::model::Table;
 
-/// The names of runs are those of the report, in the order of the comparison; `lead` is the chart
-/// of all of them.
+/// Returns the section. `names` are the report's names of the runs, in the order of the comparison.
+/// `lead` is the chart of all runs.
 pub(super) fn section(
     comparison: &Result<Comparison, String>,
     names: &[&str],
@@ -42,7 +42,7 @@ pub(super) fn section(
     }
 }
 
-/// Warnings shared by all candidates are shown once.
+/// Returns the warnings that all candidates share, which are shown only once.
 fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
     let of_all = |warning: &&String| {
         comparison

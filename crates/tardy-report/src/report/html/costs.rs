@@ -1,5 +1,5 @@
-//! A report of costs: how they were measured, a chart and a table of each group of services, the
-//! machines, how to repeat it.
+//! A report of costs: how they were measured, a chart and a table for each group of services, the
+//! machines, and the commands that repeat the runs.
 
 use maud::{Markup, html};
 use tardy_results::cost::run::CostRun;
@@ -13,7 +13,7 @@ use crate::report::summary_text;
 use tardy_chart::build::costs;
 use tardy_run::shell::quoted;
 
-/// Returns the part above the machines' facts has a column per run, the charts have a bar per run.
+/// Returns the content of the page. Tables have a column per run, charts a bar per run.
 pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
     let charts: Vec<_> = costs::charts(runs)
         .into_iter()
@@ -109,7 +109,7 @@ fn repeat(runs: &[CostRun]) -> Markup {
     }
 }
 
-/// Returns the command line that measures the same.
+/// Returns the command line that repeats a measurement.
 fn command(run: &CostRun) -> String {
     let how = &run.summary.how;
     let mut words = vec!["tardy".to_owned(), "cost".to_owned()];
@@ -136,14 +136,15 @@ fn command(run: &CostRun) -> String {
         CostSet::Build => {
             words.push("build".to_owned());
             words.extend(["--trials".to_owned(), how.trials.to_string()]);
-            // The build's source: the run stores its description, not the path.
+            // The path of the build's source is not stored, so its description is added as a
+            // comment.
             words.push(format!("   # {}", how.command.join(" ")));
         }
     }
     words.join(" ")
 }
 
-/// Capitalises the first letter, for headings.
+/// Returns `text` with a capital first letter, for headings.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

@@ -1,5 +1,5 @@
-//! The causes of late samples of explained runs: holders, totals, times; the worst samples as drawn
-//! time lines; timerlat's second opinion; and rules for loops.
+//! The causes of late samples of explained runs: holders, totals, times, the worst samples as drawn
+//! time lines, timerlat's second measurement, and the rules for loops.
 
 use std::collections::BTreeSet;
 
@@ -15,20 +15,20 @@ use crate::report::explain_text::{self, broken, broken_head, not_broken, share};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
-/// Rows of holders.
+/// Maximum number of rows in the table of holders.
 const HOLDERS_SHOWN: usize = 15;
-/// Width and height of a time line, in its own units.
+/// Width and height of a time line, in units of its SVG.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 22.0;
-/// A piece is drawn so wide at least.
+/// Minimum width of a drawn piece.
 const WIDTH_MIN: f64 = 1.5;
 
-/// A time as pages write it.
+/// Formats a time for the page.
 fn time(ns: u64) -> String {
     explain_text::time(ns)
 }
 
-/// Empty if no run was explained.
+/// Returns the section; empty if no run was explained.
 pub(super) fn section(runs: &[RunData]) -> Markup {
     let explained: Vec<_> = runs
         .iter()
@@ -192,7 +192,7 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
     }
 }
 
-/// Kinds of holders that share a colour in the time lines: words, and the colour.
+/// Kinds of holders that have the same colour in the time lines: a description, and the colour.
 const KINDS: [(&str, &str); 6] = [
     ("interrupts and softirqs", "var(--series-0)"),
     ("other threads", "var(--series-1)"),
@@ -205,7 +205,7 @@ const KINDS: [(&str, &str); 6] = [
     ("unknown", "var(--muted)"),
 ];
 
-/// Returns the index of the kind in [`KINDS`].
+/// Returns the index of a cause's kind in [`KINDS`].
 fn kind(cause: Cause) -> usize {
     match cause {
         Cause::Nmi | Cause::Interrupt | Cause::Softirq => 0,
@@ -227,7 +227,7 @@ fn kind(cause: Cause) -> usize {
     }
 }
 
-/// Explains the colours that occur in the time lines.
+/// Returns the legend of the colours that occur in the time lines.
 fn legend(stories: &[SampleStory]) -> Markup {
     let kinds: BTreeSet<usize> = stories
         .iter()

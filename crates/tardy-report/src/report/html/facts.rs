@@ -1,4 +1,4 @@
-//! The machines' facts, a column a run; rows that differ are marked.
+//! Facts about the machines, with a column per run. Rows in which runs differ are marked.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -9,13 +9,13 @@ use tardy_run::record::RunRecord;
 use crate::report::doctor_text::word;
 use tardy_chart::data::RunData;
 
-/// The description of a run's machine in a report.
+/// What a report shows of a run's machine.
 pub(super) struct MachineDescription<'a> {
     name: &'a str,
     machine: &'a [String],
-    /// Facts by name; unreadable ones are absent.
+    /// Facts by name. Facts that could not be read are absent.
     facts: Vec<(String, String)>,
-    /// Rows of `tardy doctor` by their names.
+    /// Findings of `tardy doctor`, by the name of the check.
     settings: Vec<(String, String)>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn section(runs: &[MachineDescription<'_>]) -> Markup {
     }
 }
 
-/// A row a name, a column a run.
+/// Returns a table with a row per name and a column per run.
 fn table(
     label: &str,
     head: &str,
@@ -92,7 +92,7 @@ fn table(
     }
 }
 
-/// Describes a run of latencies, with its disturbances and its overhead.
+/// Describes the machine of a run of latencies, with its interrupts and the tool's overhead.
 pub(super) fn of_latencies(run: &RunData) -> MachineDescription<'_> {
     let mut facts = of_record(&run.record);
     for line in &run.summary.interrupts {
@@ -140,7 +140,7 @@ pub(super) fn of_costs(run: &CostRun) -> MachineDescription<'_> {
     }
 }
 
-/// Possible improvements first, the worst of it at the top.
+/// Returns the findings, with possible improvements first, the most important one at the top.
 fn settings_of(record: &RunRecord) -> Vec<(String, String)> {
     let rank =
         |finding: &&StoredFinding| (finding.state != StoredState::Improvable, finding.importance);
@@ -162,7 +162,7 @@ fn settings_of(record: &RunRecord) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Every fact of `run.json` by its name.
+/// Returns every fact about the machine in `run.json`, with its name.
 fn of_record(record: &RunRecord) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     facts.push((

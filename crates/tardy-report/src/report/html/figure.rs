@@ -1,4 +1,4 @@
-//! A chart in the page: drawn wide and narrow, with its legend, its tools, and its numbers as a
+//! A chart in the page, drawn in three widths, with its legend, its tools, and its numbers as a
 //! table.
 
 use maud::{Markup, PreEscaped, html};
@@ -11,8 +11,8 @@ use tardy_chart::palette::variable;
 use tardy_chart::svg;
 use tardy_chart::words;
 
-/// In px: for a screen, for a column of two, and for a phone. The style sheet shows the one that
-/// fits, so that text keeps its size.
+/// Widths and heights in px: for a screen, for one of two columns, and for a phone. The style sheet
+/// shows the drawing that fits, so text keeps its size.
 const SIZES: [(&str, (f64, f64)); 3] = [
     ("wide", (1080.0, 400.0)),
     ("middle", (640.0, 360.0)),
@@ -23,12 +23,12 @@ const SIZES: [(&str, (f64, f64)); 3] = [
 #[derive(Debug)]
 pub(super) struct Figures {
     data: Vec<Value>,
-    /// Adjacent charts are alike, even with a legend of one entry.
+    /// Whether charts are side by side. They then all have a legend, so they stay aligned.
     is_in_columns: bool,
 }
 
 impl Figures {
-    /// Starts without charts, for a number of runs.
+    /// Creates an empty list for a page of `runs` runs.
     pub(super) fn new(runs: usize) -> Self {
         Self {
             data: Vec::new(),
@@ -36,12 +36,12 @@ impl Figures {
         }
     }
 
-    /// Returns the input of the script.
+    /// Returns the input of the page's script.
     pub(super) fn data(self) -> Value {
         Value::Array(self.data)
     }
 
-    /// Returns the figure of a chart.
+    /// Adds a chart and returns its figure.
     pub(super) fn add(&mut self, chart: Chart) -> Markup {
         let index = self.data.len();
         let figure = figure(&chart, index, self.is_in_columns);
@@ -111,7 +111,7 @@ fn drawing(chart: &Chart, class: &str, size: (f64, f64), prefix: &str) -> Markup
     }
 }
 
-/// Returns the numbers of a chart, initially closed.
+/// Returns the numbers of a chart, folded at first.
 fn numbers(table: &Table) -> Markup {
     html! {
         @if !table.rows.is_empty() {
@@ -123,7 +123,7 @@ fn numbers(table: &Table) -> Markup {
     }
 }
 
-/// Makes a table that scrolls if it is too wide; it is focusable, so that keys can scroll it.
+/// Returns a table that scrolls if it is too wide. It can be focused, so keys can scroll it.
 pub(super) fn table(table: &Table, class: &str) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Table" {

@@ -1,5 +1,5 @@
-//! Stacks of the kernel as a flame graph: the width of a function is the latency while it was
-//! running. Callers are below their callees.
+//! Stacks of the kernel as a flame graph. The width of a function is the latency that passed while
+//! it ran. Callers are below the functions that they called.
 
 use maud::{Markup, html};
 use tardy_results::explain::stacks::StackRow;
@@ -8,12 +8,12 @@ use crate::report::explain_text::{share, time};
 
 /// Height of a row in px.
 const ROW: usize = 18;
-/// Functions with less than this share of all lateness are not drawn.
+/// Functions with a smaller share of the total latency are not drawn.
 const SHARE_MIN: f64 = 0.002;
-/// Wide enough for some letters, in % of the graph.
+/// Minimum width of a rectangle that contains text, in % of the graph.
 const LETTERS_MIN: f64 = 3.0;
 
-/// A function and its callees; at the bottom a cause.
+/// A function and the functions that it called. The lowest row is a cause instead of a function.
 #[derive(Debug, Default)]
 struct Flame {
     name: String,
@@ -39,7 +39,8 @@ impl Flame {
         self.above[place].add(path, ns);
     }
 
-    /// Rectangles from `left`, in % of the width, in rows from `depth` on, the widest first.
+    /// Places rectangles for this function and the functions that it called, widest first. `left`
+    /// is in % of the graph's width, and `depth` is the row.
     fn place<'a>(
         &'a self,
         left: f64,
@@ -61,7 +62,8 @@ impl Flame {
     }
 }
 
-/// Returns nothing without stacks. A plugin trace takes no time of the guest.
+/// Returns the graph; empty without stacks. `is_from_outside` means a plugin trace, which takes no
+/// time of the guest.
 pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
     let mut root = Flame::default();
     for row in rows {

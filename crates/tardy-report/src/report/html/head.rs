@@ -1,4 +1,4 @@
-//! The top of the page: the verdict, one chart, the warnings, the most important figures, and the
+//! The top of the page: the verdict, one chart, the warnings, the most important numbers, and the
 //! numbers of each CPU and load.
 
 use maud::{Markup, html};
@@ -16,7 +16,7 @@ use crate::report::{ladder_text, summary_text};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
-/// `lead` is the chart next to the verdict.
+/// Returns the top of the page. `lead` is the chart next to the verdict.
 pub(super) fn head(
     runs: &[RunData],
     title: &str,
@@ -44,7 +44,8 @@ pub(super) fn head(
             @if comparison.is_some() { a href="#comparison" { "Comparison" } }
             a href="#verdict" { "Verdict" }
             a href="#numbers" { "Numbers" }
-            // Each series of a probe has separate charts; the first ones link to the others.
+            // If a probe has several series, each has its own charts, and the links lead to the
+            // first ones.
             @for name in &with_charts {
                 a href={ "#probe-" (name) } { "Charts of " (name) }
             }
@@ -77,14 +78,14 @@ pub(super) fn head(
     }
 }
 
-/// Returns the machine's lines as far as they are known.
+/// Returns the known facts about the machine, one per line.
 fn machine(run: &RunData) -> Markup {
     html! { @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p class="quiet" { (line) } }
         @if let Some(line) = summary_text::grave_settings(&run.summary) { p class="quiet" { (line) } }
     }
 }
 
-/// Returns the main cause of the latency of an explained run.
+/// Returns a sentence about the main cause of the latency; `None` if the run was not explained.
 fn blamed(run: &RunData) -> Option<String> {
     let explanation = run.explanation.as_ref()?;
     let cause = explain_text::largest_cause(&explanation.holders, explanation.lateness)?;
@@ -150,7 +151,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
     }
 }
 
-/// Returns how often common deadlines were missed.
+/// Returns a table of common deadlines and how often each was missed.
 fn rungs(ladder: &Ladder) -> Markup {
     let row = |name: &str, of: &dyn Fn(&Rung) -> String| {
         std::iter::once(name.to_owned())
@@ -171,8 +172,8 @@ fn rungs(ladder: &Ladder) -> Markup {
     }
 }
 
-/// Returns the share of its time that the worst CPU lost to gaps, if the probe looked for them all
-/// the time.
+/// Returns the share of time that the worst CPU lost to gaps; `None` if the probe did not look for
+/// gaps all the time.
 fn share_lost(run: &RunData, probe: &str) -> Option<f64> {
     let series = run
         .summary
@@ -234,7 +235,8 @@ const COLUMNS: [&str; 13] = [
     "99.999 %", "max", "misses",
 ];
 
-/// CPUs in a table, the worst; the others are in the row of all.
+/// Maximum number of CPUs in a table. The worst are listed, and the row of all CPUs includes the
+/// others.
 const PROCESSORS_SHOWN: usize = 16;
 
 fn of_processors(run: &RunData, probe: &str) -> Table {
@@ -245,7 +247,8 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             .iter()
             .filter(|series| series.probe == probe)
     };
-    // Worst first, limited: a table of a thousand rows is unreadable.
+    // The series are sorted worst first. Their number is limited, because a table of a thousand
+    // rows is unreadable.
     for series in of_probe().take(PROCESSORS_SHOWN) {
         let name = match (series.cpu, series.copy) {
             (Some(cpu), _) => format!("CPU {cpu}"),
@@ -300,7 +303,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
     }
 }
 
-/// Lists loads, the worst first; columns that a load's few samples cannot fill are absent.
+/// Returns a table of the loads, worst first. Columns without a value for any load are omitted.
 fn of_loads(run: &RunData, probe: &str) -> Table {
     let of_probe = |load: &'_ LoadSummary| load.probes.iter().position(|(name, _)| name == probe);
     let is_judged = run
@@ -363,10 +366,10 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
     }
 }
 
-/// Percentiles of loads.
+/// Percentiles in the table of loads.
 const LOAD_PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.999_99];
 
-/// A cell for each of `wanted`; a percentile that is not known is a dash.
+/// Returns a cell for each of the `wanted` percentiles, with a dash for an unknown percentile.
 fn known(numbers: &Numbers, wanted: &[f64], cell: impl Fn(&Percentile) -> String) -> Vec<String> {
     let of = |probability: &f64| {
         numbers
@@ -380,7 +383,7 @@ fn known(numbers: &Numbers, wanted: &[f64], cell: impl Fn(&Percentile) -> String
         .collect()
 }
 
-/// A percentile; one that the samples do not bound is marked.
+/// Formats a percentile, with a mark if the samples do not bound it.
 fn value(percentile: &Percentile) -> String {
     format!(
         "{}{}",
@@ -410,7 +413,7 @@ fn row(name: String, numbers: &Numbers, is_skipped_unknown: bool, lost: u64) -> 
     cells
 }
 
-/// Misses an hour at most, and the verdict, of a load.
+/// Returns a load's upper bound of misses per hour, and its verdict.
 fn judged(load: &LoadSummary, probe: &str) -> [String; 2] {
     let none = || "–".to_owned();
     let verdict = load.verdict_of(probe);

@@ -1,4 +1,4 @@
-//! The statistics of each run in three layers, each under a separate head: observations, bounds,
+//! The statistics of each run in three layers, each with its own heading: observations, bounds,
 //! models.
 
 use maud::{Markup, html};
@@ -16,7 +16,8 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
                 @if runs.len() > 1 { p class="run-name" { (run.name) } }
                 @if let Some(statistics) = &run.statistics {
                     @let layers = html! { @for section in sections(statistics) { (layer(&section)) } };
-                    // A page of several probes is long without them.
+                    // With several probes, the statistics are folded, because they would make the
+                    // page long.
                     @if run.probes.len() > 1 { details class="more" { summary { "Statistics of every probe and CPU" } (layers) } } @else { (layers) }
                     @if statistics.groups.is_empty() { p class="quiet" { "No sample, and no histogram." } }
                     @if let Some(words) = without_rule_of_thumb(statistics) { p class="note" { (words) } }

@@ -1,4 +1,4 @@
-//! How to repeat a run: the command line, and the resolved plan.
+//! How to repeat a run: the command line, and the plan that resulted from it.
 
 use maud::{Markup, html};
 use tardy_run::record::RunKind;

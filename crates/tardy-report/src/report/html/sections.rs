@@ -9,7 +9,7 @@ use tardy_outside::kind::Kind;
 use super::figure::{self, Figures};
 use crate::report::sections_theory_text::parts;
 
-/// Empty if no run was watched.
+/// Returns the section; empty if no run was watched.
 pub(super) fn section(runs: &[RunData], figures: &mut Figures) -> Markup {
     html! {
         @if runs.iter().any(|run| !run.watched.is_empty()) {

@@ -1,5 +1,5 @@
-//! Several runs in tables that have them all: a row per run, and a row for each load and run, so that
-//! nothing is cut off however many there are.
+//! Tables that contain several runs, with a row per run, or per load and run. Any number of runs
+//! fits without being cut off.
 
 use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, PERCENTILES, Percentile};
@@ -9,7 +9,7 @@ use super::unit::time;
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
-/// Returns the tables of each probe that one of the runs has.
+/// Returns the tables of each probe that any of the runs has.
 pub(super) fn tables(runs: &[RunData]) -> Markup {
     let mut probes: Vec<(&str, &str)> = Vec::new();
     for probe in runs.iter().flat_map(|run| &run.summary.probes) {
@@ -51,8 +51,8 @@ fn of_runs(runs: &[RunData], probe: &str) -> Table {
     }
 }
 
-/// Lists loads in the order of the first run that has them; a run without one has a line that
-/// states so.
+/// Returns a table of loads, in the order of the first run that has them. If a run lacks a load,
+/// its row says so.
 fn of_loads(runs: &[RunData], probe: &str) -> Option<Table> {
     let mut loads: Vec<&str> = Vec::new();
     for load in runs

@@ -1,18 +1,18 @@
-//! Times as a page prints them.
+//! Formats times and sentences for a page.
 
 use maud::{Markup, html};
 use tardy_core::units::Nanos;
 
-/// Three digits and a unit.
+/// Formats a time with three digits and a unit.
 pub(super) fn time(nanos: i64) -> String {
     Nanos(nanos).to_string()
 }
 
-/// Formats a sentence whose flags do not break after their dashes, and whose commands in backticks
-/// are set as code.
+/// Formats a sentence. Flags are not broken after their dashes, and commands in backticks are set
+/// as code.
 pub(super) fn sentence(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
-    // A backtick without its other half is text.
+    // With an odd number of backticks, they are ordinary characters.
     let has_pairs = parts.len() % 2 == 1;
     html! {
         @if has_pairs {

@@ -1,8 +1,8 @@
-//! Glossary of a report: its reader may not have the tool.
+//! The glossary of a report, for readers who do not have the tool.
 
 use maud::{Markup, html};
 
-/// The words of the README.
+/// Terms, explained in the words of the README.
 const WORDS: [(&str, &str); 7] = [
     (
         "skipped",

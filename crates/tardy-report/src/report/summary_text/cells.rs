@@ -4,7 +4,7 @@ use tardy_core::summary::numbers::Percentile;
 use tardy_core::units::Nanos;
 use tardy_results::summary::model::SeriesSummary;
 
-/// Returns the CPU, or the copy, of a series.
+/// Returns the name of a series: its CPU, its copy, or its probe.
 pub(super) fn place(series: &SeriesSummary) -> String {
     match (series.cpu, series.copy) {
         (Some(cpu), _) => format!("CPU {cpu}"),
@@ -13,7 +13,7 @@ pub(super) fn place(series: &SeriesSummary) -> String {
     }
 }
 
-/// A percentile that the samples do not bound is a sample like any other, and is marked so.
+/// Formats a percentile, with a mark if the samples do not bound it.
 pub(super) fn value(percentile: &Percentile) -> String {
     format!(
         "{}{}",
@@ -22,7 +22,7 @@ pub(super) fn value(percentile: &Percentile) -> String {
     )
 }
 
-/// Formats a count in three digits, rounded up, because it is a required number.
+/// Formats a required number of samples with three digits, rounded up.
 pub(in crate::report) fn count(count: u64) -> String {
     let (divisor, unit) = match count {
         0..10_000 => return count.to_string(),
@@ -30,7 +30,7 @@ pub(in crate::report) fn count(count: u64) -> String {
         1_000_000..1_000_000_000 => (1_000_000, "M"),
         _ => (1_000_000_000, "G"),
     };
-    // Two digits at least, rounded up: fewer samples would not do.
+    // The number is rounded up, because fewer samples would not suffice.
     let tenths = count.div_ceil(divisor / 10);
     if tenths < 100 {
         format!("{}.{}{unit}", tenths / 10, tenths % 10)

@@ -11,7 +11,7 @@ use super::cells::{count, percent, place, time, value};
 use super::words::word;
 use crate::report::table::Table;
 
-/// Columns of series and of probes, the most important first.
+/// Columns of the tables of series and probes, most important first.
 pub(super) const IMPORTANCE: &[&str] = &[
     "max",
     "99.9 %",
@@ -31,7 +31,7 @@ pub(super) const IMPORTANCE: &[&str] = &[
     "jitter 99.9 %",
 ];
 
-/// Columns of loads, the most important first.
+/// Columns of the tables of loads, most important first.
 pub(super) const IMPORTANCE_OF_LOADS: &[&str] = &[
     "max",
     "median",
@@ -46,7 +46,8 @@ pub(super) const IMPORTANCE_OF_LOADS: &[&str] = &[
     "times",
 ];
 
-/// Returns the worst series, all of them together, and their bounds; `None` without samples.
+/// Returns a table of the worst series, all series together, and their bounds; `None` without
+/// samples.
 pub(super) fn latencies(
     summary: &Summary,
     probe: &ProbeSummary,
@@ -55,8 +56,8 @@ pub(super) fn latencies(
 ) -> Option<Table> {
     let all = probe.numbers.as_ref()?;
     let has_misses = all.misses_text().is_some();
-    // A file whose last bucket is open leaves the higher ones unknown, of one series more of them
-    // than of another.
+    // In files with an open last bucket, high percentiles are unknown, and their number differs
+    // between series. The series with the most known percentiles determines the columns.
     let of_series = series
         .iter()
         .take(shown)
@@ -111,7 +112,7 @@ pub(super) fn latencies(
         table.row([format!("{} more in all", series.len() - shown)]);
     }
     if series.len() > 1 {
-        // For the worst CPU, because jitter is a property of one CPU's wake-ups.
+        // Jitter is a property of one CPU's wake-ups, so the worst CPU is shown.
         let jitter = series
             .iter()
             .filter_map(|series| series.jitter.get(2))
@@ -153,7 +154,7 @@ pub(super) fn latencies(
     Some(table)
 }
 
-/// A row for each probe, all CPUs together; the worst first.
+/// Returns a table with a row per probe for all its CPUs together, worst probe first.
 pub(super) fn probes(summary: &Summary) -> Table {
     let mut probes: Vec<&ProbeSummary> = summary.probes.iter().collect();
     probes.sort_by_key(|probe| Reverse(probe.numbers.as_ref().map(|numbers| numbers.max_ns)));
@@ -207,7 +208,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
             None,
         );
         cells.insert(1, probe.quantity.clone());
-        // Removes the cell of jitter, which has no number over all series.
+        // Jitter exists only per series, so its cell is removed.
         cells.pop();
         let at = cells.pop().unwrap_or_default();
         if summary.loads.len() > 1 {
@@ -230,7 +231,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
     table
 }
 
-/// Returns the number of rows of a complete table of loads; 0 for a single phase.
+/// Returns the number of rows of a complete table of loads; 0 if there was only one phase.
 pub(super) fn load_rows(summary: &Summary) -> usize {
     if summary.phases.len() < 2 {
         0
@@ -239,8 +240,8 @@ pub(super) fn load_rows(summary: &Summary) -> usize {
     }
 }
 
-/// Returns the loads, the worst first, with the numbers of each probe while they worked; `None` for
-/// a single phase.
+/// Returns a table of the loads, worst first, with the numbers of each probe under the load; `None`
+/// if there was only one phase.
 pub(super) fn loads(summary: &Summary, shown: usize) -> Option<Table> {
     if load_rows(summary) == 0 || shown == 0 {
         return None;
@@ -309,8 +310,8 @@ pub(super) fn loads(summary: &Summary, shown: usize) -> Option<Table> {
     Some(table)
 }
 
-/// Returns the loads, the worst first, with the largest value of each of several probes; `None` for
-/// a single phase.
+/// Returns a table of the loads, worst first, with the largest value of each probe; `None` if there
+/// was only one phase.
 pub(super) fn maxima(summary: &Summary, shown: usize) -> Option<Table> {
     if load_rows(summary) == 0 || shown == 0 {
         return None;
@@ -371,7 +372,7 @@ fn numbers_of<'a>(load: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
         .as_ref()
 }
 
-/// Returns the bound of misses an hour and the verdict.
+/// Returns the upper bound of a load's misses per hour, and its verdict.
 fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     let Some(verdict) = load.verdict_of(probe) else {
         return Vec::new();
@@ -383,8 +384,8 @@ fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     vec![an_hour, word(verdict.outcome).to_lowercase()]
 }
 
-/// Returns the longest run of misses of any of them; of samples without their order it is not
-/// known.
+/// Returns the length of the longest run of misses in any of the series. It is unknown for samples
+/// without an order.
 fn longest_burst(series: &[&SeriesSummary]) -> String {
     let longest = series
         .iter()
@@ -399,7 +400,8 @@ fn longest_burst(series: &[&SeriesSummary]) -> String {
         .map_or_else(|| "-".to_owned(), |length| length.to_string())
 }
 
-/// Returns the percentiles after the median, for a given total number; unknown ones are a dash.
+/// Returns cells for the percentiles after the median, so that the row has `columns` percentiles;
+/// unknown ones are a dash.
 fn padded(
     percentiles: &[Percentile],
     columns: usize,
@@ -438,7 +440,7 @@ fn row(
     );
     cells.push(three_digits(numbers.mean_ns.round()));
     cells.extend(padded(&numbers.percentiles, columns, value));
-    // The maximum of an import may have no time.
+    // The time of an imported maximum may be unknown.
     let at = if numbers.max_at_ns == 0 {
         "-".to_owned()
     } else {

@@ -10,11 +10,11 @@ use tardy_results::summary::model::{
 
 use super::cells::{percent, place, value};
 
-/// Share of the effective number of samples below which it is printed: independent samples come
-/// near it by chance.
+/// The effective number of samples is printed if it is below this share of all samples. Independent
+/// samples can fall slightly below 1 by chance.
 const WORTH_A_WORD: f64 = 0.6;
 
-/// An outcome in one word.
+/// Returns the outcome as one word in capital letters.
 #[must_use]
 pub fn word(outcome: Outcome) -> &'static str {
     match outcome {
@@ -24,7 +24,7 @@ pub fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A probe with its period, or periods, if it has one.
+/// Returns the name of a probe, with its period or periods if it has any.
 pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> String {
     let of_series = || {
         summary
@@ -37,7 +37,7 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
         of_series().min().unwrap_or(probe.period_ns),
         of_series().max().unwrap_or(probe.period_ns),
     );
-    // The period of an import may not be known.
+    // The period of an imported run may be unknown.
     match () {
         () if probe.has_no_period || shortest <= Nanos::ZERO => probe.probe.clone(),
         () if shortest < longest => format!(
@@ -50,8 +50,8 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
     }
 }
 
-/// Returns the largest value of a probe with its CPU and load, then its median and 99 % quantile;
-/// for runs without a deadline.
+/// Returns a sentence with the largest value of a probe, its CPU and load, then the median and the
+/// 99 % quantile. For runs without a deadline.
 pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     let numbers = probe.numbers.as_ref()?;
     let of_probe = || {
@@ -111,8 +111,9 @@ pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     ))
 }
 
-/// Returns the load under which the largest value of a probe came, the largest while idle, and a
-/// larger one that came while no load worked, as when one starts; absent for a single load.
+/// Returns a sentence with the load under which the largest value occurred, and the largest value
+/// while idle. If a larger value occurred while no load was active, for example at the start of a
+/// load, the sentence contains it. `None` if there was only one load.
 #[must_use]
 pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
@@ -159,7 +160,7 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     ))
 }
 
-/// Returns the other reason for a largest value without load, if a load ran on some CPUs only.
+/// Returns another possible place of a largest value without load, if a load ran on some CPUs only.
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {
@@ -169,7 +170,7 @@ fn on_other_cpus(summary: &Summary) -> &'static str {
     }
 }
 
-/// Returns the user's labels of the run, and the settings that come from files.
+/// Returns the user's labels of the run, and the settings that came from files of defaults.
 #[must_use]
 pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
     let labels: Vec<String> = summary
@@ -184,7 +185,7 @@ pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
         .collect()
 }
 
-/// Returns the marked times, each with its phase if there were several.
+/// Returns the marked times, each with its phase if there were several phases.
 #[must_use]
 pub fn marks(summary: &Summary) -> Option<String> {
     let has_phases = summary.phases.len() > 1;
@@ -200,7 +201,7 @@ pub fn marks(summary: &Summary) -> Option<String> {
     (!marks.is_empty()).then(|| format!("marked during the run: {}", marks.join(", ")))
 }
 
-/// Returns the sentence of a verdict, without the reasons that are also shown as warnings.
+/// Returns the sentence of a verdict, without the reasons that are already shown as warnings.
 pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
     let Some((said, because)) = sentence
         .split_once(" (inconclusive ")
@@ -223,8 +224,8 @@ pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
     }
 }
 
-/// Explains `~` and bounds. On a small screen the dependence of samples is printed only if nothing
-/// else explains missing bounds.
+/// Returns the explanation of `~` and of bounds. On a small screen, the dependence of samples is
+/// mentioned only if nothing else explains missing bounds.
 pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     let is_unbounded = all
         .percentiles
@@ -260,8 +261,8 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// Explains `~` for a percentile without an upper bound, and `n>=` if the required number of
-/// samples is printed.
+/// Returns the explanation of `~` for a percentile without an upper bound, and of `n>=` if a
+/// required number of samples is printed.
 pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<&'static str> {
     let words = if is_told {
         "~ no upper bound yet; n>= is how many samples a bound needs"
@@ -271,7 +272,8 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// Returns how many independent samples all of them count for, if that makes bounds clearly wider.
+/// Returns how many independent samples the samples are worth, if dependence makes the bounds
+/// clearly wider.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles
@@ -280,7 +282,8 @@ fn effective(all: &Numbers) -> Option<String> {
             .effective_samples
     };
     let (median, tail) = (of(0.5)?, of(0.999)?);
-    // If too few are independent, their number is unknown too, and n>= would be a guess.
+    // With too few independent samples, their number is unknown as well, and `n>=` would be a
+    // guess.
     if median <= 0.0 && tail <= 0.0 {
         return Some("too few samples are independent of each other for a bound".to_owned());
     }
@@ -303,7 +306,7 @@ fn effective(all: &Numbers) -> Option<String> {
     })
 }
 
-/// Returns the gaps of a series together.
+/// Returns a sentence about all gaps of a series.
 pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     let gaps = series.gaps.as_ref()?;
     let share = match (gaps.share, gaps.observed_ns) {
@@ -319,7 +322,7 @@ pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     ))
 }
 
-/// Converts interval errors to latencies.
+/// Returns sentences with the interval errors of a series converted to latencies.
 pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     let Some((fitted, lateness)) = series
         .fitted
@@ -353,7 +356,7 @@ pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     ]
 }
 
-/// Returns the shares of several loads in the CPU time, in a line; `None` for a single load.
+/// Returns how several loads shared the CPU time, in a line; `None` for a single load.
 pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     if load.shares.is_empty() {
         return None;
@@ -380,7 +383,7 @@ pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     ))
 }
 
-/// Returns the loads that got little CPU time compared with others.
+/// Returns the loads that got little CPU time compared with the others.
 pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     let small: Vec<&str> = load
         .shares
@@ -449,13 +452,13 @@ pub(super) fn overhead(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// Returns the rows of `tardy doctor` that can cost milliseconds; `None` if there are none.
+/// Returns the findings of `tardy doctor` that can cost milliseconds; `None` if there are none.
 #[must_use]
 pub fn grave_settings(summary: &Summary) -> Option<String> {
     (!summary.grave_settings.is_empty()).then(|| grave_line(&summary.grave_settings, usize::MAX))
 }
 
-/// Returns as many of the rows as fit a line, and the number of omitted ones.
+/// Returns the findings that fit a line, and the number of omitted ones.
 pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
     let line = |shown: usize| {
         let more = if shown < rows.len() {

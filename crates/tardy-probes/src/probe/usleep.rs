@@ -1,9 +1,9 @@
-//! `usleep`: relative sleeps with the CPU's cycle counter read on both sides, as in test B of
+//! `usleep`: relative sleeps with the CPU's cycle counter read before and after, as in test B of
 //! abeni2002.
 //!
-//! The counter is calibrated against CLOCK_MONOTONIC before the run. An early wake-up is one beyond
-//! the error of that: T times 500 parts per million, by which the kernel may slew its own clock
-//! (adjtimex(2)), and the uncertainty of the calibration.
+//! The counter is calibrated against CLOCK_MONOTONIC before the run. A wake-up counts as early only
+//! beyond the error of this calibration: T times 500 parts per million, by which the kernel may
+//! slew its own clock (adjtimex(2)), and the uncertainty of the calibration.
 
 use std::io;
 
@@ -97,7 +97,8 @@ fn measure(
             control.stop_because_of(plan.cpu, sample);
             break;
         }
-        // The place of the next sample is on the run's clock, so a calibration may be hours old.
+        // The start of the next sample is taken from the run's clock, so an old calibration does
+        // not shift it.
         due = Nanos(clock::monotonic()) + request;
     }
     producer.close(due);

@@ -6,15 +6,15 @@ use std::path::Path;
 use serde::Deserialize;
 use tardy_sys::regular_file;
 
-/// The file of the lab in a run folder.
+/// Name of the lab's file in a run folder.
 pub const PROVENANCE_NAME: &str = "lab.json";
-/// More than any has.
+/// Size limit of this file; real ones are far smaller.
 pub const PROVENANCE_BYTES_MAX: u64 = 16 << 20;
 
 /// The starting state of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestStart {
-    /// Digest of its kernel.
+    /// Digest of the guest's kernel.
     pub kernel: String,
     /// The kernel's whole command line.
     pub command_line: String,

@@ -1,9 +1,9 @@
 //! Times whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of the
 //! program and of its children that it waited for.
 //!
-//! A command is run once before it is timed, so that its caches are warm, which its record states.
-//! `--warm-up 0` is for commands that must not run twice. Kernel builds have no warm-up, because
-//! each starts in an empty folder.
+//! A command is run once before it is timed, to fill its caches; the record states this. `--warm-up
+//! 0` is for commands that must not run twice. Kernel builds have no warm-up, because each starts
+//! in an empty folder.
 
 use std::io;
 use std::os::fd::AsFd;

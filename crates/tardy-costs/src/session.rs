@@ -37,7 +37,7 @@ pub struct CostRequest {
 
 /// Measures the metrics, and reports each step to `progress`.
 ///
-/// Must be called before the process has threads, because metrics of two processes fork.
+/// Must be called before the process has threads, because metrics with two processes fork.
 ///
 /// # Errors
 /// Returns [`CostError`]. A metric that cannot be measured here is not an error, but is left out

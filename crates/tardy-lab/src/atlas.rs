@@ -305,8 +305,8 @@ impl Failure {
         self.blame() != Blame::Host
     }
 
-    /// Returns whether the failure is stored, because the same guest would fail in the same way
-    /// again. The host's time limit is not stored, because it depends on the host.
+    /// Returns whether the failure must be stored: whether the same guest would fail in the same
+    /// way again. A failure by the host's time limit is not stored, because it depends on the host.
     fn is_kept(&self) -> bool {
         let is_refused = matches!(
             &self.cause,

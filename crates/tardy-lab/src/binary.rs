@@ -56,8 +56,8 @@ pub fn running() -> Result<PathBuf, BinaryError> {
 /// # Errors
 /// Returns [`BinaryError`].
 pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
-    /// The program header that names the dynamic loader. Only programs with shared libraries have
-    /// one.
+    /// Type of the program header that names the dynamic loader. Only programs with shared
+    /// libraries have one.
     const PT_INTERP: u32 = 3;
     /// Linkers put the headers at the start of a program, within this many bytes.
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;

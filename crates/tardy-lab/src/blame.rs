@@ -67,7 +67,7 @@ pub struct Blame {
     pub known: Certainty,
     /// How long the sample waited in the delay.
     pub waited: Nanos,
-    /// The part of this time that the explanation attributes to the cause, and to interrupts and
+    /// The part of `waited` that the explanation attributes to the cause, and to interrupts and
     /// softirqs on top of it.
     pub laid: Nanos,
     /// When the sample's thread was woken.

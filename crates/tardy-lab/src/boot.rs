@@ -125,7 +125,7 @@ impl Guest<'_> {
             }
         };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
-        // After a snapshot, the console lacks the output of the boot.
+        // The console of a guest that started from a snapshot lacks the output of the boot.
         let has_booted = restored.is_some() || console.contains(diagnosis::BOOTED);
         let fail = |cause| Failure {
             cause,

@@ -63,7 +63,7 @@ pub struct LargestOfProbe {
 pub struct RunResult {
     /// Number of the member of the ensemble.
     pub replica: u32,
-    /// Its run folder.
+    /// Run folder of the guest.
     pub folder: PathBuf,
     /// Digest of the inputs; absent if the run failed.
     pub input_digest: Option<Digest>,

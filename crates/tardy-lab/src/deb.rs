@@ -325,9 +325,8 @@ pub(super) mod tests {
     #[test]
     fn a_package_that_asks_for_gigabytes_of_memory_is_refused() {
         let mut xz = include_bytes!("../tests/data/two-files.tar.xz").to_vec();
-        // The header of the block follows the header of the stream, which has 12 bytes. It
-        // contains: its length in words minus one, flags, filter, length of the property, the
-        // dictionary's size.
+        // The block's header follows the stream's header of 12 bytes. Its fields are its length in
+        // words minus one, flags, filter, length of the property, and the dictionary's size.
         let end = 12 + (usize::from(xz[12]) + 1) * 4 - 4;
         assert_eq!(
             xz[13..16],

@@ -107,9 +107,9 @@ pub struct Outcome {
     pub variant: usize,
     /// Number of the member of the ensemble.
     pub replica: u32,
-    /// Its run folder.
+    /// Run folder of the guest.
     pub folder: PathBuf,
-    /// Its result.
+    /// Result of the guest.
     pub result: Result<Provenance, Failure>,
     /// The result of the second run, if there is one.
     pub repetition: Option<Repetition>,

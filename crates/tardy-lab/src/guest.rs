@@ -116,8 +116,8 @@ fn try_run() -> io::Result<()> {
         )));
     }
     init::hold_back_child_signal()?;
-    // The priority is above the loads, because they would delay the time limit otherwise. This
-    // process sleeps while the measurement runs, and its children do not inherit the priority.
+    // The priority must be above that of the loads, otherwise loads could delay the time limit.
+    // This process sleeps while the measurement runs, and its children do not inherit the priority.
     if let Err(error) = sched::set_policy(0, Policy::Fifo { priority: PRIORITY }) {
         remarks.push(format!(
             "the first process has no real-time priority: {error}"

@@ -84,8 +84,8 @@ pub struct GuestReport {
     pub started_at: Nanos,
     /// When the guest's program ended.
     pub ended_at: Nanos,
-    /// Idle time of the guest's CPU until then, according to the kernel (/proc/uptime, exact to 10
-    /// ms); absent in reports of older binaries.
+    /// Idle time of the guest's CPU until `ended_at`, according to the kernel (/proc/uptime, exact
+    /// to 10 ms); absent in reports of older binaries.
     #[serde(default)]
     pub idle: Option<Nanos>,
     /// Release of the kernel that ran (/proc/sys/kernel/osrelease).

@@ -8,7 +8,7 @@ use super::architecture::Architecture;
 /// The properties that an image states about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The architecture on which it boots.
+    /// The architecture on which the image boots.
     pub architecture: Architecture,
     /// Release and build, such as `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2
     /// (...)`; absent if the image is compressed, version included.
@@ -75,8 +75,8 @@ pub fn recognise(bytes: &[u8]) -> Result<Image, ImageError> {
     Err(ImageError::Unknown)
 }
 
-/// Returns the text to which the field `kernel_version` points. The field is at 0x20e; it counts
-/// from 0x200.
+/// Returns the text to which the field `kernel_version` points. The field is at 0x20e, and contains
+/// an offset from 0x200.
 fn x86_version(bytes: &[u8]) -> Option<String> {
     let pointer = u16::from_le_bytes(*bytes.get(0x20e..)?.first_chunk()?);
     text_at(bytes, usize::from(pointer) + 0x200)

@@ -26,7 +26,7 @@ pub struct AddedFile {
     pub source: PathBuf,
     /// Path in the guest, without the leading slash.
     pub path: String,
-    /// Whether it is a program.
+    /// Whether the file is a program.
     pub executable: bool,
 }
 

@@ -167,9 +167,9 @@ impl fmt::Display for Injection {
 /// One delay as the module logged it. The times are of CLOCK_MONOTONIC, read within the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedDelay {
-    /// When it started.
+    /// When the delay started.
     pub begun: Nanos,
-    /// When it ended.
+    /// When the delay ended.
     pub ended: Nanos,
 }
 

@@ -97,7 +97,7 @@ pub struct Kernel {
     pub image: PathBuf,
     /// The image's digest: the kernel's identity.
     pub digest: Digest,
-    /// The architecture on which it boots.
+    /// The architecture on which the kernel boots.
     pub architecture: Architecture,
     /// The version that the image states.
     pub version: Option<String>,

@@ -28,7 +28,7 @@ pub enum QemuError {
     Missing {
         /// QEMU's program.
         program: &'static str,
-        /// The packages that hold it.
+        /// The packages that contain the program.
         packages: (&'static str, &'static str),
     },
     /// QEMU is installed, but does not work.

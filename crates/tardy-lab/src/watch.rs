@@ -77,7 +77,8 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
 /// # Errors
 /// Returns [`WatchError`].
 pub fn check(machine: &Machine) -> Result<(), WatchError> {
-    /// Memory is contiguous up to the address range of devices below 4 GiB.
+    /// Maximum memory of a watched guest in MiB. This much memory is contiguous, because it lies
+    /// below the device addresses under 4 GiB.
     const MEMORY_MIB_MAX: u32 = 2048;
     if machine.accelerator != Accelerator::Tcg {
         return Err(WatchError::Accelerator);

@@ -51,8 +51,8 @@ const INIT: &str = "__guardian-init";
 /// Hidden first argument of a worker; the plan follows.
 const WORKER: &str = "__load";
 
-/// Runs the process that a hidden first argument selects. `arguments` are the process's, its own
-/// name first. Returns `None` for an ordinary command line.
+/// Runs the process that a hidden first argument selects. `arguments` are the arguments of this
+/// process, starting with its name. Returns `None` for an ordinary command line.
 #[must_use]
 pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter();
@@ -61,8 +61,8 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
     let role = role
         .to_str()
         .filter(|role| [GUARDIAN, INIT, WORKER, TIED_COMMAND].contains(role))?;
-    // The kernel names a process after the file, which is `exe` for /proc/self/exe; this name is
-    // for ps and traces. The name has no other effect.
+    // The kernel would name the process `exe`, after /proc/self/exe. ps and traces show this name
+    // instead; it has no other effect.
     let _ = std::fs::write("/proc/self/comm", own_name.as_encoded_bytes());
     match role {
         GUARDIAN => Some(guard::run(

@@ -1,5 +1,5 @@
-//! Parses the values of cyclictest's options: numbers, times, clocks and CPU sets in cyclictest's
-//! syntax, and the probe that measures like its threads.
+//! Parses the values of cyclictest's options (numbers, times, clocks and CPU sets in cyclictest's
+//! syntax), and makes probes that measure like cyclictest's threads.
 //!
 //! `tardy cyclictest` is a normal run with another command line and output. Its options become a
 //! request like that of `tardy run`, and its output is made from the run's folder. The measurement

@@ -21,8 +21,8 @@ pub fn raise_limit() {
     }
 }
 
-/// Returns what to do about `error`, as text to append to the error's message; empty for other
-/// errors than a reached limit.
+/// Returns what to do about `error`, as text to append to the error's message. The text is empty if
+/// the error is not a reached limit.
 #[must_use]
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {

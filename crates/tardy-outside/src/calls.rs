@@ -1,9 +1,9 @@
 //! Derives the functions that a guest executed before a sample from the sequence of executed code
 //! blocks.
 //!
-//! A block at the start of a function means a call. A block at the address after a block that
-//! called means the return. Calls that happened before the first block are inferred from their
-//! returns.
+//! Execution of a block at the start of a function is a call. The call has returned when execution
+//! continues at the address after the calling block. Calls that happened before the first block are
+//! inferred from their returns.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -463,7 +463,7 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
 const LATENCIES_MAX: usize = 1 << 24;
 
 /// Returns a sample's latency, and the latencies that its skipped due times would have had, because
-/// these were in the same section.
+/// these due times were in the same section.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     let period = if let Schedule::Grid { period, .. } = schedule {
         period.0

@@ -262,8 +262,8 @@ pub(crate) struct WakingCalls {
     waker: usize,
 }
 
-/// Finds the calls that woke the thread. These come from the timer that it slept on; otherwise from
-/// another timer, at or after its due time; otherwise from the call that made the switch to the
+/// Finds the calls that woke the thread: those of the timer that the thread slept on; otherwise
+/// those of another timer, at or after the due time; otherwise the call that made the switch to the
 /// thread due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {

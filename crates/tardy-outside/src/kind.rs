@@ -60,21 +60,21 @@ impl Kind {
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
     /// Interrupts or preemption are off, but not for calling the scheduler (`D_POID` of ECRTS
-    /// 2020); without hard interrupts.
+    /// 2020). Hard interrupts do not count.
     BeforeScheduler,
-    /// Interrupts and preemption are on although a switch is due (`D_PAIE`); without hard
-    /// interrupts. For the idle task: from when the switch is due until it calls the scheduler.
+    /// Interrupts and preemption are on although a switch is due (`D_PAIE`). Hard interrupts do not
+    /// count. For the idle task: from when the switch is due until it calls the scheduler.
     SwitchDue,
-    /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`); without hard
-    /// interrupts.
+    /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). Hard interrupts
+    /// do not count.
     ToSchedule,
-    /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`);
-    /// without hard interrupts.
+    /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). Hard
+    /// interrupts do not count.
     SwitchTail,
     /// A task stays in the kernel without a chance to switch to another task: from its entry or
     /// such a chance, to the next chance or its return to the program.
     NoChance,
-    /// From when a switch is due until the scheduler is done; including hard interrupts.
+    /// From when a switch is due until the scheduler is done. Hard interrupts count, too.
     SwitchDelay,
 }
 

@@ -59,7 +59,7 @@ pub struct WatchedGuest {
     /// Number of longest intervals whose call path could not be stored.
     #[serde(default)]
     pub left_out_paths: u64,
-    /// The functions whose code was executed before these samples, and before the longest
+    /// The functions whose code was executed before the worst samples, and before the longest
     /// intervals.
     #[serde(default)]
     pub code: Vec<Function>,

@@ -37,7 +37,7 @@ pub struct LongestRow {
 /// done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulingBound {
-    /// `max(D_ST, D_POID) + D_PAIE + D_PSD`.
+    /// The bound without interrupts: `max(D_ST, D_POID) + D_PAIE + D_PSD`.
     pub without_interrupts_ns: Nanos,
     /// The longest measured scheduling latency of all switches in the same guests; absent if no
     /// switch was due.
@@ -258,8 +258,8 @@ mod tests {
             .iter()
             .find(|share| share.above_ns == Nanos(50_000))
             .unwrap();
-        // The part of both sections that is longer than 36 us: the limit of 50 us less the way of
-        // 14 us.
+        // The part of both sections that is longer than 36 us: the limit of 50 us less the 14 us of
+        // an undisturbed sample.
         assert!(
             (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
             "{share:?}"

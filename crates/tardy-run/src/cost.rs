@@ -1,10 +1,10 @@
 //! The additional part of `run.json` in a folder of kind `cost`.
 //!
-//! Each metric is an event series, and a sample is a trial. It is due when the trial started (ns on
-//! the run's clock). Its value is the time of *one operation* in the unit of the descriptor (`ps`).
-//! Smaller values are therefore better for every metric, bandwidths included, and values of two
-//! runs can be compared as ratios whatever the lengths of their loops. Trials come in rounds, which
-//! are the run's phases; each round prepares every metric again.
+//! Each metric is an event series, and each sample is a trial. The sample's due time is the start
+//! of the trial (ns on the run's clock). Its value is the time of *one operation* in the unit of
+//! the descriptor (`ps`). Smaller values are therefore better for every metric, bandwidths
+//! included, and values of two runs can be compared as ratios whatever the lengths of their loops.
+//! Trials come in rounds, which are the run's phases; each round prepares every metric again.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;

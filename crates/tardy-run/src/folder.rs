@@ -76,7 +76,7 @@ pub enum FolderError {
     TooNew {
         /// The `run.json` that was read.
         path: PathBuf,
-        /// The format version that it states.
+        /// The format version that `run.json` states.
         format: u64,
     },
 }

@@ -75,7 +75,7 @@ pub enum ResumeError {
     OtherKernel {
         /// The run's folder.
         path: PathBuf,
-        /// The kernel that it was measured on.
+        /// The kernel on which the run was measured.
         release: String,
     },
     /// The run's tool is still running.
@@ -441,7 +441,7 @@ impl RunRecord {
     }
 
     /// Records `start` as the start of the run or, after an interruption, of its resumed part. The
-    /// first due times are relative to it.
+    /// first due times are relative to `start`.
     pub fn begin_at(&mut self, start: Nanos) {
         let Some(last) = self.interruptions.last_mut() else {
             self.started.realtime_ns += start - self.started.monotonic_ns;

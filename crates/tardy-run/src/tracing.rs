@@ -266,7 +266,7 @@ pub struct ExplainedSeries {
     pub explained: u64,
     /// Number of samples that are explained only partly, because events were lost or late.
     pub with_unknown: u64,
-    /// Number of samples that did not reach the explainer, because it was late.
+    /// Number of samples that did not reach the explainer, because the explainer was late.
     pub left_out: u64,
     /// Number of explanations that were dropped for newer ones, in a run with `--disk`.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -1,13 +1,12 @@
 //! Reads and writes of memory: every word of a block that no cache can hold.
 //!
-//! As in LMbench (bw_mem frd, fwr), words have 4 bytes and are read or written one by one, 512
-//! bytes after the other. The words are atomic because a compiler neither merges relaxed loads and
+//! As in LMbench (bw_mem frd, fwr), words have 4 bytes and are read or written one by one, in
+//! portions of 512 bytes. The words are atomic because a compiler neither merges relaxed loads and
 //! stores nor turns them into vector instructions.
 //!
-//! LMbench writes each 512 bytes from their end to their start, with one chain of assignments; here
-//! they are written from start to end. When they were written from the end, the speed on an EPYC
-//! was 3 or 13 GB/s, depending on the length of the instructions, compared with 20 GB/s from the
-//! start.
+//! LMbench writes each portion from its end to its start, with one chain of assignments; here it is
+//! written from start to end. When portions were written from the end, the speed on an EPYC was 3
+//! or 13 GB/s, depending on the length of the instructions, compared with 20 GB/s from the start.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -27,7 +27,7 @@ pub(super) const METRIC: Metric = Metric {
                 affinity::set(0, &[other.0])?;
             }
             loop {
-                // Like a server of LMbench, it waits until the client has closed its end.
+                // Like LMbench's server, this one waits until the client has closed its end.
                 let (mut connection, _) = listener.accept()?;
                 while connection.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0) {}
             }

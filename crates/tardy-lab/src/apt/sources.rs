@@ -165,9 +165,8 @@ fn from_fields(fields: &Fields) -> Option<Source> {
 }
 
 /// Returns the machine's Debian sources, changed to fetch `release` (such as `trixie` or
-/// `bookworm-backports`). Returns no source if the machine has no Debian sources.
-///
-/// A release includes its updates and security fixes if the machine's own sources do; unstable and
+/// `bookworm-backports`). Returns no source if the machine has no Debian sources. Includes updates
+/// and security fixes of the release if the machine's own sources include them; unstable and
 /// backports have neither.
 #[must_use]
 pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
@@ -198,7 +197,7 @@ pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     turned
 }
 
-/// Returns the paragraph for a `.sources` file. Package lists are the only index that it fetches.
+/// Returns the paragraph for a `.sources` file. It makes apt fetch only package lists.
 #[must_use]
 pub fn paragraph(source: &Source) -> String {
     let mut text = format!(

@@ -63,7 +63,7 @@ impl Index {
     /// # Errors
     /// Returns errors of reading the guests' files.
     pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
-        // The initial file system contains only a guest's steps up to the snapshot. These steps are
+        // The initial file system contains only the part of the job before the snapshot, which is
         // the same for all loads.
         let any_load = grid.loads.first().map_or("", String::as_str);
         let initramfs = initramfs::digest(

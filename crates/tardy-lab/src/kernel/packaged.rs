@@ -30,8 +30,8 @@ pub enum Flavour {
 impl Flavour {
     const ALL: [Self; 3] = [Self::Stock, Self::Rt, Self::Cloud];
 
-    /// Returns the flavour's part of package names, which precedes the architecture, with its
-    /// hyphen.
+    /// Returns the part of package names that states the flavour, with its hyphen. The architecture
+    /// follows it.
     fn infix(self) -> &'static str {
         match self {
             Self::Stock => "",

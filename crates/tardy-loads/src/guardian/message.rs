@@ -45,8 +45,8 @@ pub enum Containment {
     PidNamespace,
     /// A PID namespace in a user namespace: loads have no rights beyond the user's.
     UserNamespace,
-    /// Signals from parents to children only. If the tool and the guardian are killed together,
-    /// processes that a user's own command abandons can survive.
+    /// Only signals that the kernel sends to children when their parent ends. If the tool and the
+    /// guardian are killed together, processes that a user's own command abandons can survive.
     ParentSignals,
 }
 

@@ -84,7 +84,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Returns the folder of the first LED with the name ending of the input layer's caps-lock LEDs.
+/// Returns the folder of the first LED whose name has the ending that the input layer gives to
+/// caps-lock LEDs.
 fn led_device(sys: &Path) -> Option<PathBuf> {
     let leds = std::fs::read_dir(sys.join("class/leds"))
         .ok()?
@@ -156,7 +157,7 @@ fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
     light.switch(false).doing("switch the light off")
 }
 
-/// Opens the light. The files that the load restores are those by which it switches the light.
+/// Opens the light. It is switched through the same files that the load restores.
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
         Some(Undo::Write { path, .. }) => {

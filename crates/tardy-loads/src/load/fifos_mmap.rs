@@ -109,8 +109,8 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
     Ok(())
 }
 
-/// Sends `size` bytes to a reading process. With a thread as the reader, the kernel would not
-/// switch memory maps, which is the purpose.
+/// Sends `size` bytes to a reading process. The reader is not a thread, because the kernel must
+/// switch memory maps.
 fn send(worker: &mut Worker, size: u64, block: usize) -> Result<(), WorkError> {
     let (reader, mut writer) = std::io::pipe().doing("make a pipe")?;
     // The child counts bytes instead of waiting for the end of the pipe, because the child itself

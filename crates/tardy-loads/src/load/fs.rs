@@ -152,8 +152,8 @@ fn file_life(
     Ok(())
 }
 
-/// Writes one block in [`HOLE_RATIO`], until the file ends, the allowance is used up or the load
-/// must stop.
+/// Writes every 16th block ([`HOLE_RATIO`]) until the file ends, the allowance is used up or the
+/// load must stop.
 fn write_with_holes(
     worker: &mut Worker,
     allowance: &mut Allowance,

@@ -89,8 +89,8 @@ const OTHER_FILES: u64 = 32;
 /// CPUs of a large machine idle.
 const GROUPS_A_CPU: u64 = 5;
 const GROUPS_MAX: u64 = 1000;
-/// Time limit of a whole round. With the default parameters, a round takes some seconds on a slow
-/// board.
+/// Time for the load to stop if it must complete whole rounds. With the default parameters, a round
+/// takes some seconds on a slow board.
 const WHOLE_LIMIT: Nanos = Nanos::from_secs(60);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

@@ -73,7 +73,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
                         "run as root",
                     )
                 })?;
-            // The kernel accepts the value only with the line break with which it prints the value.
+            // The kernel accepts the value only if a line break follows.
             resolution.plan.undo.push(Undo::Write {
                 path: limit,
                 value,

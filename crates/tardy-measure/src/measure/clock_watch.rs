@@ -30,8 +30,8 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Starts the watch for a run that starts at `start`. Watches the clocks of `threads`, whose
-    /// readings were taken, and the time of day if a probe reads it.
+    /// Starts the watch for a run that starts at `start`. Watches the clocks of `threads`, which
+    /// must have been read before, and the time of day if a probe reads it.
     pub(super) fn new(start: Nanos, threads: &[ThreadEntry], reads_time_of_day: bool) -> Self {
         let clocks = threads
             .iter()

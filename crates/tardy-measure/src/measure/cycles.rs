@@ -26,7 +26,7 @@ pub(super) struct CycleCount {
     length: Nanos,
     asked: Option<Nanos>,
     began: Option<Nanos>,
-    /// Number of cycles of each series without a clock-driven grid, from when counting had
+    /// Number of cycles of each series without a clock-driven grid, at a time when counting had
     /// certainly started.
     before: Option<Vec<u64>>,
 }

@@ -2,18 +2,18 @@
 //! processes, so that it can be tested.
 //!
 //! A phase ends on time even if its loads do not, so that the run takes as long as `--for`
-//! requests. In the last tenth of a phase (at most 500 ms), its loads are asked to stop; halfway
-//! through this time they are killed. Their changes are undone before the next phase. The last
-//! phase's loads work until the run's end.
+//! requests. At the start of the last tenth of a phase (at most 500 ms), its loads are asked to
+//! stop; halfway through this time they are killed. Their changes are undone before the next phase.
+//! The last phase's loads work until the run's end.
 //!
 //! Loads that still exist 5 s after they should be gone are abandoned, but only after their
 //! guardian had a chance to answer. So a machine that its host did not run for a while loses no
 //! loads.
 //!
-//! The row of a load excludes the end of loads and threads: it ends when the load sees the request
-//! to stop. The load's worker then undoes its changes and sleeps until the probes are disarmed,
-//! because on a kernel without preemption its exit takes hundreds of us. Measuring threads wait for
-//! one another before they release resources.
+//! The recorded working time of a load ends when the load sees the request to stop. The load's
+//! worker then undoes its changes and sleeps until the probes are disarmed, because on a kernel
+//! without preemption its exit takes hundreds of us. Likewise, measuring threads wait for one
+//! another before they release resources.
 
 use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;

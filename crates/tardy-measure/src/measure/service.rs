@@ -39,7 +39,7 @@ pub(super) struct ServiceManager {
     socket: UnixDatagram,
     address: SocketAddr,
     /// Time-out of the watchdog, after which the manager kills the process; absent if the manager
-    /// has no watchdog for it.
+    /// has no watchdog for the process.
     timeout: Option<Nanos>,
 }
 

@@ -98,7 +98,7 @@ impl StartBarrier {
     }
 }
 
-/// Starts a thread of the place `entry` and waits until it is ready. The thread itself calls
+/// Starts a measuring thread of `entry` and waits until it is ready. The thread itself calls
 /// `mark`.
 pub(super) fn launch(
     entry: &ThreadEntry,

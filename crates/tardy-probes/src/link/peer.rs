@@ -4,7 +4,7 @@
 //! Other tasks wait while a responder serves a sender, because it has a real-time priority. It
 //! therefore answers only one conversation at a time, sends no more bytes than it received, and
 //! takes a bounded number of datagrams in 100 ms. The next run from the same address waits a fifth
-//! of a second at most; it keeps asking for longer than that.
+//! of a second at most; a run keeps asking for longer than that.
 
 use std::net::IpAddr;
 

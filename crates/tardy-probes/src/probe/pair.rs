@@ -359,7 +359,7 @@ fn woken_by_waker<C: Channel>(
     })
 }
 
-/// Makes the woken thread that keeps the time itself, and asks the waker to be woken.
+/// Makes the woken thread that keeps the time itself, and asks the waker to wake it.
 fn paced_woken<C: Channel>(
     pair: Arc<Pair<C>>,
     plan: ThreadPlan,

@@ -2,8 +2,9 @@
 //! abeni2002.
 //!
 //! The counter is calibrated against CLOCK_MONOTONIC before the run. A wake-up counts as early only
-//! beyond the error of this calibration: T times 500 parts per million, by which the kernel may
-//! slew its own clock (adjtimex(2)), and the uncertainty of the calibration.
+//! if it is early by more than the error of the two clocks. This error is 500 parts per million of
+//! the requested time, by which the kernel may slew its own clock (adjtimex(2)), plus the
+//! uncertainty of the calibration.
 
 use std::io;
 

@@ -45,8 +45,8 @@ macro_rules! options {
         $field:ident: $type:ty =
             { $($key:ident: $value:expr),+ $(,)? }, $part:ident($($from:expr)?);
     )+) => {
-        /// The user's request, not yet compared with the machine. Without a value in a field, the
-        /// scenario's applies, or the usual one.
+        /// The user's request, not yet compared with the machine. If a field has no value, the
+        /// scenario's value applies, or the default.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Request {
             $( $(#[doc = $help])+ pub $field: $type, )+

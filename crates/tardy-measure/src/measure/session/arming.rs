@@ -400,7 +400,8 @@ fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning
     )
 }
 
-/// The open places of all probes, with the consumers of their series.
+/// The opened probes, one for each place (a thread or a group of threads), and the consumers of
+/// their series.
 struct OpenPlaces {
     places: Vec<(ThreadEntry, ProbeInstance)>,
     series: Vec<(SeriesPlan, Consumer)>,

@@ -208,8 +208,9 @@ impl Follower {
             .all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
-    /// Returns whether the only phase has started and ends with the threads, each after its own
-    /// number of cycles. Threads without a schedule take longer than this number of periods.
+    /// Returns whether the only phase has started and lasts until all threads have ended, each
+    /// after its own number of cycles. Threads without a schedule take longer than this number of
+    /// periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
         // Loops of other programs and players count no cycles. For them, the phase has the length
@@ -427,8 +428,8 @@ impl Follower {
                     }
                 }
                 Step::End { phase, within } => {
-                    // The record is not written now: the load's row lasts until the workers see the
-                    // request to stop, and a write would disturb it.
+                    // The record is not written now: the load's recorded working time lasts until
+                    // the workers see the request to stop, and a write would disturb it.
                     self.finish(phase, within);
                     continue;
                 }

@@ -117,8 +117,9 @@ fn not_explained(why: &NotTraced) -> Warning {
     }
 }
 
-/// Lets the tracer explain the samples of `series`, each with the index of its probe's place.
-/// `loops` are the threads of programs' loops, by place.
+/// Lets the tracer explain the samples of `series`, each given with the index of its place (a
+/// thread or group of threads of a probe). `loops` are the threads of programs' loops, each with
+/// the index of its place.
 pub(super) fn follow<'a>(
     tracer: &Tracer,
     series: impl Iterator<Item = (&'a mut PreparedSeries, usize)>,

@@ -12,7 +12,7 @@ use super::player::Sound;
 pub(super) struct AudioClock {
     /// When playback last started or resumed.
     since: Nanos,
-    /// Duration played before that.
+    /// Duration played before `since`.
     played: Nanos,
     /// Duration of the sound written so far.
     written: Nanos,

@@ -110,9 +110,9 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
 struct ProcessTime {
     pid: i32,
     parent: i32,
-    /// Ticks in user mode, including those of reaped children.
+    /// CPU time in user mode in ticks, including that of reaped children.
     user_ticks: i64,
-    /// Ticks in the kernel, including those of reaped children.
+    /// CPU time in kernel mode in ticks, including that of reaped children.
     kernel_ticks: i64,
 }
 

@@ -56,18 +56,18 @@ pub const LINKS: &[&LinkInfo] = &[
 /// A kind of link.
 #[derive(Debug)]
 pub struct LinkInfo {
-    /// Name of the kind, which precedes the place, as in `udp:board7`.
+    /// Name of the kind, which precedes the destination, as in `udp:board7`.
     pub name: &'static str,
-    /// Syntax of the place, as shown in help: `HOST[:PORT]`. Empty if all links of this kind lead
-    /// to the same place.
+    /// Syntax of the destination, as shown in help: `HOST[:PORT]`. Empty if all links of this kind
+    /// have the same destination.
     pub form: &'static str,
-    /// An example of a place, for error messages.
+    /// An example of a destination, for error messages.
     pub example: &'static str,
     /// The medium of stimuli and answers, in one line.
     pub carries: &'static str,
     /// What answers the stimuli, in one line.
     pub answered_by: &'static str,
-    /// Parses a place, which is empty only if `form` is.
+    /// Parses a destination, which is empty only if `form` is.
     pub parse: fn(&str) -> Result<Arc<dyn Place>, ParseLinkError>,
 }
 
@@ -105,8 +105,8 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Returns the same place with authentication by a shared secret; `None` if only the other end
-    /// can reach the link.
+    /// Returns the same destination with authentication by a shared secret; `None` if only the
+    /// other end can reach the link.
     fn with_secret(&self, _: Secret) -> Option<Arc<dyn Place>> {
         None
     }
@@ -131,7 +131,7 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
 /// What to do about an unknown name or device.
 const NAME_REMEDY: &str = "is the name right?";
 
-/// A link to one place. Two links are equal if their texts are equal.
+/// A link to one destination. Two links are equal if their texts are equal.
 #[derive(Debug, Clone)]
 pub struct Link {
     info: &'static LinkInfo,
@@ -173,10 +173,10 @@ pub enum ParseLinkError {
     /// The kind is unknown.
     #[error("`{0}` is not a link: write {forms}", forms = forms())]
     Unknown(String),
-    /// The place after the kind is missing.
+    /// The destination after the kind is missing.
     #[error("`{0}` has no destination: write {0}:{1}")]
     NoPlace(&'static str, &'static str),
-    /// The place is invalid. The text contains an example of a valid place.
+    /// The destination is invalid. The text contains an example of a valid one.
     #[error("{0}")]
     BadPlace(String),
 }

@@ -9,7 +9,7 @@
 //! probe has two functions:
 //!
 //! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
-//! - `open` acquires the resources of one place. It runs on the main thread before any thread of
+//! - `open` acquires the resources of one instance. It runs on the main thread before any thread of
 //!   the run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the reader, and the
 //!   error of the probe's clock.
 //!

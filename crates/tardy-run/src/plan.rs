@@ -300,10 +300,10 @@ pub enum WaitsFor {
     Nothing,
 }
 
-/// One place of a probe: a measuring thread, or a group of threads that measure together.
+/// One instance of a probe: a measuring thread, or a group of threads that measure together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadEntry {
-    /// Name of the probe that the place belongs to.
+    /// Name of the probe.
     pub probe: String,
     /// The plan of the threads.
     #[serde(flatten)]
@@ -427,8 +427,8 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// The plan of one place of a probe, with everything that its threads need. Times are offsets from
-/// the run's start until [`ThreadPlan::at`].
+/// The plan of one instance of a probe, with everything that its threads need. Times are offsets
+/// from the run's start until [`ThreadPlan::at`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
     /// CPU to measure; absent for copies that move among the measured CPUs.
@@ -450,7 +450,7 @@ pub struct ThreadPlan {
         default
     )]
     pub stop_above: Option<Nanos>,
-    /// The clocks of the place's timer and grid, if one of them is not the run's clock.
+    /// The clocks of the instance's timer and grid, if one of them is not the run's clock.
     #[serde(skip_serializing_if = "ThreadClocks::are_plain", default)]
     pub clocks: ThreadClocks,
 }

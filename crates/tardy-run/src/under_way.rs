@@ -17,8 +17,8 @@ const FIELD_OF_START: usize = 22;
 const NANOS_A_TICK: i64 = 10_000_000;
 
 impl RunRecord {
-    /// Returns whether the process that makes the run exists, on the machine below `root` and in
-    /// the same boot. If so, the run's clock is this machine's clock.
+    /// Returns whether the process that makes the run still exists: on the machine below `root`,
+    /// which has not restarted since. If so, the run's clock is this machine's clock.
     #[must_use]
     pub fn is_under_way(&self, root: &Root) -> bool {
         let is_here = self.machine.boot_id.is_some()

@@ -416,8 +416,8 @@ fn isolation(
     })
 }
 
-/// Returns the places of each probe: its threads, or its groups of threads. Their start times are
-/// random, so that they are in step neither with each other nor with the tick.
+/// Returns the instances of all probes. Their start times are random, so that they are in step
+/// neither with each other nor with the tick.
 fn threads_of(
     request: &Request,
     cycles: Option<u64>,

@@ -18,7 +18,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |_| Ok(Arc::new(ThisProcess)),
 };
 
-/// The only place of this link: this process.
+/// The only destination of this link: this process.
 #[derive(Debug)]
 struct ThisProcess;
 

@@ -24,8 +24,8 @@ pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     }
 }
 
-/// Returns the device of the most specific route in /proc/net/route, whose addresses are words in
-/// native byte order.
+/// Returns the device of the most specific route in /proc/net/route. Addresses in this file are
+/// words in native byte order.
 fn device_towards(root: &Root, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let table = root.read("proc/net/route").ok()?;

@@ -29,7 +29,8 @@ pub struct ProbeInfo {
     /// Parameters in addition to those of every probe (`period`, `policy`, `priority`, `dither`).
     /// Values without names are assigned in this order, before the parameters of every probe.
     pub parameters: &'static [Parameter],
-    /// The probe's series. Each place has all of them, and the first has the probe's name.
+    /// The probe's series. Each instance of the probe has all of them, and the first has the
+    /// probe's name.
     pub series: &'static [SeriesInfo],
     /// The CPUs on which the probe runs.
     pub placement: Placement,
@@ -64,8 +65,8 @@ pub struct ProbeInfo {
     pub period_of: fn(&Values) -> Option<Nanos>,
     /// Checks the request and the machine's requirements. Changes nothing.
     pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,
-    /// Acquires the resources of one place, before any thread of the run exists. Called on the main
-    /// thread, once per place.
+    /// Acquires the resources of one instance, before any thread of the run exists. Called on the
+    /// main thread, once per instance.
     pub open: fn(OpenContext<'_>) -> std::io::Result<ProbeInstance>,
 }
 
@@ -83,17 +84,18 @@ pub enum Cycles {
 /// The CPUs on which a probe runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// One place on each measured CPU.
+    /// One instance on each measured CPU.
     EachCpu,
-    /// One place, on the first measured CPU, because the machine has one such device, or a process
-    /// one such timer.
+    /// One instance, on the first measured CPU, because the machine has one such device, or a
+    /// process one such timer.
     FirstCpu,
-    /// One place, on any CPU.
+    /// One instance, on any CPU.
     Unbound,
-    /// As many places as the parameter `copies` says. Their threads move among the measured CPUs.
+    /// As many instances as the parameter `copies` says. Their threads move among the measured
+    /// CPUs.
     Copies,
-    /// As many places as measured CPUs. Their threads move among all CPUs, because the kernel does
-    /// not bind them.
+    /// As many instances as measured CPUs. Their threads move among all CPUs, because the kernel
+    /// does not bind them.
     CopyACpu,
 }
 

@@ -1,6 +1,6 @@
 //! `itimer`: the periodic signal of setitimer(2), as in test A of abeni2002.
 //!
-//! A process has only one such timer, so the probe has one place, on the first measured CPU. If a
+//! A process has only one such timer, so the probe has one thread, on the first measured CPU. If a
 //! signal is already pending, the kernel merges further ones into it without a trace. The summary
 //! therefore fits a grid to the activations, and counts the expiries of the grid that have no
 //! activation.

@@ -11,7 +11,7 @@ use super::series_info::SeriesInfo;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// The arguments for opening one place of a probe.
+/// The arguments for opening one instance of a probe.
 #[derive(Debug)]
 pub struct OpenContext<'a> {
     /// The planned probe, with its parameters.
@@ -24,14 +24,14 @@ pub struct OpenContext<'a> {
     pub producers: Vec<Producer>,
 }
 
-/// One place of a probe, ready to start.
+/// One instance of a probe, ready to start.
 #[derive(Debug, Default)]
 pub struct ProbeInstance {
-    /// The threads of the place, in the order in which they are started.
+    /// The threads of the instance, in the order in which they are started.
     pub members: Vec<Member>,
     /// Error of the clock that the probe reads. Only a larger deviation counts as an early wake-up.
     pub clock_error: Nanos,
-    /// The place's series, if opening determines them: the first ones of the description.
+    /// The instance's series, if opening determines them: the first ones of the description.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that was found on opening, and that the plan could not know.
     pub grid: Option<DetectedGrid>,
@@ -40,19 +40,19 @@ pub struct ProbeInstance {
     pub external: Option<bool>,
     /// The thread of another program that takes the samples, if there is one and it is known.
     pub loop_thread: Option<i32>,
-    /// Caveats for the probe's numbers, shown with every result. Equal texts of several places are
-    /// shown once.
+    /// Caveats for the probe's numbers, shown with every result. Equal texts of several instances
+    /// are shown once.
     pub notes: Vec<String>,
-    /// The rest of the preparation, which lets places prepare in parallel. Called when all places
-    /// are open, in their order.
+    /// The rest of the preparation, so that instances prepare in parallel. Called when all
+    /// instances are open, in their order.
     pub finish: Option<Finish>,
 }
 
-/// The rest of a place's preparation: waits for it and returns further notes.
+/// The rest of an instance's preparation: waits for it and returns further notes.
 pub struct Finish(Box<dyn FnOnce() -> io::Result<Vec<String>>>);
 
 impl Finish {
-    /// Makes the rest of the preparation from a function, which runs when all places are open.
+    /// Makes the rest of the preparation from a function, which runs when all instances are open.
     #[must_use]
     pub fn new(finish: impl FnOnce() -> io::Result<Vec<String>> + 'static) -> Self {
         Self(Box::new(finish))
@@ -61,7 +61,7 @@ impl Finish {
     /// Runs the rest of the preparation.
     ///
     /// # Errors
-    /// Returns why the place cannot be measured after all.
+    /// Returns why the instance cannot be measured after all.
     pub fn call(self) -> io::Result<Vec<String>> {
         (self.0)()
     }
@@ -165,7 +165,7 @@ impl<'a> StartGate<'a> {
 }
 
 impl Member {
-    /// Makes the main thread of a place, which is bound to its CPU, scheduled as planned, and
+    /// Makes the main thread of an instance, which is bound to its CPU, scheduled as planned, and
     /// watched.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
@@ -194,7 +194,7 @@ impl std::fmt::Debug for Member {
 /// the start, with [`Start::sleep`].
 pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Departure>;
 
-/// Makes the usual place: one thread that runs `measure` for the first series.
+/// Makes the usual instance: one thread that runs `measure` for the first series.
 ///
 /// # Errors
 /// Returns no error. Panics without a producer, which is a mistake of the caller.

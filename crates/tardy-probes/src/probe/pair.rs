@@ -220,7 +220,8 @@ impl<C: Channel> Pair<C> {
     }
 }
 
-/// Opens one place: the woken thread on the measured CPU, the waker on the same CPU or another one.
+/// Opens one instance: the woken thread on the measured CPU, the waker on the same CPU or another
+/// one.
 pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let (Some(timer), Some(latencies)) = (opening.producers.pop(), opening.producers.pop()) else {
         return Err(io::Error::other("a pair was opened without its two series"));
@@ -504,7 +505,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Runs one place for 50 periods of 200 us, with both threads unbound and without real-time
+    /// Runs one instance for 50 periods of 200 us, with both threads unbound and without real-time
     /// priority. Returns the samples of the first series, the number of started cycles, and the
     /// samples of the timer.
     pub(in crate::probe) fn measured<C: Channel>(pace: &str) -> (Vec<Sample>, u64, Vec<Sample>) {

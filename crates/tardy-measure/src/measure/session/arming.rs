@@ -400,8 +400,7 @@ fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning
     )
 }
 
-/// The opened probes, one for each place (a thread or a group of threads), and the consumers of
-/// their series.
+/// The opened instances of all probes, and the consumers of their series.
 struct OpenPlaces {
     places: Vec<(ThreadEntry, ProbeInstance)>,
     series: Vec<(SeriesPlan, Consumer)>,
@@ -410,7 +409,7 @@ struct OpenPlaces {
 /// The properties of a series that are known before the start.
 struct SeriesPlan {
     thread: ThreadPlan,
-    /// Index of the series' place among the places of all probes.
+    /// Index of the series' probe instance among those of all probes.
     place: usize,
     name: String,
     info: SeriesInfo,

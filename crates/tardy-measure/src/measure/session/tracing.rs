@@ -117,9 +117,8 @@ fn not_explained(why: &NotTraced) -> Warning {
     }
 }
 
-/// Lets the tracer explain the samples of `series`, each given with the index of its place (a
-/// thread or group of threads of a probe). `loops` are the threads of programs' loops, each with
-/// the index of its place.
+/// Lets the tracer explain the samples of `series`, each given with the index of its probe
+/// instance. `loops` are the threads of programs' loops, each with the index of its probe instance.
 pub(super) fn follow<'a>(
     tracer: &Tracer,
     series: impl Iterator<Item = (&'a mut PreparedSeries, usize)>,

@@ -22,7 +22,7 @@ pub(super) fn scenario(plan: &Plan) -> Option<String> {
     is_named.then(|| file.unwrap_or_else(|| plan.scenario.clone()))
 }
 
-/// Returns the number of cycles, if all phases are counted in the same number.
+/// Returns the number of cycles of each phase, if it is the same for all phases.
 pub(super) fn cycles(plan: &Plan) -> Option<u64> {
     let is_counted = plan.phases.iter().any(|phase| phase.cycles.is_some());
     if !is_counted && plan.origin() == Origin::Flags {

@@ -111,7 +111,7 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Returns a note about which peers a responder here answers.
+    /// Returns a note that states which peers this machine's responder answers.
     fn responders_note(&self) -> Option<&'static str> {
         None
     }

@@ -19,7 +19,7 @@
 //! threads is two members of one `open`. They share the resources that `open` made, such as an
 //! `Arc` or two ends of a pipe. `role` names the second one in reports. After its loop, and before
 //! it closes or frees anything, each thread calls
-//! [`Control::leave`](crate::recording::control::Control::leave). It returns the value of this
+//! [`Control::leave`](crate::recording::control::Control::leave), and returns the value of this
 //! call.
 //!
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
@@ -36,7 +36,7 @@
 //!
 //! **Tests.** Kernel calls of the loop are in `tardy-sys`. `tests/alone/hot_loop.rs` checks for
 //! each of [`PROBES`] that its loop does not allocate, and makes only the system calls of its
-//! description. Tests of one probe's behaviour belong into `tests/integration/probes.rs`.
+//! description. Tests of one probe's behaviour belong in `tests/integration/probes.rs`.
 //!
 //! Probes open before any thread starts, because a signal must be blocked in every thread: it would
 //! kill the process in a thread that does not block it.

@@ -314,8 +314,8 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
         text
     };
     let mut record: RunRecord = serde_json::from_slice(&text).map_err(malformed)?;
-    // If the samples folder is gone, `tardy restore` has moved the samples of a killed run to the
-    // run.
+    // If the samples folder is gone, `tardy restore` has moved the samples of a killed run into the
+    // run's folder.
     record.samples_folder = record.samples_folder.filter(|spool| spool.is_dir());
     if record.state == State::Running {
         // Files of series are created before the start of the run is chosen, and get their heads

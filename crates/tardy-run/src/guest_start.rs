@@ -46,8 +46,8 @@ struct Kernel {
 }
 
 impl GuestStart {
-    /// Reads the start of the run in `folder`; `None` if it was not made in a guest, or its record
-    /// cannot be read.
+    /// Reads how the guest of the run in `folder` started; `None` if the run was not made in a
+    /// guest, or its record cannot be read.
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
         let record: Provenance = serde_json::from_slice(

@@ -47,8 +47,8 @@ pub struct StatedTotals {
     pub mean_ns: Option<f64>,
     /// Resolution of the values: they are rounded down to multiples of this.
     pub resolution_ns: Nanos,
-    /// How far a sample can be below its value at most, because a bucket is counted at its upper
-    /// end.
+    /// How far a sample can be below its value at most: the samples of a bucket are counted at its
+    /// upper end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
     /// Samples with only a known lower limit. They are counted at the maximum.
@@ -64,7 +64,7 @@ pub struct StatedTotals {
 impl StatedTotals {
     /// Returns the value from which on the file contains only the number of samples. These samples
     /// are counted at the maximum, and may lie anywhere between this value and the maximum. Returns
-    /// `None` if the place of every sample is known.
+    /// `None` if the value of every sample is known.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         let overflow = self.overflow?;

@@ -1,9 +1,9 @@
 //! The clocks that timers and grids of due times can use, in addition to the run's own clock.
 //!
-//! All times of a run are of CLOCK_MONOTONIC. The other clocks run at its rate, adjustments by NTP
-//! and PTP included, and differ from it by a number of ns that changes only in steps. A due time on
-//! another clock therefore corresponds to a fixed time on the run's clock, until the other clock is
-//! stepped.
+//! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, adjustments by
+//! NTP and PTP included. They differ from it by a number of ns that changes only in steps. A due
+//! time on another clock therefore corresponds to a fixed time on the run's clock, until the other
+//! clock is stepped.
 //!
 //! `run.json` stores the difference for each thread, exact to the ns. It is read from the coarse
 //! clocks, which the kernel updates together. After a step, timers are set again, a signal

@@ -115,11 +115,11 @@ impl TracingRecord {
 pub struct Calibration {
     /// Number of sleeps made.
     pub sleeps: u64,
-    /// Number of these sleeps whose wake-up is in the trace.
+    /// Number of sleeps whose wake-up is in the trace.
     pub wake_ups: u64,
-    /// Number of these wake-ups with the timer's due time.
+    /// Number of these wake-ups whose due time is in the trace.
     pub timed: u64,
-    /// Number of these wake-ups with the switch to the thread.
+    /// Number of these wake-ups whose switch to the thread is in the trace.
     pub switches: u64,
     /// Number of switches from a thread to the idle task in the same time.
     pub into_idle: u64,
@@ -154,9 +154,9 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Two figures agree if they differ by at most this, in ns,
+    /// Two figures agree if they differ by at most this number of ns.
     pub const WITHIN_NS: u64 = 1_000;
-    /// or by this part of the figure.
+    /// Two figures also agree if they differ by at most the figure divided by this number.
     pub const WITHIN_PART: u64 = 50;
 }
 

@@ -102,7 +102,7 @@ impl AppMemory {
         .into()
     }
 
-    /// Returns the number of loops that found no free region.
+    /// Returns the number of loops that found no free part of the memory.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.words[REFUSED].load(Ordering::Relaxed)

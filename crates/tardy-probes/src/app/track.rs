@@ -44,8 +44,8 @@ impl Track {
         }
     }
 
-    /// Records that `cycles` were started whose data are lost. Their due times lie between the last
-    /// cycle and the next.
+    /// Records that the data of `cycles` started cycles are lost. Their due times lie between the
+    /// last cycle and the next one.
     pub(crate) fn lose(&mut self, cycles: u64) {
         self.lost = self.lost.saturating_add(cycles);
     }

@@ -3,8 +3,8 @@
 //!
 //! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, until the device's
 //! interrupt wakes it, and sets its own RTS to the level of its CTS. A change has no number. After
-//! a time-out, the initiator therefore waits for the late answer before it sends the next stimulus,
-//! so that it cannot take one for the other.
+//! a time-out, the initiator therefore waits for the late answer before it sends the next stimulus.
+//! Otherwise it could mistake the late answer for the next stimulus's answer.
 
 use std::fmt;
 use std::fs::File;

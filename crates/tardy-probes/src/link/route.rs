@@ -1,8 +1,8 @@
 //! Detects whether an address is outside this machine.
 //!
-//! A responder sends a digest of its boot. For echo requests, the network device of the route must
-//! have hardware. If the link does not leave this machine, the series has `external=false` and
-//! supports no verdict.
+//! A responder shows this by the digest of its machine's boot. The target of echo requests counts
+//! as outside if the network device of its route has hardware. If a link does not leave this
+//! machine, its series has `external=false` and supports no verdict.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,5 +1,5 @@
-//! The measuring loops of probes that wait on a grid in other ways than `cyclic`. Each probe gets a
-//! specialised copy.
+//! The measuring loops of probes that wait on a grid in other ways than `cyclic`. The compiler
+//! makes a specialised copy for each probe.
 
 use std::io;
 

@@ -1,9 +1,9 @@
-//! `gtod`: reads one clock again and again and records the time between two reads, as gtod_latency
-//! of koolwal2009 does for the largest such time. It reads two clocks in turns.
+//! `gtod`: reads a clock again and again, and records the times between two reads. gtod_latency of
+//! koolwal2009 reports only the largest of these times.
 //!
-//! `gtod` reads one clock for 1 ms, then the other. If it alternated after each read, the time
-//! between two reads of one clock would include three calls. Each clock's first read of a turn
-//! comes before the other's last, so a delay between turns falls into one gap.
+//! The probe reads two clocks in turns: one for 1 ms, then the other. If it alternated after each
+//! read, the time between two reads of one clock would include three calls. Each clock's first read
+//! of a turn comes before the other's last, so a delay between turns falls into one gap.
 //!
 //! If the time of day is set during a gap, the gap's length is taken from the run's clock.
 //! Otherwise a step forward by an hour would be a gap of an hour, and a step back would keep the

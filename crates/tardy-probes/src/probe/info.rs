@@ -42,8 +42,9 @@ pub struct ProbeInfo {
     /// this kind would conflict. POSIX timers and queues exist once per thread, and a signal
     /// between two threads once per pair, so these probes are not single.
     pub is_single: bool,
-    /// The event that the probe waits for. Pairs of threads and externally started cycles have no
-    /// timer. Interval errors do not show a constant latency, such as the latency of a tick.
+    /// The event that the probe waits for. It is not a timer for pairs of threads, for externally
+    /// started cycles, and for interval errors, which do not show a constant latency such as that
+    /// of a tick.
     pub waits_for: WaitsFor,
     /// The system calls of the measuring loops, named as in strace: first the one in which the
     /// probe sleeps, then the timed wake-up or work. A clock read through the vDSO is not a system

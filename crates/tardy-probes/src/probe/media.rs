@@ -8,10 +8,10 @@
 //! that was not shown as skipped. The series of simulated players have separate names, so no table
 //! mixes a simulated and a real player.
 //!
-//! The audible sound is computed from the card's pointer at the kernel's stamp, and extrapolated to
-//! the frame's time at the nominal rate. It is only as exact as the pointer is even; the run
-//! reports this, and the rate of the card's clock. After an xrun, the sound resumes where it was
-//! interrupted.
+//! The time of the audible sound is computed from the position of the card's hardware pointer at
+//! the kernel's stamp, and extrapolated to the frame's time at the nominal rate. It is only as
+//! exact as the pointer's steps are even; the run reports this, and the rate of the card's clock.
+//! After an xrun, the sound resumes where it was interrupted.
 //!
 //! The series `media.alsa` has the clock of a card, `media` a modelled clock. Without `player=` the
 //! machine determines which of them is measured; the run stores the choice with its reason.

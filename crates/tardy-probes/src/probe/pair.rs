@@ -140,8 +140,8 @@ struct Pair<C> {
     stamp: AtomicI64,
     /// [`IDLE`], or the number of periods that have passed since the start of the current wake-up.
     under_way: AtomicU64,
-    /// Number of periods that the waker started. The number of expected samples comes from here,
-    /// because it must not come from the woken thread's own count.
+    /// Number of periods that the waker started. The number of expected samples is taken from this
+    /// count, so that it does not depend on the woken thread.
     periods: AtomicU64,
     is_ending: AtomicBool,
 }

@@ -84,9 +84,9 @@ impl GridWalk {
         &self.due
     }
 
-    /// Advances to the first due time after `now`, or to the first one at `end` if that is earlier.
-    /// Returns the number of skipped due times; those at or after the end do not count. Calls `end`
-    /// only if due times were skipped.
+    /// Advances to the first due time after `now`, or to the first one at or after `end` if that is
+    /// earlier. Returns the number of skipped due times before `end`. Calls `end` only if due times
+    /// were skipped.
     #[inline]
     pub(crate) fn advance_past(&mut self, now: i64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -102,8 +102,8 @@ impl GridWalk {
         }
     }
 
-    /// Advances over `expiries` of a timer on the same grid, at most to the first due time at
-    /// `end`. Returns the number of skipped due times. For a grid without dither.
+    /// Advances over `expiries` of a timer on the same grid, at most to the first due time at or
+    /// after `end`. Returns the number of skipped due times. For a grid without dither.
     #[inline]
     pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;

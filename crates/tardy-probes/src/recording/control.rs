@@ -18,8 +18,8 @@ pub struct StoppedBy {
     pub sample: Sample,
 }
 
-/// Proof that a thread takes no more samples and that no other thread does. Only [`Control::leave`]
-/// makes it, so no measuring loop can end without having waited for the others.
+/// Proof that a thread takes no more samples, and that no other thread does. Only
+/// [`Control::leave`] makes it, so no measuring loop can end without having waited for the others.
 #[derive(Debug)]
 pub struct Departure(());
 

@@ -4,7 +4,7 @@ use tardy_samples::rotation::DiskDivision;
 
 /// Maximum number of series with `--until-stopped`.
 pub(super) const SERIES_MAX: usize = 256;
-/// Number of shared series among these, for threads without their own series: one for each kind of
+/// Maximum number of shared series, for threads without their own series: one for each kind of
 /// timer.
 pub(super) const OTHERS_MAX: usize = 8;
 /// Number of series for the smallest disk budget.

@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn frames_that_are_a_period_late_are_dropped_and_a_long_stall_stops_the_sound() {
-        // A delay of 3.5 periods: three frames passed, and the 200 ms of sound lasted.
+        // A delay of 3.5 periods: three frames passed, and the 200 ms of sound written ahead
+        // sufficed.
         let (skews, _, next) = played(30, None, |sleep| if sleep == 10 { 116_666_666 } else { 0 });
         assert_eq!(
             (skews[10].latency, skews[10].skipped),

@@ -61,7 +61,7 @@ pub struct JudgedDelay {
 pub struct Blame {
     /// The cause of the wait.
     pub cause: Cause,
-    /// The thread or softirq.
+    /// Name of the thread or softirq.
     pub name: String,
     /// How certain the explanation is of the cause.
     pub known: Certainty,

@@ -46,7 +46,7 @@ pub struct Guest<'a> {
     pub variant: &'a Variant,
     /// The virtual machine.
     pub machine: &'a Machine,
-    /// Number of the member of the ensemble.
+    /// Number of the replica.
     pub pad: u32,
     /// The guest's job.
     pub job: &'a GuestJob,

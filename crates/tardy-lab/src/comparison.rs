@@ -1,8 +1,8 @@
-//! The results of an experiment: the latencies of every variant and phase over the ensemble, the
+//! The results of an experiment: the latencies of every variant and phase over all replicas, the
 //! failed runs, and whether repetitions were equal.
 //!
 //! A deterministic run is one sample of a kernel's behaviour, so variants are compared over all
-//! members of the ensemble.
+//! replicas.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use super::variant::Variant;
 pub struct Comparison {
     /// The meaning of the figures.
     pub meaning: String,
-    /// Number of members of the ensemble.
+    /// Number of replicas.
     pub replicas: u32,
     /// Time between two wake-ups of the first probe. A delay shorter than this may stay unseen.
     pub period_ns: Option<Nanos>,
@@ -36,9 +36,9 @@ pub struct Comparison {
 pub struct VariantResult {
     /// The measured variant.
     pub variant: Variant,
-    /// One run for each member of the ensemble.
+    /// One run for each replica.
     pub runs: Vec<RunResult>,
-    /// The results of each phase and probe over the ensemble.
+    /// The results of each phase and probe over all replicas.
     pub phases: Vec<PhaseResult>,
     /// Phases under load in which a run has no sample, because the load did not work.
     pub without_samples: Vec<String>,
@@ -54,14 +54,14 @@ pub struct LargestOfProbe {
     pub probe: String,
     /// The latency.
     pub max_ns: Nanos,
-    /// When it occurred, in words, if no load worked then.
+    /// When the latency occurred, in words. No load was working then.
     pub place: String,
 }
 
 /// The result of one guest.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunResult {
-    /// Number of the member of the ensemble.
+    /// Number of the replica.
     pub replica: u32,
     /// Run folder of the guest.
     pub folder: PathBuf,
@@ -86,7 +86,7 @@ pub struct RunResult {
     pub restore_ms: Option<u64>,
 }
 
-/// The result of one probe in one phase, over the ensemble.
+/// The result of one probe in one phase, over all replicas.
 #[derive(Debug, Clone, Serialize)]
 pub struct PhaseResult {
     pub phase: String,
@@ -94,11 +94,11 @@ pub struct PhaseResult {
     pub probe: String,
     /// Number of samples of all runs.
     pub samples: u64,
-    /// Median over the ensemble of the runs' medians.
+    /// Median over the replicas of the runs' medians.
     pub median_ns: Nanos,
-    /// Median over the ensemble of the runs' 99th percentiles.
+    /// Median over the replicas of the runs' 99th percentiles.
     pub p99_ns: Nanos,
-    /// Median over the ensemble of the runs' 99.9th percentiles.
+    /// Median over the replicas of the runs' 99.9th percentiles.
     pub p999_ns: Nanos,
     /// The largest latency of each run, in the order of the replicas.
     pub max_of_runs_ns: Vec<Nanos>,

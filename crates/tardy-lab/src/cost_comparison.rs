@@ -1,5 +1,5 @@
 //! The results of an experiment with costs: the instructions of one operation, for every variant
-//! and metric, over the ensemble.
+//! and metric, over all replicas.
 //!
 //! An instruction count measures the length of the kernel's code. It does not show how much slower
 //! a machine becomes, so nothing here divides it by a time.
@@ -27,7 +27,7 @@ pub struct CostComparison {
     pub meaning: &'static str,
     /// `instructions`, or `ns` if the guests did not count instructions.
     pub unit: &'static str,
-    /// Number of members of the ensemble.
+    /// Number of replicas.
     pub replicas: u32,
     /// The variants in the order of the command line.
     pub variants: Vec<CostVariant>,
@@ -37,7 +37,7 @@ pub struct CostComparison {
 pub struct CostVariant {
     /// The measured variant.
     pub variant: Variant,
-    /// One run for each member of the ensemble.
+    /// One run for each replica.
     pub runs: Vec<RunResult>,
     /// The metrics that at least one run has, in the order of tables.
     pub metrics: Vec<MetricResult>,
@@ -45,14 +45,14 @@ pub struct CostVariant {
     pub left_out: Vec<Absence>,
 }
 
-/// The result of one metric over the ensemble.
+/// The result of one metric over all replicas.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricResult {
     pub name: String,
     /// The metric's group in tables.
     pub group: Group,
     pub operation: String,
-    /// Median over the ensemble of the runs' figures.
+    /// Median over the replicas of the runs' figures.
     pub cost: f64,
     /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,

@@ -94,7 +94,7 @@ pub fn job_block(job: &[u8]) -> Vec<u8> {
 /// Reads the job that the host has left with [`job_block`].
 ///
 /// # Errors
-/// Returns `InvalidData` when there is none.
+/// Returns `InvalidData` if there is no job.
 pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     let none = || {
         io::Error::new(

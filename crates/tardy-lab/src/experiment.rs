@@ -70,7 +70,7 @@ pub struct Experiment<'a> {
     pub variants: &'a [Variant],
     /// The machine of the guests.
     pub machine: &'a Machine,
-    /// Number of members of the ensemble, which are numbered from 0.
+    /// Number of replicas, which are numbered from 0.
     pub replicas: u32,
     /// The part of the guests that runs here.
     pub shard: Shard,
@@ -105,7 +105,7 @@ pub struct Experiment<'a> {
 pub struct Outcome {
     /// Index of the variant.
     pub variant: usize,
-    /// Number of the member of the ensemble.
+    /// Number of the replica.
     pub replica: u32,
     /// Run folder of the guest.
     pub folder: PathBuf,

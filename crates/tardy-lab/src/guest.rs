@@ -60,7 +60,7 @@ pub fn is_guest_init() -> bool {
 /// measurement.
 ///
 /// # Errors
-/// An unreadable job, or one with another task.
+/// Returns an error for an unreadable job, or a job with another task.
 pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<Request>> {
     (arguments.nth(1)? == MEASURE).then(|| match read_job()?.task {
         Task::Measure(request) => Ok(*request),

@@ -164,7 +164,7 @@ impl fmt::Display for Injection {
     }
 }
 
-/// One delay as the module logged it. The times are of CLOCK_MONOTONIC, read within the section.
+/// One delay as the module logged it. The times are on CLOCK_MONOTONIC, read within the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedDelay {
     /// When the delay started.
@@ -176,7 +176,7 @@ pub struct InjectedDelay {
 /// Reads the module's log.
 ///
 /// # Errors
-/// The number of the first line that the module did not write, counted from 1.
+/// Returns the number of the first line that the module did not write, counted from 1.
 pub fn parse_log(text: &str) -> Result<Vec<InjectedDelay>, usize> {
     let firing = |line: &str| {
         let mut fields = line

@@ -24,7 +24,7 @@ const WALL_LIMIT: Duration = Duration::from_secs(120);
 /// choice.
 ///
 /// # Errors
-/// Returns [`Failure`] when it does not boot.
+/// Returns [`Failure`] if the kernel does not boot.
 pub fn models(
     kernel: &Kernel,
     machine: &Machine,
@@ -64,7 +64,7 @@ pub fn models(
 /// Boots a kernel with a program that ends at once.
 ///
 /// # Errors
-/// Returns [`Failure`] when it does not boot.
+/// Returns [`Failure`] if the kernel does not boot.
 pub fn boot_once(
     variant: &Variant,
     machine: &Machine,

@@ -45,7 +45,7 @@ pub struct Inputs {
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// Number of the member of the ensemble.
+    /// Number of the replica.
     pub pad: u32,
     /// Digest of the initial file system, which contains binary, job and seed.
     pub initramfs: Digest,

@@ -138,8 +138,7 @@ impl Boot<'_> {
     /// result.
     ///
     /// # Errors
-    /// Returns [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but
-    /// [`BootEnd`].
+    /// Returns [`QemuError::File`] and [`QemuError::Broken`].
     pub fn run(&self, qemu: &Qemu, wall_limit: Duration) -> Result<BootEnd, QemuError> {
         let mut command = self.command(qemu, &self.arguments(MainThread::TakesTurns, ""))?;
         command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -33,7 +33,7 @@ pub enum Interrupts {
     Nothing,
     /// One interrupt, which is the longest of all.
     WorstSingle,
-    /// The longest interrupt of each kind.
+    /// One interrupt of each kind, which is the longest of its kind.
     OneOfEach,
     /// Interrupts of each kind come as often as their shortest distance allows. Each lasts as long
     /// as the longest of its kind.

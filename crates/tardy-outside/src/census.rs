@@ -51,7 +51,7 @@ pub struct Census {
     pub groups: Vec<Group>,
     /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
-    /// Number of sections left out because there were too many places.
+    /// Number of sections left out because there were too many places where sections start or end.
     pub unstored: u64,
     /// Whether sections with preemption off could be seen in every guest.
     pub knows_preemption: bool,
@@ -99,7 +99,7 @@ pub struct KindCensus {
     pub places: Vec<Place>,
 }
 
-/// Sections between two functions.
+/// The sections that start in one given function and end in another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// The function in which the sections start. If a function only locks on behalf of its caller,
@@ -491,9 +491,10 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
 
 /// Adds the phase's virtual length, its sections, and the latencies of its samples.
 ///
-/// Leaves out sections after the phase, while its load ends. If the CPU was idle for a part of the
-/// phase, includes the same amount of time after the phase instead. Ignores unreadable samples,
-/// which are reported when the run is shown.
+/// Leaves out sections after the phase, while its load ends. Sections are placed by executed
+/// instructions, of which an idle CPU executes none. After a phase with idle time, sections from
+/// the same amount of time after its end are therefore included. Ignores unreadable samples, which
+/// are reported when the run is shown.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,

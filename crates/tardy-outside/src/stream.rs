@@ -17,8 +17,7 @@ const MAGIC: &[u8; 8] = b"tardyout";
 const VERSION: u64 = 3;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
-/// Maximum number of places or tasks. The plugin keeps fewer, so more of them mean a damaged
-/// stream.
+/// Maximum number of sites or tasks. The plugin keeps fewer, so more of them mean a damaged stream.
 const DEFINITIONS_MAX: usize = 1 << 18;
 /// Maximum number of code blocks, or of steps of a window. The plugin keeps fewer.
 const BLOCKS_MAX: usize = 1 << 20;
@@ -88,7 +87,7 @@ pub struct Site {
 /// One section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// Place of the section, by number.
+    /// Where the section starts and ends, as an index of [`StreamReader::sites`].
     pub site: u32,
     /// The task that had the CPU at the start of the section, by number; 0 if unknown.
     pub task: u32,
@@ -219,7 +218,7 @@ pub struct End {
     /// Number of interrupts that came although interrupts seemed to be off, because the enabling
     /// was not seen.
     pub corrected: u64,
-    /// Number of sections left out because there were too many places.
+    /// Number of sections left out because there were too many places where sections start or end.
     pub unstored: u64,
     /// Whether the preemption count was found in the guest's memory.
     pub knows_preemption: bool,
@@ -357,7 +356,7 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// Returns the places read so far, by their numbers.
+    /// Returns the sites read so far, by their numbers.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
         &self.sites

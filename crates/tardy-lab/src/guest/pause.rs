@@ -18,7 +18,7 @@ const STOP: u8 = 1;
 /// Stops the machine, and returns the job after the host has resumed the machine.
 ///
 /// # Errors
-/// Missing devices; `InvalidData` when the host has left no job.
+/// Returns errors for missing devices, and `InvalidData` if the host has left no job.
 pub(super) fn pause_for_job() -> io::Result<GuestJob> {
     // Everything is prepared before the machine stops: work done later would be part of every run
     // that starts here.

@@ -25,7 +25,7 @@ const PAGE: usize = 4096;
 /// Returns the memory shared with the host.
 ///
 /// # Errors
-/// Returns `NotFound` if the machine has none, and errors of opening and mapping.
+/// Returns `NotFound` if the machine has no such memory, and errors of opening and mapping.
 pub(super) fn shared_memory() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     let length = std::fs::metadata(&resource)?.len();

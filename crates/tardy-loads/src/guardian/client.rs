@@ -89,7 +89,7 @@ impl Guardian {
     /// its memory.
     ///
     /// # Errors
-    /// Returns an error if its process cannot be made, or is not ready in time.
+    /// Returns an error if the guardian's process cannot be made, or is not ready in time.
     pub fn start(options: GuardianOptions) -> Result<Self, GuardianError> {
         let mut child = Program::new(&options.program)
             .arg0("tardy-guardian")

@@ -76,7 +76,7 @@ impl Containment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadEnd {
-    /// The load ended by itself, on request.
+    /// The load ended on request, without being killed.
     Finished,
     /// The load did not stop in time, and was killed.
     Killed,
@@ -89,7 +89,7 @@ pub enum LoadEnd {
     Absent,
 }
 
-/// Events of loads. Times are of CLOCK_MONOTONIC, as observed. `load` is the label in the plan.
+/// Events of loads. Times are on CLOCK_MONOTONIC, as observed. `load` is the label in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {

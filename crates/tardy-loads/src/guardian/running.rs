@@ -38,7 +38,7 @@ pub(super) struct RunningLoad {
     is_cut: bool,
 }
 
-/// The place of one worker in the load. Several processes may fill it, one after the other.
+/// One worker of the load. Several processes may do its work, one after the other.
 #[derive(Debug)]
 struct Slot {
     plan: WorkerPlan,

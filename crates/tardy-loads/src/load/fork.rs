@@ -71,7 +71,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         "touch".to_owned(),
         tardy_run::parameter::Value::Bytes(touch),
     );
-    // `processes` counts the whole burst of all workers, not of each worker.
+    // `processes` is the number of processes of all workers together.
     let share = resolution.share;
     let per_process = touch + PROCESS_BYTES;
     let room = share.memory.saturating_sub(memory * workers) / per_process;

@@ -242,7 +242,7 @@ struct Round {
     /// The CPUs of each node. A group stays on one node, as with a separate hackbench for each
     /// node.
     nodes: Vec<CpuList>,
-    /// Number of further rounds that are not cut short.
+    /// Number of coming rounds that complete even if the load must stop.
     whole: u64,
     /// Messages that are sent but not yet reported.
     sent: SharedWords,

@@ -58,7 +58,7 @@ impl Resolution<'_> {
     /// that the user gave does not.
     ///
     /// # Errors
-    /// Returns the limit, if a given value is above it, or the parameter's minimum is.
+    /// Returns the limit, if a given value or the parameter's minimum exceeds it.
     pub fn fit(
         &mut self,
         name: &'static str,
@@ -78,7 +78,7 @@ impl Resolution<'_> {
     /// thing in the error.
     ///
     /// # Errors
-    /// Returns the limit, if a given value is above it, or the parameter's minimum is.
+    /// Returns the limit, if a given value or the parameter's minimum exceeds it.
     pub fn fit_within(
         &mut self,
         name: &'static str,

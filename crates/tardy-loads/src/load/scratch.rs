@@ -44,7 +44,7 @@ pub fn file(folder: &Path) -> io::Result<File> {
 /// worker finds its previous folder again.
 ///
 /// # Errors
-/// Returns errors of mkdir(2); that there is something which is not this user's alone.
+/// Returns errors of mkdir(2), and an error if the folder does not belong to this user alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     let load = worker
         .plan
@@ -98,7 +98,7 @@ pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
 /// Works like [`check_floor`], for an existing folder.
 ///
 /// # Errors
-/// Returns the same errors, and errors of open(2).
+/// Returns the errors of [`check_floor`], and errors of open(2).
 pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let opened = File::open(folder).doing("open the scratch folder")?;
     check_floor(&opened, folder, bytes)
@@ -107,7 +107,7 @@ pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
 /// Checks that the file system of `file`, in `folder`, keeps its reserve after `bytes` more.
 ///
 /// # Errors
-/// Returns [`WorkError::Bound`] with the free space and the reserve if it would not.
+/// Returns [`WorkError::Bound`] with the free space and the reserve if it does not.
 pub fn check_floor(file: &File, folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let room = disk::room_of(file).doing("ask for free space")?;
     let floor = disk_floor(room.total);

@@ -172,7 +172,7 @@ impl ByteInitiator {
     /// Opens the device, and asks whether a responder is present.
     ///
     /// # Errors
-    /// Returns `TimedOut` if none is present; errors of the device.
+    /// Returns `TimedOut` if no responder is present; errors of the device.
     fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let mut terminal = Terminal::open(device, bits_per_second)?;
         for _ in 0..HELLOS {

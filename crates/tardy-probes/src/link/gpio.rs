@@ -136,7 +136,7 @@ impl GpioInitiator {
     /// Requests the lines, and checks that the other end follows.
     ///
     /// # Errors
-    /// Returns `TimedOut` if it does not; errors of requesting lines.
+    /// Returns `TimedOut` if the other end does not follow; errors of requesting lines.
     fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
         let mut initiator = Self {
             lines: Lines::open(chip, input, output, false)?,

@@ -89,8 +89,8 @@ impl IcmpInitiator {
     /// which is measured through the loopback interface.
     ///
     /// # Errors
-    /// Returns `TimedOut` if it does not answer; EPERM or EACCES without the right to send echo
-    /// requests; errors of the name.
+    /// Returns `TimedOut` if the host does not answer; EPERM or EACCES without the right to send
+    /// echo requests; errors of the name.
     fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;

@@ -80,8 +80,8 @@ impl LineInitiator {
     /// Opens the device, and checks that the other end follows.
     ///
     /// # Errors
-    /// Returns `TimedOut` if it does not; ENOTTY or EINVAL if the device has no modem lines; errors
-    /// of opening the device.
+    /// Returns `TimedOut` if the other end does not follow; ENOTTY or EINVAL if the device has no
+    /// modem lines; errors of opening the device.
     fn connect(device: &Path) -> io::Result<Self> {
         let device = serial::open(device)?;
         serial::modem_lines(&device)?;

@@ -103,7 +103,7 @@ impl PortInitiator {
     /// Opens the port, and checks that the other end answers.
     ///
     /// # Errors
-    /// Returns `TimedOut` if it does not; errors of [`ParallelPort::open`].
+    /// Returns `TimedOut` if the other end does not answer; errors of [`ParallelPort::open`].
     fn connect(device: &Path) -> io::Result<Self> {
         let port = ParallelPort::open(device)?;
         port.write(0)?;

@@ -79,7 +79,7 @@ impl Secret {
         }
     }
 
-    /// Makes a random secret from the kernel.
+    /// Makes a secret from the kernel's random numbers.
     ///
     /// # Errors
     /// Returns errors of /dev/urandom.

@@ -26,8 +26,8 @@ pub struct ProbeInfo {
     pub context: &'static str,
     /// The paper or program that the probe comes from, or `today`.
     pub source: &'static str,
-    /// Parameters in addition to those of every probe (`period`, `policy`, `priority`, `dither`).
-    /// Values without names are assigned in this order, before the parameters of every probe.
+    /// Parameters in addition to those of every probe (`request::COMMON`). Values without names are
+    /// assigned in this order, before the parameters of every probe.
     pub parameters: &'static [Parameter],
     /// The probe's series. Each instance of the probe has all of them, and the first has the
     /// probe's name.

@@ -146,9 +146,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 /// The source of the built-in player's audio clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AudioBy {
-    /// A card is required.
+    /// The clock of a sound card, which is required.
     Card,
-    /// A card if available, otherwise a model.
+    /// The clock of a sound card if there is one, otherwise a modelled clock.
     CardOrModel,
     Model,
 }

@@ -41,7 +41,7 @@ pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> 
 }
 
 impl Recording {
-    /// Returns the change that removes the instance of tracefs if the tool cannot.
+    /// Returns how to remove the tracefs instance, for the journal of changes.
     pub(super) fn undo(&self) -> Undo {
         Undo::RemoveTraceInstance(self.instance.clone())
     }

@@ -67,7 +67,7 @@ impl Sound for AudioClock {
 mod tests {
     use super::*;
 
-    /// A rate with samples of 1 ns.
+    /// A rate at which a sample lasts 1 ns.
     const EXACT: u64 = 1_000_000_000;
 
     #[test]

@@ -182,13 +182,13 @@ pub trait Word: Sized {
     /// Parses the value.
     ///
     /// # Errors
-    /// Returns why `text` is not such a value.
+    /// Returns why `text` is not a valid value.
     fn read(text: &str) -> Result<Self, String>;
 
     /// Parses a word that need not be UTF-8.
     ///
     /// # Errors
-    /// Returns why `word` is not such a value.
+    /// Returns why `word` is not a valid value.
     fn read_os(word: &OsStr) -> Result<Self, String> {
         let text = word
             .to_str()

@@ -51,7 +51,7 @@ impl HolderTime {
 pub struct Difference {
     pub due: Nanos,
     pub latency_ns: u64,
-    /// The holder with the largest part of the sample in either source.
+    /// The holders with the largest part of the sample, one in each source.
     pub holders: Vec<HolderTime>,
 }
 

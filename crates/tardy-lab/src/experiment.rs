@@ -194,8 +194,8 @@ impl Experiment<'_> {
         outcomes
     }
 
-    /// Fails if a watched guest has other samples than the same guest had without watching. Without
-    /// such an earlier run, there is nothing to compare.
+    /// Fails if the samples of a watched guest differ from those of the same guest without
+    /// watching. If that guest was not run before, there is nothing to compare.
     fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
             return Ok(provenance);

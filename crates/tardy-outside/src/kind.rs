@@ -71,8 +71,8 @@ pub enum Stretch {
     /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). Hard
     /// interrupts do not count.
     SwitchTail,
-    /// A task stays in the kernel without a chance to switch to another task: from its entry or
-    /// such a chance, to the next chance or its return to the program.
+    /// A task stays in the kernel without a chance to switch to another task: from its entry into
+    /// the kernel, or the previous such chance, to the next chance or its return to the program.
     NoChance,
     /// From when a switch is due until the scheduler is done. Hard interrupts count, too.
     SwitchDelay,

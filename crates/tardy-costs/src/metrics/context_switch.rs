@@ -122,8 +122,8 @@ fn ring<const PROCESSES: usize, const KIB: usize>(_: &Place) -> Result<Box<dyn W
         let (next, mut to) = pipe()?;
         let mut own = std::mem::replace(&mut from, next);
         peers.push(Peer::start(move || {
-            // The memory is allocated and written after the fork. Memory from before would be
-            // shared, also in the caches.
+            // The memory is allocated and written after the fork. Memory from before the fork would
+            // be shared, even in the caches.
             let memory = memory(KIB);
             let mut token = Token::default();
             loop {

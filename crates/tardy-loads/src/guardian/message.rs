@@ -89,7 +89,8 @@ pub enum LoadEnd {
     Absent,
 }
 
-/// Events of loads. Times are on CLOCK_MONOTONIC, as observed. `load` is the label in the plan.
+/// Events of loads. Times are on CLOCK_MONOTONIC: when the sender observed the event. `load` is the
+/// label in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {

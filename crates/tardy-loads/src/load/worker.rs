@@ -212,8 +212,8 @@ impl Worker {
             Default::default()
         };
         let (user, kernel) = cpu_time();
-        // The time of living processes is counted in ticks, that of ended ones exactly. The maximum
-        // keeps the sum from falling when a process ends.
+        // The time of living processes is counted in ticks, the time of ended processes exactly.
+        // The maximum keeps the sum from falling when a process ends.
         self.work.kernel_time = self
             .work
             .kernel_time

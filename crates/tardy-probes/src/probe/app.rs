@@ -179,7 +179,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         }
         Ok(left)
     });
-    // This thread does not have the planned policy: it only waits, while the program is measured.
+    // The planned policy is for the program. This thread only waits, so it stays an ordinary task.
     let member = Member {
         policy: sched::Policy::Other { nice: 0 },
         is_watched: false,

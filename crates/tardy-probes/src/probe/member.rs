@@ -43,8 +43,8 @@ pub struct ProbeInstance {
     /// Caveats for the probe's numbers, shown with every result. Equal texts of several instances
     /// are shown once.
     pub notes: Vec<String>,
-    /// The rest of the preparation, so that instances prepare in parallel. Called when all
-    /// instances are open, in their order.
+    /// The rest of the preparation, which is separate so that instances can prepare in parallel.
+    /// Called when all instances are open, in their order.
     pub finish: Option<Finish>,
 }
 

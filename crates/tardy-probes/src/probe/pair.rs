@@ -352,8 +352,8 @@ fn woken_by_waker<C: Channel>(
             Ok(())
         };
         let result = measure();
-        // Periods that the waker started but this thread did not see: they are expected, and
-        // therefore show as unexplained.
+        // The waker started these periods, but this thread did not see them. They count as
+        // expected, so their missing samples show as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
         leave_or_stop(&start, result)

@@ -46,7 +46,7 @@ pub struct SeriesRecorder {
     /// Folds the oldest samples of the series into histograms, in runs with `--disk`.
     rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
-    /// The counts from before a resumed run resumed.
+    /// The counts of the part before the run was resumed.
     before: Counts,
     tally: Tally,
     failure: Option<StoreFailure>,

@@ -65,7 +65,7 @@ const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's tr
 pub(super) struct ActiveRun {
     pub(super) record: RunRecord,
     pub(super) folder: RunFolder,
-    /// The record of a resumed run, from before it was resumed.
+    /// The record of the run's earlier part, if the run was resumed.
     pub(super) earlier: Option<RunRecord>,
     pub(super) guardian: Option<Guardian>,
     pub(super) signals: SignalFd,

@@ -209,7 +209,7 @@ impl Follower {
     }
 
     /// Returns whether the only phase has started and lasts until all threads have ended, each
-    /// after its own number of cycles. Threads without a schedule take longer than this number of
+    /// after its own number of cycles. Threads without a schedule take longer than that number of
     /// periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
@@ -223,8 +223,8 @@ impl Follower {
             && !self.timeline.records().is_empty()
     }
 
-    /// Acts on latencies above the threshold. If the run was stopped by a latency, acts on that
-    /// one, otherwise on those that the recorder has seen.
+    /// Acts on latencies above the threshold: on the latency that stopped the run, if there is one,
+    /// otherwise on those that the recorder has seen.
     fn look_at_threshold(&mut self) {
         let Some(threshold) = &mut self.threshold else {
             return;

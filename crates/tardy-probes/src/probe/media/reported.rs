@@ -116,7 +116,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
             watched.inspect_err(|_| begin.control.stop_at(Nanos(clock::monotonic())))
         })
     });
-    // This thread does not have the planned policy, which is the player's: it only waits.
+    // The planned policy is for the player. This thread only waits, so it stays an ordinary task.
     let member = Member {
         policy: sched::Policy::Other { nice: 0 },
         is_watched: false,

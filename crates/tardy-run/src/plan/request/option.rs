@@ -96,7 +96,8 @@ pub struct Definition {
     pub needs: &'static [&'static str],
     /// Whether a file can contain a default of the option.
     pub is_in_files: bool,
-    /// Whether [`Plan::asked`] also contains the option if the fields of a plan give another value.
+    /// Whether [`Plan::asked`] stores the user's value if the value in the plan's fields differs
+    /// from it.
     pub is_kept: bool,
     /// Whether the text of a plan shows the option.
     pub is_shown: bool,

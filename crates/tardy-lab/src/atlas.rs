@@ -56,7 +56,7 @@ pub struct Cells<'a> {
     pub binary: &'a Path,
     /// Further files for the guests of all cells.
     pub added: &'a [AddedFile],
-    /// Limit of the host's time for each guest.
+    /// Time limit for each guest, on the host's clock.
     pub wall_limit: Duration,
     pub snapshots: &'a Snapshots,
     /// Returns the value that makes replicas differ: see [`Guest::pad`].

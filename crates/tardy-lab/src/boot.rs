@@ -54,7 +54,7 @@ pub struct Guest<'a> {
     pub binary: &'a Path,
     /// Further files for the guest.
     pub added: &'a [AddedFile],
-    /// Limit of the host's time for the guest.
+    /// Time limit for the guest, on the host's clock.
     pub wall_limit: Duration,
     /// The snapshots, if the guest starts from one instead of booting.
     pub snapshots: Option<&'a Snapshots>,

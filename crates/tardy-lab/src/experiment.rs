@@ -82,7 +82,7 @@ pub struct Experiment<'a> {
     pub binary: &'a Path,
     /// Returns further files for the guests of a variant.
     pub added: &'a (dyn Fn(&Variant) -> Vec<AddedFile> + Sync),
-    /// Limit of the host's time for each guest.
+    /// Time limit for each guest, on the host's clock.
     pub wall_limit: Duration,
     /// Number of guests that run at the same time.
     pub jobs: usize,

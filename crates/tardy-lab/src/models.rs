@@ -16,8 +16,8 @@ use super::provenance::Provenance;
 use super::qemu::Qemu;
 use super::variant::Variant;
 
-/// Limit of the host's time. Even on a busy host, a guest that does nothing boots and switches off
-/// within this time.
+/// Time limit for the guest, on the host's clock. Even on a busy host, a guest that does nothing
+/// boots and switches off within this time.
 const WALL_LIMIT: Duration = Duration::from_secs(120);
 
 /// Returns the models that `kernel` offers, in the kernel's order. Returns no model if there is no

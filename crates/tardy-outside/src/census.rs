@@ -95,7 +95,7 @@ pub struct KindCensus {
     /// Number of sections by length. Entry `n` counts lengths from 2^(n-1) to below 2^n ns, the
     /// first entry counts length 0.
     pub histogram: Vec<u64>,
-    /// The functions where the sections start and end, the longest first.
+    /// The sections by the functions where they start and end, the longest section first.
     pub places: Vec<Place>,
 }
 

@@ -26,7 +26,7 @@ pub enum ControlError {
     /// The process has ended.
     #[error("QEMU has ended")]
     Ended,
-    /// The host's time is over.
+    /// The time limit on the host's clock is over.
     #[error("the time limit on the host has expired")]
     WallLimit,
     /// QEMU refused the command.

@@ -96,7 +96,7 @@ const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(5);
 /// The state of a worker while it works.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its input.
+    /// The worker's input.
     pub plan: WorkerPlan,
     work: Work,
     passes: u64,

@@ -80,8 +80,8 @@ impl Injection {
     ///
     /// The system settles between two delays. Their distance is a whole number of ms and 24/29 ms,
     /// whatever the length of the delays. So 29 delays meet 29 evenly distributed phases of every
-    /// period that divides 1 ms. A pause of fixed length between delays would not: the guest's time
-    /// to wake up and to fire would shift the phases.
+    /// period that divides 1 ms. Pauses of a fixed length would not distribute the delays evenly:
+    /// the guest's time to wake up and to fire would shift the phases.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
         const MILLISECOND: i64 = 1_000_000;

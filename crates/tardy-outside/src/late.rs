@@ -50,7 +50,7 @@ pub struct FunctionRow {
 /// A stack of functions, and how long its innermost function was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackTime {
-    /// Index of the holder in the sample's piece.
+    /// Index of the CPU's holder, in the list of holders of [`LateSample::delay`].
     pub holder: usize,
     /// The functions, the innermost first.
     pub functions: Vec<Arc<str>>,
@@ -282,7 +282,7 @@ fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     }
 }
 
-/// Returns how long each stack of functions was executed, by the piece that contains it.
+/// Returns how long each stack of functions was executed while each holder had the CPU.
 fn stacks(sample: &SampleDelay, places: &[Place], calls: &Calls) -> Vec<StackTime> {
     let mut by_call: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for &(holder, begin, end) in places {

@@ -16,7 +16,7 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tardy_outsi
 /// library.
 pub const SOURCE: &str = include_str!("../../../outside/tardy_outside.c");
 
-/// The options with which the plugin must be compiled; the names of the files follow them.
+/// The options with which the plugin must be compiled. The names of the files come after them.
 pub const COMPILER_OPTIONS: [&str; 8] = [
     "-std=gnu11",
     "-O2",

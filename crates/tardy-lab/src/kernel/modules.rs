@@ -15,8 +15,8 @@ use crate::deb;
 /// comes after its dependencies.
 ///
 /// # Errors
-/// Returns [`KernelError::NoModule`] if the kernel's package has none of that name, or the kernel
-/// comes from no package; errors of fetching and reading it.
+/// Returns [`KernelError::NoModule`] if the kernel's package has no module of that name, or the
+/// kernel comes from no package; errors of fetching and reading the package.
 pub fn modules(
     kernel: &Kernel,
     names: &[&str],

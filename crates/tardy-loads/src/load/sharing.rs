@@ -44,7 +44,8 @@ const CROWDS: &[Crowd] = &[
     },
 ];
 
-/// Maximum of a parameter of such a load if the kernel gives shares to tasks, not to loads.
+/// The maximum of a parameter that sets a load's number of tasks, for kernels that give shares to
+/// tasks instead of loads.
 struct Crowd {
     load: &'static str,
     parameter: &'static str,

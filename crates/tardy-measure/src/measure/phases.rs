@@ -95,8 +95,7 @@ impl Timeline {
         }
     }
 
-    /// Continues the first phase of a resumed run. `began` is when the phase had started, if it
-    /// had.
+    /// Continues the first phase of a resumed run. `began` is the phase's start, if it had started.
     #[must_use]
     pub fn going_on_since(self, began: Option<Nanos>) -> Self {
         Self { began, ..self }

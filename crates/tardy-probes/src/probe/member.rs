@@ -31,7 +31,8 @@ pub struct ProbeInstance {
     pub members: Vec<Member>,
     /// Error of the clock that the probe reads. Only a larger deviation counts as an early wake-up.
     pub clock_error: Nanos,
-    /// The instance's series, if opening determines them: the first ones of the description.
+    /// The series that the instance has, if only opening shows this: the first ones of the
+    /// description.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that was found on opening, and that the plan could not know.
     pub grid: Option<DetectedGrid>,

@@ -628,8 +628,9 @@ fn begin_series(
 }
 
 impl SeriesPlan {
-    /// Returns whether the series counts cycles that are not driven by the clock. External loops
-    /// count none, and of gaps the complete number is unknown.
+    /// Returns whether the number of the series' cycles is counted, instead of following from the
+    /// clock. Loops of other programs are not counted, and series of gaps only if bins count the
+    /// gaps below the parameter `least`.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(

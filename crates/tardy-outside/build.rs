@@ -1,5 +1,6 @@
-//! Builds the plugin of QEMU with the machine's C compiler, where the program is to run on such a
-//! machine as this; what cannot be built is left out, and said when it is asked for.
+//! Builds the QEMU plugin with the machine's C compiler, if the program is built for the machine's
+//! own architecture. If the plugin cannot be built, the program is built without it, and reports
+//! this when the plugin is requested.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +24,8 @@ fn is_of_this_machine() -> bool {
     host.split('-').next() == Some(target.as_str())
 }
 
-/// Without any library: QEMU has loaded its own C library by then, whichever that is.
+/// Compiles the plugin without any library, because QEMU has already loaded a C library, whichever
+/// it is.
 fn build(out: &Path) -> bool {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let options = [

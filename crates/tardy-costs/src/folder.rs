@@ -1,5 +1,5 @@
-//! The run folder of a cost in progress: its record, the series of its metrics, its rounds as
-//! phases.
+//! The run folder of a cost measurement in progress: its record, the series of its metrics, and its
+//! rounds as phases.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum CostError {
         /// The error of the system.
         error: io::Error,
     },
-    /// A system call without which nothing can be measured.
+    /// A system call failed without which nothing can be measured.
     #[error("cannot {doing}: {error}")]
     System {
         /// The operation that failed.
@@ -42,7 +42,7 @@ pub enum CostError {
         /// The error of the system, and the remedy.
         error: io::Error,
     },
-    /// A CPU that is not there, or not allowed.
+    /// A CPU does not exist, or is not allowed.
     #[error("--cpu {cpu}: this CPU is not online or not allowed here: choose from {allowed}")]
     UnknownCpu {
         /// The requested CPU.
@@ -50,12 +50,12 @@ pub enum CostError {
         /// The allowed CPUs.
         allowed: CpuList,
     },
-    /// The command to be timed.
+    /// The command to be timed cannot be run, or fails.
     #[error("{0}")]
     Command(String),
 }
 
-/// The run folder of a cost in progress.
+/// The run folder of a cost measurement in progress.
 pub struct CostFolder {
     folder: RunFolder,
     record: RunRecord,
@@ -82,7 +82,7 @@ impl CostFolder {
         })
     }
 
-    /// Adds a metric; returns its place.
+    /// Adds a metric. Returns its index.
     ///
     /// # Errors
     /// Returns [`CostError::Store`].
@@ -103,13 +103,14 @@ impl CostFolder {
         Ok(self.series.len() - 1)
     }
 
-    /// Returns the folder's record of the metric at `place`.
+    /// Returns the record of the metric with index `place`.
     #[must_use]
     pub fn metric(&mut self, place: usize) -> &mut MetricRecord {
         &mut self.cost.metrics[place]
     }
 
-    /// Adds a trial of the metric at `place`: its start, and the time of one operation, in ps.
+    /// Adds a trial of the metric with index `place`: its start, and the time of one operation in
+    /// ps.
     pub fn push(&mut self, place: usize, begin: Nanos, picoseconds: i64) {
         let value = self.cost.unit.value(picoseconds);
         if let Some(series) = &mut self.series[place] {
@@ -117,7 +118,7 @@ impl CostFolder {
         }
     }
 
-    /// Brings the trials of the metric at `place` to the disk.
+    /// Writes the trials of the metric with index `place`.
     ///
     /// # Errors
     /// Returns [`CostError::Store`].
@@ -128,7 +129,8 @@ impl CostFolder {
         flushed.map_err(|error| self.unwritable(error))
     }
 
-    /// A metric that is not measured; one that was added is taken out again.
+    /// Records that a metric is not measured, with the reason. Removes the metric if it was added
+    /// before.
     pub fn leave_out(&mut self, name: &str, reason: String) {
         if let Some(place) = self
             .cost
@@ -159,12 +161,12 @@ impl CostFolder {
         });
     }
 
-    /// Keeps a warning with the run.
+    /// Adds a warning to the run.
     pub fn warn(&mut self, warning: Warning) {
         self.record.warnings.push(warning);
     }
 
-    /// Ends the round, and brings the record up to date.
+    /// Ends the round, and updates the record.
     ///
     /// # Errors
     /// Returns [`CostError::Folder`].
@@ -186,8 +188,8 @@ impl CostFolder {
         Ok(self.folder.update(&self.record)?)
     }
 
-    /// Closes a folder whose next trial failed: with the trials that it has, or, if it has none,
-    /// not at all.
+    /// Closes a folder whose next trial failed. Keeps the trials measured so far; removes the
+    /// folder if there are none.
     ///
     /// # Errors
     /// Returns [`CostError::Folder`], [`CostError::Store`].
@@ -236,7 +238,7 @@ impl CostFolder {
 
     fn note(&mut self, is_closed: bool) {
         let mut cost = self.cost.clone();
-        // One that was taken out again has a place and no series.
+        // A metric that was removed keeps its index, but has no series.
         cost.metrics = cost
             .metrics
             .into_iter()

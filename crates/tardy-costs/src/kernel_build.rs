@@ -1,5 +1,5 @@
-//! The kernel build of mckenney2009 as an experiment: each trial builds all of it into a new folder
-//! of objects.
+//! The kernel build of mckenney2009 as an experiment. Each trial builds the whole kernel into a new
+//! folder of objects.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,9 +24,9 @@ use super::program::{Experiment, ProgramEnd, Runner, failed};
 pub struct BuildRequest {
     /// A clean kernel tree or an archive of one; by default the distribution's package.
     pub source: Option<PathBuf>,
-    /// A target of the kernel's makefile that makes a configuration.
+    /// A target of the kernel's makefile that makes a configuration, such as `defconfig`.
     pub config: String,
-    /// make's -j.
+    /// Number of parallel jobs of make (-j).
     pub jobs: u32,
 }
 
@@ -40,10 +40,10 @@ pub struct KernelBuild {
 }
 
 impl KernelBuild {
-    /// Finds everything that the build needs; makes nothing but an empty folder for it.
+    /// Finds everything that the build needs. Makes only an empty folder for the build.
     ///
     /// # Errors
-    /// Returns what is missing: a source, a program, space on the disk.
+    /// Returns the missing requirement: a source, a program, or space on the disk.
     pub fn resolve(request: &BuildRequest) -> Result<Self, Unsupported> {
         let host = Host::of_this_machine();
         let source = request.source.as_ref().map(std::path::absolute).transpose();
@@ -90,7 +90,8 @@ impl KernelBuild {
         })
     }
 
-    /// Returns the tree; an archive is unpacked once. Returns `None` if a signal requested the end.
+    /// Returns the kernel tree. Unpacks an archive once. Returns `None` if a signal requested the
+    /// end.
     fn tree(&mut self, runner: &Runner) -> Result<Option<PathBuf>, CostError> {
         if self.source.is_dir() {
             return Ok(Some(self.source.clone()));
@@ -149,7 +150,7 @@ impl Experiment for KernelBuild {
     }
 }
 
-/// Returns false if a signal requested the end.
+/// Runs the command to its end. Returns false if a signal requested the end.
 fn to_its_end(runner: &Runner, command: &mut Command) -> Result<bool, CostError> {
     let words = format!("{command:?}");
     match runner.run(command)? {

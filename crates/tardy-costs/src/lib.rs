@@ -1,14 +1,15 @@
 //! The cost of the kernel's services: the measurements of LMbench (McVoy, Staelin) as koolwal2009
 //! used them, and some newer services.
 //!
-//! Data flow: [`metric`] lists the measurements, [`session`] measures into a run folder of kind
-//! `cost`, [`program`] times whole programs into one. `tardy_results::cost` reads one, and contains
-//! published numbers to compare with it.
+//! Data flow: [`metric`] and [`metrics`] define the measurements. [`session`] makes them, and
+//! [`program`] times whole programs, each into a run folder of kind `cost`. `tardy_results::cost`
+//! reads such a folder, and contains published numbers to compare with it.
 //!
-//! A cost is stored as the time of one operation in ps, bandwidths too. Less is better everywhere,
-//! and values of two runs divide, even with loops of other lengths. In an emulated machine the unit
-//! is a thousandth of an instruction; `waiting` is stored next to it, the share in which the clock
-//! advances and nothing executes.
+//! A cost is stored as the time of one operation in ps, also for bandwidths. Smaller values are
+//! therefore always better, and values of two runs can be compared as ratios, even if their loops
+//! have other lengths. In an emulated machine the unit is a thousandth of an instruction. `waiting`
+//! is then stored next to the costs: the share of time in which the clock advances but no
+//! instruction is executed.
 #![forbid(unsafe_code)]
 
 pub mod folder;

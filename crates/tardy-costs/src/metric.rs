@@ -1,4 +1,4 @@
-//! One measurement of a cost: its description, and the work that it does.
+//! One measurement of a cost: its description, and the operations that it times.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tardy_sys::clock;
 
 /// Operations that can be timed.
 pub trait Work {
-    /// Does `operations` operations and returns their time; preparation between them does not
+    /// Does `operations` operations and returns their time. Preparation between them does not
     /// count.
     ///
     /// # Errors
@@ -21,11 +21,11 @@ pub trait Work {
 /// The description of a metric.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name on the command line and in file names.
+    /// Name of the metric on the command line and in file names.
     pub name: &'static str,
-    /// Its group in tables.
+    /// Group of the metric in tables.
     pub group: Group,
-    /// One operation, in a few words.
+    /// Description of one operation, in a few words.
     pub operation: &'static str,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
@@ -33,18 +33,19 @@ pub struct Metric {
     pub state: CacheState,
     /// The program of LMbench 3 that measures the same, with its arguments.
     pub lmbench: Option<&'static str>,
-    /// Makes everything that the operations need.
+    /// Prepares everything that the operations need.
     pub prepare: fn(&Place) -> Result<Box<dyn Work>, Unavailable>,
 }
 
 impl Metric {
-    /// Returns the unit of its figure: microseconds per operation, or 10^6 bytes per second.
+    /// Returns the unit of the metric's figure: microseconds per operation, or 10^6 bytes per
+    /// second.
     #[must_use]
     pub const fn unit(&self) -> &'static str {
         if self.bytes.is_some() { "MB/s" } else { "us" }
     }
 
-    /// Returns its properties that are known before the first trial.
+    /// Returns the metric's properties that are known before the first trial.
     #[must_use]
     pub fn record(&self) -> MetricRecord {
         MetricRecord {
@@ -64,18 +65,18 @@ impl Metric {
 /// The CPUs and folders of the measurement.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// CPU that everything is bound to.
+    /// CPU that all threads and processes are bound to.
     pub cpu: CpuId,
     /// A second CPU, for metrics that need two.
     pub other_cpu: Option<CpuId>,
-    /// Folder for files, removed afterwards.
+    /// Folder for files, which is removed after the measurement.
     pub scratch: PathBuf,
 }
 
 /// Why a metric cannot be measured here.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
-    /// The machine lacks something.
+    /// The machine lacks a requirement.
     #[error("{what}: {remedy}")]
     Missing {
         /// The missing requirement.
@@ -97,21 +98,21 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    /// For `map_err`.
+    /// Returns a function for `map_err` that adds the operation to an error.
     pub fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::System { doing, error }
     }
 }
 
-/// Returns the part of `took`, the time of `done` operations, that `asked` of them took: for work
-/// in portions.
+/// Returns the time of `asked` operations, if `done` operations took `took`. For work that does
+/// more operations than requested.
 #[must_use]
 pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
     let part = i128::from(took.get()) * i128::from(asked) / i128::from(done.max(1));
     Nanos(i64::try_from(part).unwrap_or(i64::MAX))
 }
 
-/// An operation that is only to be repeated.
+/// Work that repeats one operation.
 pub struct Repeat<F>(pub F);
 
 impl<F: FnMut() -> io::Result<()>> Work for Repeat<F> {
@@ -124,7 +125,7 @@ impl<F: FnMut() -> io::Result<()>> Work for Repeat<F> {
     }
 }
 
-/// Returns the work of an operation that is only to be repeated.
+/// Returns work that repeats this operation.
 pub fn repeated<F: FnMut() -> io::Result<()> + 'static>(operation: F) -> Box<dyn Work> {
     Box::new(Repeat(operation))
 }

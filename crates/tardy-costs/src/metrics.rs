@@ -1,5 +1,5 @@
-//! The metrics: one file each, or one for several sizes of the same; a new one is one new file and
-//! its lines in [`METRICS`].
+//! The metrics. Each has a file; metrics that differ only in size share one. A new metric is one
+//! new file and its lines in [`METRICS`].
 
 mod big_file;
 mod context_switch;
@@ -32,7 +32,7 @@ pub mod tiny_program;
 
 use super::metric::Metric;
 
-/// Every metric that there is, in the order of tables.
+/// All metrics, in the order of tables.
 pub const METRICS: &[&Metric] = &[
     &null_call::METRIC,
     &null_io::METRIC,
@@ -89,11 +89,11 @@ pub const METRICS: &[&Metric] = &[
     &shared_line::METRIC,
 ];
 
-/// Returns the metrics of `names`, in the order of tables: each is a metric's name or a group's;
-/// without names, all.
+/// Returns the requested metrics, in the order of tables. Each of `names` is the name of a metric
+/// or a group. Without names, returns all metrics.
 ///
 /// # Errors
-/// The first name that means nothing.
+/// Returns the first unknown name.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static Metric>, String> {
     let means = |name: &str, metric: &Metric| metric.name == name || metric.group.name() == name;
     if let Some(unknown) = names

@@ -1,9 +1,9 @@
-//! Other participants of a metric: a process that answers, a thread that alternates. Both end with
-//! the value that owns them.
+//! Other participants of a metric: a process that answers, or a thread that alternates. Both end
+//! when the value that owns them is dropped.
 //!
-//! A metric with two processes forks before anything has threads. The peer is tied to the tool and
-//! runs on the same CPU (except for `shared-line`), because the scheduler places pairs differently
-//! from run to run.
+//! A metric with two processes must fork before this process has threads. The peer ends with the
+//! tool. It runs on the same CPU (except for `shared-line`), because the scheduler would otherwise
+//! place the two differently from run to run.
 
 use std::io;
 use std::sync::Arc;
@@ -15,20 +15,21 @@ use tardy_sys::process;
 
 use super::metric::Unavailable;
 
-/// Maximum time for an earlier metric's threads to leave the list of threads after they were
+/// Maximum time until the threads of an earlier metric leave the list of threads after they were
 /// joined: the kernel wakes the joining thread a little before.
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// A process that does its half until it is ended; on drop at the latest, or with the tool.
+/// A process that does the other half of a metric until it is ended. It is ended on drop at the
+/// latest, or when the tool ends.
 #[derive(Debug)]
 pub struct Peer {
     pid: i32,
 }
 
 impl Peer {
-    /// Starts a process that runs `body`, on the same CPU. This process closes the resources of
-    /// `body`, so that it sees the end of the other one as the end of a file.
+    /// Starts a process that runs `body`, on the same CPU. This process drops the resources of
+    /// `body`, so that it notices the end of the other process by the end of a file.
     ///
     /// # Errors
     /// Returns [`Unavailable::System`] at the limit of processes.
@@ -39,7 +40,7 @@ impl Peer {
         loop {
             let forked = process::fork(|| {
                 let tied = process::set_parent_death_signal(process::KILL);
-                // The tool may have ended before the tie held.
+                // The tool may have ended before the request to end with it took effect.
                 if tied.is_err() || process::parent_id() != tool {
                     return 1;
                 }
@@ -67,7 +68,7 @@ impl Drop for Peer {
     }
 }
 
-/// A thread that alternates with this one until it is stopped; on drop at the latest.
+/// A thread that alternates with this one until it is stopped. It is stopped on drop at the latest.
 pub struct Partner {
     is_over: Arc<AtomicBool>,
     wake: Box<dyn Fn()>,
@@ -75,8 +76,8 @@ pub struct Partner {
 }
 
 impl Partner {
-    /// Starts a thread that runs `body`, which must return soon after the flag that it gets is set
-    /// and `wake` was called.
+    /// Starts a thread that runs `body`. The thread is stopped by setting the flag that `body` gets
+    /// and calling `wake`; `body` must return soon afterwards.
     ///
     /// # Errors
     /// Returns [`Unavailable::System`] at the limit of threads.
@@ -96,8 +97,8 @@ impl Partner {
         })
     }
 
-    /// Returns whether the thread has ended, which it does by itself only after a failure: it would
-    /// not answer any more.
+    /// Returns whether the thread has ended. It ends by itself only after a failure, and then no
+    /// longer answers.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

@@ -1,9 +1,9 @@
-//! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of
-//! the program and of all that it waited for.
+//! Times whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of the
+//! program and of its children that it waited for.
 //!
-//! A command is run once before it is timed. Its record states that its caches are warm.
-//! `--warm-up 0` is for commands that must not run twice; kernel builds have no warm-up, since each
-//! starts in an empty folder.
+//! A command is run once before it is timed, to fill its caches; the record states this. `--warm-up
+//! 0` is for commands that must not run twice. Kernel builds have no warm-up, because each starts
+//! in an empty folder.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -25,37 +25,37 @@ use tardy_sys::usage::{Usage, UsageScope, usage};
 use super::folder::{CostError, CostFolder};
 use super::session::unit;
 
-/// Maximum time for a program to stop, before its group is killed.
+/// Maximum time for a program to stop. After it, the program's group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
-/// Elapsed times of trials that differ by more than this factor are reported.
+/// If the elapsed times of trials differ by more than this factor, the run has a warning.
 const SPREAD_MAX: f64 = 2.0;
 
-/// Number of runs of a program.
+/// How often a program is run.
 #[derive(Debug, Clone, Copy)]
 pub struct Repeats {
-    /// Runs that fill caches before the first trial, and are not counted.
+    /// Number of runs that fill caches before the first trial. They do not count as trials.
     pub warm_ups: u32,
     pub trials: u32,
 }
 
-/// Something whose trials can be repeated.
+/// A program or build whose trials can be repeated.
 pub trait Experiment {
-    /// Returns its set, for the record.
+    /// Returns the set of operations, for the record.
     fn set(&self) -> CostSet;
 
     /// Returns the program with its arguments, for the record.
     fn words(&self) -> Vec<String>;
 
-    /// Does the work outside a trial, and returns the program to time; `None` if a signal requested
-    /// the end.
+    /// Does the work before a trial, and returns the program to time. Returns `None` if a signal
+    /// requested the end.
     ///
     /// # Errors
     /// Returns [`CostError`].
     fn prepare(&mut self, runner: &Runner) -> Result<Option<Command>, CostError>;
 }
 
-/// A command of the user's.
+/// A command of the user.
 pub struct UserCommand(pub Vec<String>);
 
 impl Experiment for UserCommand {
@@ -78,20 +78,20 @@ impl Experiment for UserCommand {
     }
 }
 
-/// The times of a trial, in ns.
+/// The start of a trial, and its times in ns.
 #[derive(Debug, Clone, Copy)]
 struct TrialTimes {
     begin: Nanos,
-    /// Elapsed, in user mode, and in the kernel.
+    /// Elapsed time, and CPU time in user mode and in the kernel.
     times: [i64; 3],
 }
 
 /// How a program ended.
 #[derive(Debug)]
 pub enum ProgramEnd {
-    /// By itself.
+    /// The program ended by itself.
     Itself(ExitStatus),
-    /// Because a signal asked the tool to end.
+    /// The program was ended because a signal asked the tool to end.
     Interrupted,
 }
 
@@ -102,7 +102,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// `is_quiet` hides the error output of programs.
+    /// Makes a runner. `is_quiet` hides the error output of programs.
     ///
     /// # Errors
     /// Returns [`CostError::System`].
@@ -121,11 +121,11 @@ impl Runner {
         Ok(Self { signals, is_quiet })
     }
 
-    /// Runs the program to its end, in a separate process group, without input; its output is
+    /// Runs the program to its end, in a separate process group and without input. Its output is
     /// discarded.
     ///
     /// # Errors
-    /// Returns [`CostError::Command`] if it cannot be started, [`CostError::System`].
+    /// Returns [`CostError::Command`] if the program cannot be started, [`CostError::System`].
     pub fn run(&self, command: &mut Command) -> Result<ProgramEnd, CostError> {
         let errors = if self.is_quiet {
             Stdio::null()
@@ -162,7 +162,7 @@ impl Runner {
             }
             let now = clock::monotonic();
             if kill_at.is_some_and(|at| now >= at) {
-                // It may be gone, and with it the group.
+                // The program, and with it the group, may have ended meanwhile.
                 let _ = process::kill_group(pid, process::KILL);
             }
             let timeout = if kill_at.is_some() { 100 } else { -1 };
@@ -206,8 +206,8 @@ impl Runner {
 /// Runs all trials into a folder of kind `cost`, and reports each step to `progress`.
 ///
 /// # Errors
-/// Returns [`CostError`]. A program that fails ends the run; if it was the first trial, nothing
-/// stays.
+/// Returns [`CostError`]. A program that fails ends the run. If this was the first trial, the
+/// folder is removed.
 pub fn run(
     experiment: &mut dyn Experiment,
     repeats: Repeats,
@@ -282,7 +282,8 @@ fn all_trials(
     Ok(State::Finished)
 }
 
-/// Warns if trials' times differ by a large factor, so that their average describes none; in ns.
+/// Returns a warning if the elapsed times of the trials, in ns, differ by a large factor, so that
+/// their average is not typical of any trial.
 fn spread(elapsed: &[i64]) -> Option<Warning> {
     let (least, most) = (*elapsed.iter().min()?, *elapsed.iter().max()?);
     let factor = most as f64 / least.max(1) as f64;
@@ -320,7 +321,7 @@ fn record(experiment: &dyn Experiment, trials: u32, root: &Root) -> CostRecord {
         rounds: 1,
         trials,
         trial_length_ns: Nanos::ZERO,
-        // It is negligible compared with a program's time, and not subtracted.
+        // A clock read is negligible compared with a program's time, so it is not subtracted.
         clock_read_ns: Nanos::ZERO,
         unit: unit(root),
         metrics: Vec::new(),

@@ -1,5 +1,5 @@
-//! Repetition of operations as in LMbench: trials that are long against the clock, repeated, with
-//! the clock's own cost removed.
+//! Repeats operations as LMbench does: in several trials that are long compared with a clock read,
+//! and without the cost of the clock itself.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use tardy_sys::clock;
 
 use super::metric::Work;
 
-/// More operations than this are not put into one trial: a trial of the cheapest operation then
-/// takes half a minute.
+/// Maximum number of operations of a trial. With the cheapest operation, such a trial takes half a
+/// minute.
 const OPERATIONS_MAX: u64 = 1 << 36;
-/// A trial must last at least the requested length divided by this before its length is trusted.
+/// A trial's length is used for calibration if it is at least the requested length divided by this.
 const SHARE_BELIEVED: i64 = 4;
-/// Pairs of clock reads that the cost of a read is the least of.
+/// Number of pairs of clock reads, of which the minimum is the cost of a read.
 const CLOCK_READS: u32 = 1000;
 
 /// Returns how many operations take `length`; at least one.
@@ -21,7 +21,7 @@ const CLOCK_READS: u32 = 1000;
 /// # Errors
 /// Returns errors of the work.
 pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
-    // The first operations do one-time work for all later ones: pages, caches, connections.
+    // The first operation does one-time work for all later ones: pages, caches, connections.
     work.run(1)?;
     let mut operations = 1_u64;
     loop {
@@ -33,12 +33,13 @@ pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
         if took >= length.get() / SHARE_BELIEVED || operations >= OPERATIONS_MAX {
             return Ok(wanted);
         }
-        // A single short run is unreliable, so the number grows at most tenfold at a time.
+        // The time of a single short run is unreliable, so the number grows at most tenfold at a
+        // time.
         operations = wanted.min(operations * 10).max(operations + 1);
     }
 }
 
-/// Time of one operation in ps: one trial, less one read of the clock.
+/// Returns the time of one operation in ps, from one trial. Subtracts one read of the clock.
 ///
 /// # Errors
 /// Returns errors of the work.
@@ -47,7 +48,7 @@ pub fn trial(work: &mut dyn Work, operations: u64, clock_read: Nanos) -> io::Res
     Ok(picoseconds_each(took, operations))
 }
 
-/// `time` divided by `operations`, rounded, never below zero.
+/// Returns `time` divided by `operations` in ps, rounded, and never below zero.
 #[must_use]
 pub fn picoseconds_each(time: Nanos, operations: u64) -> i64 {
     let (time, operations) = (
@@ -57,7 +58,7 @@ pub fn picoseconds_each(time: Nanos, operations: u64) -> i64 {
     i64::try_from((time + operations / 2) / operations).unwrap_or(i64::MAX)
 }
 
-/// Returns the minimum distance of two consecutive reads of the clock, over many.
+/// Returns the minimum time between two consecutive reads of the clock, over many pairs.
 #[must_use]
 pub fn clock_read_cost() -> Nanos {
     let apart = |_| {
@@ -71,7 +72,7 @@ pub fn clock_read_cost() -> Nanos {
 mod tests {
     use super::*;
 
-    /// Simulated work that takes no time, and reports a fixed time per operation and per run.
+    /// Simulated work that takes no time. It reports a fixed time per operation and per run.
     struct FakeWork {
         each: i64,
         fixed: i64,

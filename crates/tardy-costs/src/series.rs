@@ -1,4 +1,4 @@
-//! Writing the trials of one metric as an event series.
+//! Writes the trials of one metric as an event series.
 
 use std::io;
 use std::path::Path;
@@ -13,12 +13,12 @@ use tardy_run::cost::CostUnit;
 use tardy_run::record::SeriesRecord;
 use tardy_samples::series_writer::SeriesWriter;
 
-/// Quantity of every series of kind `cost`.
+/// Name of the quantity in every series of kind `cost`.
 pub const QUANTITY: &str = "time of an operation";
-/// The quantity in an emulated machine.
+/// Name of the quantity in an emulated machine.
 pub const QUANTITY_INSTRUCTIONS: &str = "instructions of an operation";
 
-/// The series of one metric while it is written.
+/// The series of one metric while it is being written.
 #[derive(Debug)]
 pub struct TrialSeries {
     descriptor: Descriptor,
@@ -28,7 +28,7 @@ pub struct TrialSeries {
 }
 
 impl TrialSeries {
-    /// Creates the file in `folder`; `length` is the requested one of a trial.
+    /// Creates the file in `folder`. `length` is the requested length of a trial.
     ///
     /// # Errors
     /// Returns errors of creating and writing a file.
@@ -68,7 +68,7 @@ impl TrialSeries {
         self.descriptor.file_name()
     }
 
-    /// Trials that were added.
+    /// Returns the number of trials added.
     #[must_use]
     pub fn trials(&self) -> u64 {
         self.counts.recorded
@@ -88,7 +88,7 @@ impl TrialSeries {
     /// Writes the added trials as a chunk.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the chunk cannot be written.
     pub fn flush(&mut self, is_last: bool) -> io::Result<()> {
         if self.encoder.samples() == 0 && !is_last {
             return Ok(());
@@ -99,7 +99,7 @@ impl TrialSeries {
         if is_last { self.writer.sync() } else { Ok(()) }
     }
 
-    /// Its entry in `run.json`; `is_closed` when the counts are final.
+    /// Returns the series' entry for `run.json`. `is_closed` means that the counts are final.
     #[must_use]
     pub fn record(&self, is_closed: bool) -> SeriesRecord {
         SeriesRecord {

@@ -1,7 +1,7 @@
-//! Measuring metrics into a run folder, round by round.
+//! Measures metrics into a run folder, round by round.
 //!
-//! Rounds are the run's phases, each prepared from the start. The figure is the least of the
-//! rounds' medians, because disturbances only add.
+//! Rounds are the run's phases, and each prepares every metric again. A metric's figure is the
+//! minimum of the rounds' medians, because disturbances only add to a cost.
 
 use std::path::Path;
 
@@ -21,27 +21,27 @@ use super::folder::{CostError, CostFolder};
 use super::metric::{Metric, Place, Unavailable, Work};
 use super::repetition::{calibrate, clock_read_cost, trial};
 
-/// The measurement to make.
+/// The requested measurement.
 #[derive(Debug)]
 pub struct CostRequest {
     /// The metrics, in the order of tables.
     pub metrics: Vec<&'static Metric>,
-    /// How often each metric is prepared and measured.
+    /// Number of rounds. Each round prepares and measures every metric.
     pub rounds: u32,
-    /// Trials of each in a round.
+    /// Number of trials of each metric in a round.
     pub trials: u32,
     pub trial_length: Nanos,
-    /// CPU to measure on; by default the last one allowed.
+    /// CPU to measure on; by default the last CPU that this process may use.
     pub cpu: Option<CpuId>,
 }
 
-/// Measures, and reports each step to `progress`.
+/// Measures the metrics, and reports each step to `progress`.
 ///
-/// Call it before the process has threads: metrics of two processes fork.
+/// Must be called before the process has threads, because metrics with two processes fork.
 ///
 /// # Errors
-/// Returns [`CostError`]. A metric that cannot be measured here is left out, with its reason, and
-/// is no error.
+/// Returns [`CostError`]. A metric that cannot be measured here is not an error, but is left out
+/// with its reason.
 pub fn run(
     request: &CostRequest,
     out: &Path,
@@ -136,7 +136,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Returns true if a signal requests the end.
+    /// Measures every metric once more. Returns true if a signal requests the end.
     fn round(&mut self, round: u32, progress: &mut dyn FnMut(&str)) -> Result<bool, CostError> {
         for index in 0..self.request.metrics.len() {
             let metric = self.request.metrics[index];
@@ -173,7 +173,8 @@ impl Session<'_> {
         let mut work = (metric.prepare)(&self.place)?;
         let (place, operations) = match known {
             MetricState::Measured { place, operations } => {
-                // New resources are cold, which would make the first trial different.
+                // New resources are cold. Without these operations, the first trial would differ
+                // from the others.
                 work.run(operations.div_ceil(4))
                     .map_err(Unavailable::system("repeat its operation"))?;
                 (place, operations)
@@ -211,13 +212,14 @@ impl Session<'_> {
         self.folder.flush(place).map_err(Problem::Run)
     }
 
-    /// On a machine with other work and CPUs, idle time is unrelated to a metric, and not read.
+    /// Returns the idle time of an emulated CPU. On a real machine with other work and CPUs, idle
+    /// time is unrelated to a metric and is not read.
     fn idle(&self) -> Option<Nanos> {
         matches!(self.counted_in, CostUnit::Instructions { .. }).then(|| idle_time(self.root))?
     }
 }
 
-/// A failure of a single metric, or of the run.
+/// The failure of a single metric, or of the run.
 enum Problem {
     Metric(Unavailable),
     Run(CostError),
@@ -229,20 +231,20 @@ impl From<Unavailable> for Problem {
     }
 }
 
-/// Binds this process, and with it all that it will start, to one CPU; returns it and another one.
+/// Binds this process, and all that it will start, to one CPU. Returns this CPU and another one.
 fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
     let refused = |error| CostError::System {
         doing: "bind to the CPU (choose another one with --cpu)",
         error,
     };
     let allowed = affinity::get(0).map_err(refused)?;
-    // The shell does not run on an isolated CPU, which may be requested anyway.
+    // The affinity mask that the shell passes on lacks isolated CPUs, but the user may request one.
     let usable = affinity::obtainable().map_err(refused)?;
     if let Some(cpu) = asked.filter(|cpu| !usable.contains(&cpu.0)) {
         let allowed = usable.into_iter().map(CpuId).collect();
         return Err(CostError::UnknownCpu { cpu, allowed });
     }
-    // The first CPU serves most interrupts.
+    // The last CPU is the default, because the first one serves most interrupts.
     let cpu = asked
         .or_else(|| allowed.last().copied().map(CpuId))
         .ok_or_else(|| refused(std::io::Error::other("the affinity mask is empty")))?;

@@ -1,5 +1,7 @@
-//! `cargo xtask inject`: builds the module for known delays against a kernel's headers package,
-//! which is fetched through the lab's private apt and unpacked; nothing is installed.
+//! `cargo xtask inject`: builds the module for known delays against a kernel's headers package.
+//!
+//! The example fetches the package through the lab's private apt and unpacks it in the cache. It
+//! installs nothing.
 //!
 //! Needed on the machine: make, gcc and dpkg-deb (`build-essential` has them), and libelf1 for the
 //! kernel's own build tools.
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds it for each of the kernels and says where.
+/// Builds the module for each of the kernels and prints its path.
 fn build(kernels: Vec<String>) -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -51,15 +53,16 @@ fn build(kernels: Vec<String>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The folder with the unpacked headers of the kernel; from the cache when they were fetched
-/// before.
+/// Returns the folder with the unpacked headers of the kernel. Fetches the headers if the cache
+/// lacks them.
 fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box<dyn Error>> {
     let _turn = cache.lock(&format!("headers-{}", kernel.digest.as_str()))?;
     let headers = cache.folder("headers")?.join(kernel.digest.as_str());
     if headers.exists() {
         return Ok(headers);
     }
-    // Unpacked beside it and renamed: a folder under the final name is whole.
+    // The headers are unpacked into a scratch folder that is then renamed, so a folder under the
+    // final name is complete.
     let unpacked = cache.scratch("headers")?;
     for package in kernel::fetch_companions(
         kernel,
@@ -77,8 +80,8 @@ fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box
     Ok(headers)
 }
 
-/// The packages expect to lie below /; their makefiles name each other by absolute paths, which are
-/// turned to where they lie.
+/// Compiles the module. The makefiles of the headers packages name files by absolute paths below
+/// /usr/src; the function rewrites these paths to the unpacked folder.
 fn compile(
     source: &Path,
     headers: &Path,
@@ -103,9 +106,9 @@ fn compile(
         .arg("-C")
         .arg(&tree)
         .arg(format!("M={}", folder.display()));
-    // Type information would need a program that is nowhere else needed, and the kernel's image.
+    // BTF type information would need pahole and the kernel's vmlinux.
     run(make.args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]))?;
-    // Its debugging information would be read into every guest.
+    // Every guest would have to read the module's debugging information.
     run(Command::new("strip").arg("--strip-debug").arg(module))
 }
 

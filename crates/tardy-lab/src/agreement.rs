@@ -10,7 +10,8 @@ use tardy_results::explain::run::{RunError, RunQuestion, SampleStory};
 use tardy_results::explain::source::explain_run;
 use tardy_trace::explain::{Cause, Component};
 
-/// A part of a sample's interval, the holder of the CPU there, and the total time.
+/// A holder of the CPU during a sample's interval, and the total time that each source attributes
+/// to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HolderTime {
     pub component: Component,
@@ -19,12 +20,12 @@ pub struct HolderTime {
     pub name: String,
     pub by_trace_ns: u64,
     pub by_execution_ns: u64,
-    /// Number of its pieces, in the source that has more.
+    /// Number of pieces that make up the time, in the source that has more of them.
     pub pieces: u64,
 }
 
 impl HolderTime {
-    /// Returns the difference between both.
+    /// Returns the difference between the times of both sources.
     #[must_use]
     pub const fn off_ns(&self) -> u64 {
         self.by_trace_ns.abs_diff(self.by_execution_ns)
@@ -45,12 +46,12 @@ impl HolderTime {
     }
 }
 
-/// A sample that the two attribute differently.
+/// A sample that the two sources attribute differently.
 #[derive(Debug, Clone)]
 pub struct Difference {
     pub due: Nanos,
     pub latency_ns: u64,
-    /// The holder with the largest part of the sample in either source.
+    /// The holders with the largest part of the sample, one in each source.
     pub holders: Vec<HolderTime>,
 }
 
@@ -58,31 +59,31 @@ pub struct Difference {
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,
-    /// The largest difference between both in the time of a holder, over samples that they
-    /// attribute alike.
+    /// The largest difference between the two sources in the time of one holder, over the samples
+    /// that both attribute alike.
     pub off_ns: u64,
     pub differences: Vec<Difference>,
     /// Samples that only the plugin trace covers.
     pub only_executed: u64,
-    /// Samples that only the trace covers: they were not among the worst that were watched, or the
-    /// code executed before them was too long to store.
+    /// Samples that only the kernel's trace covers: the plugin trace covers only the worst samples,
+    /// and only if the code executed before them was short enough to store.
     pub only_traced: u64,
 }
 
-/// Tolerance for the edges of a piece in both sources together: the kernel's event and the function
-/// seen by the plugin differ by the time to write an event, 1.2 us in virtual time, at the start
+/// Tolerance for the edges of a piece in both sources together. The kernel's event and the function
+/// seen by the plugin differ by the time to write an event: 1.2 us in virtual time, at the start
 /// and at the end.
 const NEAR_NS: u64 = 3_000;
 
-/// Additional tolerance at the end of a way to the thread: the event of a switch is written before
-/// the kernel changes address space and task, and the plugin sees the change of the task.
+/// Additional tolerance at the end of a switch to the thread: the kernel writes the switch event
+/// before it changes address space and task, and the plugin sees the change of the task.
 const SWITCH_NS: u64 = 2_000;
 
-/// Compares the samples of a run folder that are later than `above`: both agree on one if the main
-/// holder in either source has the same time in the other.
+/// Compares how both sources attribute the samples of a run folder that are later than `above`.
+/// Both agree on a sample if the main holder in either source has the same time in the other.
 ///
-/// Two holders of equal length are therefore not a difference, whichever is longer by a few
-/// nanoseconds.
+/// Two holders of nearly equal length therefore do not count as a difference, although the sources
+/// may order them differently.
 ///
 /// # Errors
 /// Returns [`RunError`].
@@ -164,7 +165,8 @@ fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime>
     times
 }
 
-/// Returns the longest by the trace, and the longest by the executed code.
+/// Returns the holder with the longest time in the trace, and the one with the longest time in the
+/// executed code.
 fn longest(times: &[HolderTime]) -> Vec<HolderTime> {
     let traced = times.iter().max_by_key(|time| time.by_trace_ns);
     let executed = times.iter().max_by_key(|time| time.by_execution_ns);

@@ -1,9 +1,9 @@
-//! The machine's own apt with a private configuration: lists, state and downloads are in the user's
-//! cache, so that an ordinary user can fetch a kernel of any release in the machine's sources, and
-//! nothing is installed or changed.
+//! Runs the machine's own apt with a private configuration. Lists, state and downloads are in the
+//! user's cache, so an ordinary user can fetch a kernel of any release in the machine's sources,
+//! and nothing is installed or changed.
 //!
-//! The system's settings for fetching (proxies, time-outs) are taken over; its hooks are not,
-//! because they act on the system's own folders.
+//! The private configuration contains the system's settings for fetching (proxies, time-outs). It
+//! leaves out the system's hooks, because they act on the system's own folders.
 
 pub mod sources;
 
@@ -19,7 +19,7 @@ use super::architecture::Architecture;
 use super::cache::{Cache, CacheError, Lock, write_whole};
 use sources::Source;
 
-/// Lists older than this are fetched again when a package is looked for that is not pinned yet.
+/// Maximum age of lists in which an unpinned package is looked up; older lists are fetched again.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Why apt failed.
@@ -31,7 +31,7 @@ pub enum AptError {
          bzImage file"
     )]
     Missing(&'static str),
-    /// It was there and failed.
+    /// apt ran and failed.
     #[error(
         "`{command}` failed: {message}: check the network and the machine's package sources, or \
          give the kernel as a file"
@@ -39,23 +39,23 @@ pub enum AptError {
     Failed {
         /// Program and first argument.
         command: String,
-        /// The last lines of its output.
+        /// The last lines of the program's output.
         message: String,
     },
-    /// The private folder.
+    /// The private folder cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// It reported success, but there is no file.
+    /// apt reported success, but there is no file.
     #[error("apt fetched {0} but left no package file: free some space and try again")]
     NoFile(String),
 }
 
-/// One version of a package as the lists describe it.
+/// One version of a package, as described in the lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
     pub name: String,
     pub version: String,
-    /// Names of the packages that it depends on.
+    /// Names of the packages that this package depends on.
     pub depends: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub struct PrivateApt {
 
 impl PrivateApt {
     /// Waits for exclusive use of these lists, and writes the configuration for the sources.
-    /// Fetches nothing yet.
+    /// Fetches nothing.
     ///
     /// # Errors
     /// Returns [`AptError::Cache`], [`AptError::Missing`].
@@ -201,8 +201,8 @@ impl PrivateApt {
             .current_dir(folder)
             .env("APT_CONFIG", &self.config)
             .env("LC_ALL", "C.UTF-8");
-        // At a terminal apt itself shows the progress: size, speed, remaining time. Its standard
-        // output contains nothing else.
+        // At a terminal, apt itself shows the progress (size, speed, remaining time). apt's
+        // standard output contains nothing else.
         if program == "apt-get"
             && io::stderr().is_terminal()
             && let Ok(terminal) = io::stderr().as_fd().try_clone_to_owned()
@@ -236,7 +236,7 @@ fn output_of(command: &mut Command, program: &'static str) -> Result<Output, Apt
     })
 }
 
-/// Returns the system's settings for fetching, as a configuration file; without
+/// Returns the system's settings for fetching, as a configuration file. Leaves out
 /// `Acquire::IndexTargets`, which lists further downloads.
 fn fetch_settings() -> Result<String, AptError> {
     let output = output_of(Command::new("apt-config").arg("dump"), "apt-config")?;

@@ -1,4 +1,4 @@
-//! The CPU architectures of guests, and their names for its parts.
+//! The CPU architectures of guests, with the names that Debian, QEMU, Linux and Rust use for them.
 
 use std::fmt;
 use std::path::Path;
@@ -19,10 +19,10 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// All of them.
+    /// Every architecture.
     pub const ALL: [Self; 3] = [Self::Amd64, Self::Arm64, Self::Riscv64];
 
-    /// Returns the one that this binary was built for.
+    /// Returns the architecture that this binary was built for.
     #[must_use]
     pub fn of_this_binary() -> Option<Self> {
         match std::env::consts::ARCH {
@@ -33,7 +33,7 @@ impl Architecture {
         }
     }
 
-    /// Its name in package names and on our command line.
+    /// Returns the architecture's name in package names and on tardy's command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Architecture {
         }
     }
 
-    /// QEMU's program for it.
+    /// Returns the name of QEMU's program for the architecture.
     #[must_use]
     pub fn qemu_program(self) -> &'static str {
         match self {
@@ -72,7 +72,8 @@ impl Architecture {
         }
     }
 
-    /// Its number in the header of an ELF file (`e_machine`, /usr/include/elf.h).
+    /// Returns the architecture's number in the header of an ELF file (`e_machine`,
+    /// /usr/include/elf.h).
     #[must_use]
     pub fn elf_machine(self) -> u16 {
         match self {
@@ -82,18 +83,18 @@ impl Architecture {
         }
     }
 
-    /// Returns the compiler's name of a target that gives a static binary for it.
+    /// Returns the Rust target that gives a static binary for the architecture.
     #[must_use]
     pub fn rust_target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",
             Self::Arm64 => "aarch64-unknown-linux-musl",
-            // rustup has no musl library for it (Rust 1.95).
+            // rustup has no musl library for RISC-V (Rust 1.95).
             Self::Riscv64 => "riscv64gc-unknown-linux-gnu",
         }
     }
 
-    /// Returns the requirements for building that target, as commands for Debian.
+    /// Returns the Debian commands that install the requirements for building the Rust target.
     #[must_use]
     pub fn build_needs(self) -> &'static str {
         match self {
@@ -123,7 +124,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// A name that is no architecture of the lab.
+/// A name that is not an architecture of the lab.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an architecture of the lab: use amd64, arm64 or riscv64")]
 pub struct ParseArchitectureError(String);

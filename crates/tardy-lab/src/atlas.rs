@@ -1,12 +1,14 @@
-//! An atlas: kernels under loads, each cell in several replicas, each replica of a cell a separate
-//! guest that starts from a snapshot.
+//! An atlas: measurements of several kernels under several loads. Each cell (a kernel and a load)
+//! is measured in several replicas, and each replica is a separate guest that starts from a
+//! snapshot.
 //!
-//! A cell is a run folder below `cells`, named by the digest of the run's inputs ([`index`]).
-//! Existing cells are not made again, so a killed atlas resumes, and folders of several machines
-//! are merged by copying their cells into one.
+//! The result of a replica of a cell is a run folder below `cells`, named by the digest of the
+//! run's inputs ([`index`]). Existing folders are not made again, so a killed atlas resumes. To
+//! merge the folders of several machines, copy their cells into one folder.
 //!
-//! A failure that repeats with the same inputs is a result of a cell: a panic, or a load that the
-//! kernel lacks the feature for. Failures of the host (its time limit, a full disk) are retried.
+//! A failure that repeats with the same inputs is a result of a cell, for example a panic, or a
+//! load that needs a feature which the kernel lacks. Failures of the host (its time limit, a full
+//! disk) are retried.
 
 pub mod index;
 mod shard;
@@ -38,11 +40,11 @@ pub use shard::Shard;
 
 /// Folder of the cells.
 const CELLS: &str = "cells";
-/// Folder of the locks by which several labs share the work in one folder.
+/// Folder of the locks with which several labs share the work on one atlas.
 const LOCKS: &str = "locks";
 /// File in the folder of a cell whose guest failed.
 const FAILURE_NAME: &str = "failure.json";
-/// Interval between checks for another lab's progress.
+/// Interval between checks whether another lab has made progress.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The inputs that the guests of all cells share.
@@ -52,9 +54,9 @@ pub struct Cells<'a> {
     pub job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
-    /// Further files for all of them.
+    /// Further files for the guests of all cells.
     pub added: &'a [AddedFile],
-    /// Limit of the host's time for one guest.
+    /// Time limit for each guest, on the host's clock.
     pub wall_limit: Duration,
     pub snapshots: &'a Snapshots,
     /// Returns the value that makes replicas differ: see [`Guest::pad`].
@@ -77,20 +79,20 @@ impl Cells<'_> {
     }
 }
 
-/// Makes the cells of an index.
+/// The work of making the cells of an index.
 pub struct Maker<'a> {
     pub index: &'a Index,
     pub cells: &'a Cells<'a>,
     /// The atlas's folder.
     pub folder: &'a Path,
-    /// Guests at the same time.
+    /// Number of guests that run at the same time.
     pub jobs: usize,
     pub cache: &'a Cache,
-    /// The part of the work that is this lab's.
+    /// The part of the work that this lab does.
     pub shard: Shard,
 }
 
-/// All cells of a kernel in one replica: they start from one snapshot, and one worker makes them.
+/// All cells of a kernel in one replica. They start from one snapshot, and one worker makes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group {
     replica: u32,
@@ -103,16 +105,16 @@ pub struct GroupEnd {
     /// Index of the variant.
     pub variant: usize,
     pub replica: u32,
-    /// Cells made now.
+    /// Number of cells that this lab made.
     pub made: usize,
-    /// Cells that were there.
+    /// Number of cells that already existed.
     pub there: usize,
     /// Loads without a result, with their failures.
     pub failures: Vec<(String, Failure)>,
     pub wall: Duration,
 }
 
-/// Why nothing can be kept.
+/// Why the atlas's folder cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {error}: check free space and the folder given with --out")]
 pub struct AtlasError {
@@ -123,15 +125,15 @@ pub struct AtlasError {
 /// The content of a cell's folder.
 #[derive(Debug, Clone)]
 pub enum CellResult {
-    /// There is none.
+    /// The cell has no result.
     Absent,
     /// The run in this folder.
     Run(PathBuf),
-    /// The guest failed, the same every time.
+    /// The guest failed, and would fail in the same way every time.
     Failed(Failure),
 }
 
-/// Returns the result of a cell.
+/// Returns the result of the cell named `key`.
 #[must_use]
 pub fn cell(folder: &Path, key: &Digest) -> CellResult {
     let cell = folder.join(CELLS).join(key.as_str());
@@ -151,8 +153,8 @@ struct KeptFailure {
 }
 
 impl Maker<'_> {
-    /// Makes the cells of this lab's part that are not there; `done` is called from several threads
-    /// with each group.
+    /// Makes the missing cells of this lab's part. Calls `done` with each group, from several
+    /// threads.
     ///
     /// # Errors
     /// Returns [`AtlasError`] if the folder is unusable; `done` gets the failures of guests.
@@ -170,7 +172,8 @@ impl Maker<'_> {
                 match self.make_group(qemu, group) {
                     Ok(Some(end)) => done(&end),
                     Ok(None) => {
-                        // Another lab is making it; its unfinished cells are made here.
+                        // Another lab holds the group's lock. If that lab stops early, this one
+                        // makes the rest.
                         let is_last = give_back(&groups, group);
                         if is_last {
                             std::thread::sleep(LOOK_EVERY);
@@ -197,8 +200,8 @@ impl Maker<'_> {
             .map_or(Ok(()), Err)
     }
 
-    /// This lab's, all kernels of a replica before the next one: an atlas that was cut short can
-    /// then be compared.
+    /// Returns this lab's groups. All kernels of a replica come before the next replica, so that
+    /// the cells of an interrupted atlas can be compared.
     fn groups(&self) -> VecDeque<Group> {
         let variants = self.index.grid.variants.len();
         let of_replica = |replica| (0..variants).map(move |variant| Group { replica, variant });
@@ -210,7 +213,7 @@ impl Maker<'_> {
             .collect()
     }
 
-    /// `None` while another lab makes it.
+    /// Makes the missing cells of a group. Returns `None` while another lab holds the group's lock.
     fn make_group(&self, qemu: &Qemu, group: Group) -> Result<Option<GroupEnd>, AtlasError> {
         let started = Instant::now();
         let Group { replica, variant } = group;
@@ -234,7 +237,8 @@ impl Maker<'_> {
                     end.there += 1;
                     end.failures.push((load.to_owned(), failure));
                 }
-                // If the kernel does not boot, another load cannot be measured either.
+                // If the kernel did not boot with one load, it cannot be measured with another load
+                // either.
                 CellResult::Absent if !has_booted => {}
                 CellResult::Absent => match self.make(qemu, group, load, key, &name)? {
                     Ok(()) => end.made += 1,
@@ -249,7 +253,8 @@ impl Maker<'_> {
         Ok(Some(end))
     }
 
-    /// Made next to the cells and renamed: a folder under a cell's name is whole.
+    /// Makes one cell in a folder next to the cells, then renames the folder. A folder under a
+    /// cell's name is therefore complete.
     fn make(
         &self,
         qemu: &Qemu,
@@ -259,7 +264,7 @@ impl Maker<'_> {
         name: &str,
     ) -> Result<Result<(), Failure>, AtlasError> {
         let part = self.folder.join(CELLS).join(format!(".part-{name}"));
-        // Left by a killed lab: no other process holds this name's lock.
+        // A killed lab left this folder: no other process holds the lock of the name.
         remove(&part)?;
         let job = (self.cells.job_of_cell)(load, group.replica);
         let guest = self.cells.guest(
@@ -293,14 +298,15 @@ impl Maker<'_> {
 }
 
 impl Failure {
-    /// Returns whether the kernel failed, or lacks a requirement.
+    /// Returns whether the failure says something about the kernel: the kernel failed, or lacks a
+    /// requirement.
     #[must_use]
     pub fn says_of_the_kernel(&self) -> bool {
         self.blame() != Blame::Host
     }
 
-    /// Returns whether the same guest would fail in the same way again: the host's time limit
-    /// depends on the host.
+    /// Returns whether the failure must be stored: whether the same guest would fail in the same
+    /// way again. A failure by the host's time limit is not stored, because it depends on the host.
     fn is_kept(&self) -> bool {
         let is_refused = matches!(
             &self.cause,
@@ -322,7 +328,7 @@ fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
         .pop_front()
 }
 
-/// Puts a group at the end of the queue; returns whether it is the only one.
+/// Puts a group at the end of the queue. Returns whether it is the only group there.
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
     let mut groups = groups.lock().expect("holders of this lock do not panic");
     groups.push_back(group);

@@ -1,5 +1,5 @@
-//! The binary that runs in the guest: this one, or one built for the guest's architecture. It must
-//! be static: the guest has no libraries.
+//! The binary that runs in the guest: this one, or one built for the guest's architecture. The
+//! binary must be static, because the guest has no libraries.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::architecture::Architecture;
 /// Why a binary cannot run in a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum BinaryError {
-    /// It cannot be read.
+    /// The binary's file cannot be read.
     #[error("{path}: {error}: give the guest's binary with --guest-binary")]
     Read {
         path: PathBuf,
@@ -20,13 +20,13 @@ pub enum BinaryError {
     },
     #[error("{0} is not a 64-bit ELF program: give the guest's binary with --guest-binary")]
     NoProgram(PathBuf),
-    /// Needs libraries.
+    /// The binary needs shared libraries.
     #[error(
         "{0} needs shared libraries, which a guest does not have: build it with plain `cargo \
          build --release`, without RUSTFLAGS in the environment, or with --target {1}"
     )]
     Dynamic(PathBuf, &'static str),
-    /// The program is for another machine.
+    /// The binary is for another machine.
     #[error(
         "{path} does not run on {wanted}: build tardy for it (`{}`, then `cargo build --release --target {}`) and give it with --guest-binary",
         wanted.build_needs(),
@@ -56,9 +56,10 @@ pub fn running() -> Result<PathBuf, BinaryError> {
 /// # Errors
 /// Returns [`BinaryError`].
 pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
-    /// The dynamic loader's name: only programs with libraries have one.
+    /// Type of the program header that names the dynamic loader. Only programs with shared
+    /// libraries have one.
     const PT_INTERP: u32 = 3;
-    /// Linkers put the headers at the start of a program.
+    /// Linkers put the headers at the start of a program, within this many bytes.
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
     let no_program = || BinaryError::NoProgram(path.to_owned());
     let mut bytes = Vec::new();
@@ -107,9 +108,10 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
     Ok(())
 }
 
-/// Returns a program's file without the parts that the kernel does not load: symbols and debugging
-/// information, which follow the last segment and are most of a development build. The header then
-/// names no sections (elf(5)). Other files than 64-bit little-endian ELF are returned unchanged.
+/// Returns a program's file without the parts that the kernel does not load. These parts are
+/// symbols and debugging information; they follow the last segment and are most of a development
+/// build. The header of the result names no sections (elf(5)). Files other than 64-bit
+/// little-endian ELF are returned unchanged.
 ///
 /// # Errors
 /// Returns errors of reading the file.
@@ -118,15 +120,15 @@ pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     regular_file::open(path)?.read_to_end(&mut bytes)?;
     if let Some(end) = segments_end(&bytes).filter(|&end| end < bytes.len()) {
         bytes.truncate(end);
-        // e_shoff; e_shnum and e_shstrndx.
+        // The fields e_shoff, e_shnum and e_shstrndx.
         bytes[40..48].fill(0);
         bytes[60..64].fill(0);
     }
     Ok(bytes)
 }
 
-/// Returns the end of the last segment of an ELF file, in bytes from its start; at least the end of
-/// its headers.
+/// Returns the end of the last segment of an ELF file, in bytes from the file's start. The result
+/// is never before the end of the headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
     let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     let long =
@@ -138,7 +140,7 @@ fn segments_end(bytes: &[u8]) -> Option<usize> {
     let mut end = table.checked_add(size * count)?.max(64);
     for index in 0..count {
         let at = table + index * size;
-        // p_offset and p_filesz.
+        // The fields p_offset and p_filesz.
         end = end.max(long(at.checked_add(8)?)?.checked_add(long(at.checked_add(32)?)?)?);
     }
     Some(end)

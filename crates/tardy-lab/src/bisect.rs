@@ -1,12 +1,12 @@
-//! Finds the first bad kernel in the order of versions. The first is assumed good, the last bad;
-//! both are tested.
+//! Finds the first bad kernel in the order of versions. The first kernel is assumed good and the
+//! last bad; both are tested.
 
 /// The result of testing a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Good,
     Bad,
-    /// It does not boot, or lacks a requirement.
+    /// The kernel does not boot, or lacks a requirement.
     CannotTell,
 }
 
@@ -22,7 +22,7 @@ pub enum BisectResult {
     LastNotBad(Answer),
 }
 
-/// Tests as few of `count` kernels as possible.
+/// Finds the first bad one of `count` kernels with as few tests as possible.
 ///
 /// # Errors
 /// Returns the error of a test, which ends the search.

@@ -1,10 +1,9 @@
-//! Judges the explanation of a run by delays of known truth: those that the module in `inject/`
-//! made while a probe ran with `--explain`.
+//! Judges a run's explanation against delays of known cause: the module in `inject/` made them
+//! while a probe ran with `--explain`.
 //!
-//! Explanations are checked against delays of known cause. If a thread was woken before a section
-//! started, by a kernel that does not preempt its own code, it waited for the code around the
-//! section: there "kernel code" is the truth, because with preemption the thread would have run
-//! before.
+//! A thread may be woken before the injected section starts. If the kernel does not preempt its own
+//! code, the thread then waits for the code around the section. In this case the true cause is
+//! "kernel code", because a preemptible kernel would have run the thread before the section.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,25 +17,25 @@ use tardy_trace::explain::{Cause, Certainty, Component};
 
 use crate::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// A length may be off by this much, or by a fiftieth.
+/// Tolerance for an attributed length. For long delays the tolerance is a fiftieth of the length.
 const LENGTH_OFF_MAX: Nanos = Nanos::from_micros(2);
-/// Names of the program that fires, as the guest's kernel shows it.
+/// Name of the program that fires, as the guest's kernel shows it.
 const FIRING_THREAD: &str = "exe";
 
 /// Why a run is not judged.
 #[derive(Debug, thiserror::Error)]
 pub enum BlameError {
-    /// There is no run.
+    /// The folder contains no run.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A file of it cannot be read.
+    /// A file of the run cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
     },
-    /// The log of the delays is not the module's.
+    /// A line of the log of delays was not written by the module.
     #[error("line {0} of the log of delays cannot be read")]
     Log(usize),
     /// The run does not state the preemption model of its kernel.
@@ -44,15 +43,15 @@ pub enum BlameError {
     Preemption,
 }
 
-/// The effect of one delay on the probe, by the run's explanation.
+/// The effect of one injected delay on the probe, according to the run's explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedDelay {
-    /// When it was.
+    /// The injected delay: when it started and ended.
     pub firing: InjectedDelay,
-    /// The cause that must be named; `None` if the kernel preempts the context.
+    /// The true cause, which the explanation must name; `None` if the kernel can preempt the delay.
     pub truth: Option<Cause>,
-    /// The cause that is named; `None` if no sample waited for the end of the delay, for at least
-    /// half of its length.
+    /// The cause that the explanation names; `None` if no sample waited for at least half of the
+    /// delay and until its end.
     pub blamed: Option<Blame>,
 }
 
@@ -62,27 +61,28 @@ pub struct JudgedDelay {
 pub struct Blame {
     /// The cause of the wait.
     pub cause: Cause,
-    /// The thread or softirq.
+    /// Name of the thread or softirq.
     pub name: String,
-    /// The certainty of the cause.
+    /// How certain the explanation is of the cause.
     pub known: Certainty,
     /// How long the sample waited in the delay.
     pub waited: Nanos,
-    /// The part of it attributed to the cause, and to interrupts and softirqs on top of it.
+    /// The part of `waited` that the explanation attributes to the cause, and to interrupts and
+    /// softirqs on top of it.
     pub laid: Nanos,
     /// When the sample's thread was woken.
     woken: Nanos,
 }
 
 impl JudgedDelay {
-    /// Returns whether the cause is the true one, and its name that of the injecting task.
+    /// Returns whether the explanation names the true cause and the injecting task.
     #[must_use]
     pub fn is_true(&self) -> bool {
         self.blamed.as_ref().map(|blame| blame.cause) == self.truth
             && self.blamed.as_ref().is_none_or(Blame::is_named)
     }
 
-    /// Returns whether the length is within 2 us or 2 % of the truth.
+    /// Returns whether the attributed length is within 2 us or 2 % of the truth.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.blamed
@@ -92,7 +92,7 @@ impl JudgedDelay {
 }
 
 impl Blame {
-    /// Returns the error of the length.
+    /// Returns the error of the attributed length.
     #[must_use]
     pub fn off(&self) -> Nanos {
         Nanos((self.waited - self.laid).0.abs())
@@ -108,13 +108,13 @@ impl Blame {
     }
 }
 
-/// Returns the correct explanation of a context, on a kernel that preempts its own code or not.
+/// Returns the true cause of delays in a context, or `None` if the kernel can preempt them.
+/// `is_preemptible`: whether the kernel preempts its own code.
 fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<Cause> {
     match context {
         Context::InterruptsOff => Some(Cause::InterruptsOff),
         Context::PreemptionOff | Context::RawSpinlock => Some(Cause::PreemptionOff),
-        // Both are preemptible there: the lock sleeps, and a thread that serves a softirq may sleep
-        // too.
+        // With PREEMPT_RT both can be preempted: the lock sleeps, and softirqs run in threads.
         Context::Spinlock => (!is_real_time).then_some(Cause::PreemptionOff),
         Context::Softirq => (!is_real_time).then_some(Cause::Softirq),
         Context::Plain => (!is_preemptible).then_some(Cause::KernelCode),
@@ -158,8 +158,8 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     while let Some(chunk) = reader.next_chunk().map_err(unreadable(&path))? {
         for sample in &chunk.samples {
             let woke = sample.due.0 + sample.sum().cast_signed();
-            // The delay in progress when the sample was taken or due, or the last one before: a
-            // delay whose end the sample waited for.
+            // The last delay that ended before the sample was taken. The sample waited for it if
+            // the sample was due before the delay ended.
             let next = judged.partition_point(|judged| judged.firing.ended.0 <= woke);
             let Some(judged) = judged[..next]
                 .last_mut()
@@ -168,10 +168,11 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
                 continue;
             };
             let blame = blame(sample, &chunk, judged.firing);
-            // Due times near its end are inconclusive, because every wake-up takes some time.
+            // A sample due near the delay's end proves nothing, because every wake-up takes some
+            // time.
             let is_delayed = blame.waited.0 * 2 >= judged.firing.ended.0 - judged.firing.begun.0;
-            // Woken before the section started, it waited for the code around it, if that is not
-            // preempted; and for the section only because of that.
+            // The thread was woken before the section started. On a kernel that does not preempt
+            // its own code, the thread waited for the code around the section.
             if is_delayed
                 && !is_preemptible
                 && blame.cause == Cause::KernelCode
@@ -192,7 +193,7 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     Ok(judged)
 }
 
-/// Returns the holder that the explanation names for the sample's wait within the delay.
+/// Returns the holder that the explanation names for the sample's wait during the delay.
 fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Blame {
     let mut by_holder: BTreeMap<usize, i64> = BTreeMap::new();
     let mut start = sample.due.0;
@@ -207,7 +208,7 @@ fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Bla
         .max_by_key(|&(_, &length)| length)
         .map_or(0, |(&holder, _)| holder);
     let holder = &chunk.holders[longest];
-    // The module's clock includes interrupts during its section, and softirqs after it.
+    // The times in the module's log include interrupts during its section, and softirqs after it.
     let is_of_it = |place: usize| {
         let other = &chunk.holders[place];
         let is_on_top = matches!(other.cause, Cause::Interrupt | Cause::Softirq | Cause::Nmi);

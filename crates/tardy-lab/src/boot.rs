@@ -1,5 +1,5 @@
-//! Runs one guest from its job to its run folder: prepares the files, boots, takes the result out,
-//! and diagnoses a missing one.
+//! Runs one guest from its job to its run folder: prepares the files, boots, reads the result, and
+//! diagnoses a missing result.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -29,14 +29,14 @@ use super::watch::{self, WatchError, WatchSetup};
 
 /// Name of the report in the archive that the guest exports.
 pub(super) const REPORT_NAME: &str = "guest.json";
-/// Name of the folder with the guest's program's files.
+/// Name of the folder with the files that the guest's program left.
 pub(super) const OUTPUT_NAME: &str = "out";
 /// Standard output of the guest's program, in the archive and in the run folder.
 pub const STDOUT_NAME: &str = "stdout.log";
-/// Name of its standard error.
+/// Standard error of the guest's program, in the archive and in the run folder.
 pub const STDERR_NAME: &str = "stderr.log";
 
-/// Exit codes of the guest's program that leave a run worth keeping: done, a verdict failed,
+/// Exit codes of the guest's program for which the run is kept: done, a verdict failed,
 /// inconclusive.
 const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
@@ -44,26 +44,26 @@ const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 pub struct Guest<'a> {
     /// The variant to measure.
     pub variant: &'a Variant,
-    /// Where.
+    /// The virtual machine.
     pub machine: &'a Machine,
-    /// The member of the ensemble.
+    /// Number of the replica.
     pub pad: u32,
     /// The guest's job.
     pub job: &'a GuestJob,
     /// The static program that becomes /init.
     pub binary: &'a Path,
-    /// Further files for it.
+    /// Further files for the guest.
     pub added: &'a [AddedFile],
-    /// Limit of the host's time.
+    /// Time limit for the guest, on the host's clock.
     pub wall_limit: Duration,
     /// The snapshots, if the guest starts from one instead of booting.
     pub snapshots: Option<&'a Snapshots>,
-    /// The requirements of the plugin, if the guest is watched.
+    /// The plugin and its settings, if the guest is watched.
     pub watching: Option<&'a WatchSetup>,
 }
 
 impl Guest<'_> {
-    /// Boots it and leaves its run, `lab.json` and the logs in `folder`, which is made.
+    /// Boots the guest. Makes `folder`, and leaves the run, `lab.json` and the logs there.
     ///
     /// # Errors
     /// Returns [`Failure`]; the console stays in the folder.
@@ -125,7 +125,7 @@ impl Guest<'_> {
             }
         };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
-        // The console of a run from a snapshot starts after the boot.
+        // The console of a guest that started from a snapshot lacks the output of the boot.
         let has_booted = restored.is_some() || console.contains(diagnosis::BOOTED);
         let fail = |cause| Failure {
             cause,
@@ -144,8 +144,8 @@ impl Guest<'_> {
         Ok(provenance)
     }
 
-    /// Puts the plugin's input into the folder; a kernel without known symbols is booted to get
-    /// them.
+    /// Puts the plugin's input into the folder. If the kernel's symbols are not in the cache, boots
+    /// the kernel once to get them.
     fn watch(
         &self,
         watching: &WatchSetup,
@@ -169,8 +169,8 @@ impl Guest<'_> {
         Ok(symbols)
     }
 
-    /// Returns the job goes in through the shared memory; it and the snapshot become part of the
-    /// inputs.
+    /// Runs the guest from a snapshot and passes the job through the shared memory. Adds the job
+    /// and the snapshot to the inputs.
     fn run_from_snapshot(
         &self,
         snapshots: &Snapshots,
@@ -233,7 +233,7 @@ impl Guest<'_> {
         ))
     }
 
-    /// Returns the inputs of a run with this initial file system, before a snapshot and its job are
+    /// Returns the inputs of a run with this initial file system, before its snapshot and job are
     /// known.
     pub(super) fn inputs(&self, qemu: &Qemu, initramfs: Digest) -> Inputs {
         let mut options = self.machine.options(MainThread::TakesTurns);
@@ -284,7 +284,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Unpacks the exported files, judges them and writes their provenance.
+    /// Unpacks the exported files, checks them and writes their provenance.
     fn keep(
         &self,
         inputs: Inputs,
@@ -370,7 +370,8 @@ fn take<'a>(entries: &mut Vec<Entry<'a>>, name: &str) -> Option<&'a [u8]> {
     entries.remove(index).content
 }
 
-/// Returns the entry with its path in the run folder; `None` for entries that do not belong there.
+/// Returns the entry with its path in the run folder; `None` for entries that do not belong into
+/// that folder.
 fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
     let path: PathBuf = entry.path.strip_prefix(OUTPUT_NAME).ok()?.to_owned();
     (!path.as_os_str().is_empty()).then_some(Entry {
@@ -378,12 +379,12 @@ fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
         content: entry.content,
     })
 }
-/// Dates the runs in `folder` by the host's clock. A guest's clock starts in 2020, always at the
-/// same moment, so that its runs repeat.
+/// Sets the date of the runs in `folder` from the host's clock. A guest's clock always starts at
+/// the same moment in 2020, so that runs are repeatable.
 fn date(folder: &Path) -> Result<(), FolderError> {
     let now = Nanos(clock::realtime());
     for run in folder::folders(folder) {
-        // A guest that measured costs alone, or failed, left none.
+        // A guest that failed, or only measured costs, leaves no `run.json`.
         if !run.join("run.json").exists() {
             continue;
         }

@@ -13,13 +13,13 @@ use super::digest::Digest;
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// No variable names the folder.
+    /// No environment variable names the folder.
     #[error(
         "XDG_CACHE_HOME and HOME are not set, so kernels cannot be cached: set XDG_CACHE_HOME to a \
          folder"
     )]
     NoHome,
-    /// The system refused.
+    /// A file operation failed.
     #[error("{path}: {error}: set XDG_CACHE_HOME to a folder that can be written")]
     Io {
         /// The file or folder.
@@ -29,14 +29,15 @@ pub enum CacheError {
     },
 }
 
-/// The folder; parts of it are made when they are needed.
+/// The cache's folder. Its subfolders are made when they are needed.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// `$XDG_CACHE_HOME/tardy`, or `~/.cache/tardy` (XDG Base Directory Specification 0.8).
+    /// Returns the user's cache: `$XDG_CACHE_HOME/tardy`, or `~/.cache/tardy` (XDG Base Directory
+    /// Specification 0.8).
     ///
     /// # Errors
     /// Returns [`CacheError::NoHome`].
@@ -58,7 +59,7 @@ impl Cache {
         Self { root }
     }
 
-    /// A folder of it, made when missing.
+    /// Returns a folder of the cache, which is made if missing.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -70,8 +71,8 @@ impl Cache {
         }
     }
 
-    /// Makes an exclusive folder for one use, which is removed on drop; a killed command's is in
-    /// its journal.
+    /// Makes a folder for exclusive use, which is removed on drop. The journal lists the folder, so
+    /// it is also removed after a command was killed.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -83,8 +84,8 @@ impl Cache {
         })
     }
 
-    /// Waits until no other thread or process holds the lock of this name, and holds it until it is
-    /// dropped.
+    /// Waits until no other thread or process holds the lock of this name, then takes the lock
+    /// until the result is dropped.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -96,7 +97,8 @@ impl Cache {
             .map_err(|error| CacheError::Io { path, error })
     }
 
-    /// Returns the lock of this name, if no other thread or process holds it and it can be made.
+    /// Takes the lock of this name. Returns `None` if another thread or process holds it, or its
+    /// file cannot be made.
     #[must_use]
     pub fn try_lock(&self, name: &str) -> Option<Lock> {
         try_lock(&self.folder("locks").ok()?.join(name))
@@ -104,7 +106,8 @@ impl Cache {
             .flatten()
     }
 
-    /// Stores a kernel image under its digest and returns both; an existing image stays.
+    /// Stores a kernel image under its digest. Returns its path and digest. An existing image is
+    /// not written again.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -117,7 +120,7 @@ impl Cache {
         Ok((path, digest))
     }
 
-    /// Returns the kept image with this digest, if it is there and still has it.
+    /// Returns the path of the image with this digest, if it is there and undamaged.
     #[must_use]
     pub fn image(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.root.join("kernels").join(digest.as_str());
@@ -125,8 +128,8 @@ impl Cache {
     }
 }
 
-/// Returns the lock that this file is, made when missing; `None` while another thread or process
-/// holds it.
+/// Locks this file, which is made if missing. Returns `None` while another thread or process holds
+/// the lock.
 ///
 /// # Errors
 /// Returns errors of opening the file.
@@ -139,12 +142,11 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// Holds a lock until it is dropped; the kernel gives it back when the process ends, however it
-/// ends.
+/// A lock that is held until the value is dropped. The kernel releases it however the process ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
 
-/// Writes a file atomically: first next to its place, then renamed.
+/// Writes a file atomically: writes a temporary file in the same folder, then renames it.
 ///
 /// # Errors
 /// Returns [`CacheError::Io`].

@@ -1,8 +1,8 @@
-//! The results of an experiment: for every variant and phase the latencies over the ensemble, the
+//! The results of an experiment: the latencies of every variant and phase over all replicas, the
 //! failed runs, and whether repetitions were equal.
 //!
 //! A deterministic run is one sample of a kernel's behaviour, so variants are compared over all
-//! members of the ensemble.
+//! replicas.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,10 +24,9 @@ use super::variant::Variant;
 pub struct Comparison {
     /// The meaning of the figures.
     pub meaning: String,
-    /// Members of the ensemble.
+    /// Number of replicas.
     pub replicas: u32,
-    /// Time between two wake-ups of the first probe: a delay that is shorter may fall between two
-    /// of them.
+    /// Time between two wake-ups of the first probe. A delay shorter than this may stay unseen.
     pub period_ns: Option<Nanos>,
     /// The variants in the order of the command line.
     pub variants: Vec<VariantResult>,
@@ -35,11 +34,11 @@ pub struct Comparison {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct VariantResult {
-    /// What ran.
+    /// The measured variant.
     pub variant: Variant,
-    /// One for each member.
+    /// One run for each replica.
     pub runs: Vec<RunResult>,
-    /// Each phase and probe over the ensemble.
+    /// The results of each phase and probe over all replicas.
     pub phases: Vec<PhaseResult>,
     /// Phases under load in which a run has no sample, because the load did not work.
     pub without_samples: Vec<String>,
@@ -51,20 +50,20 @@ pub struct VariantResult {
 /// The largest latency of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LargestOfProbe {
-    /// Its name.
+    /// Name of the probe.
     pub probe: String,
     /// The latency.
     pub max_ns: Nanos,
-    /// Where it occurred if no load worked then, in words.
+    /// When the latency occurred, in words. No load was working then.
     pub place: String,
 }
 
-/// One guest.
+/// The result of one guest.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunResult {
-    /// Which member.
+    /// Number of the replica.
     pub replica: u32,
-    /// Its run folder.
+    /// Run folder of the guest.
     pub folder: PathBuf,
     /// Digest of the inputs; absent if the run failed.
     pub input_digest: Option<Digest>,
@@ -72,41 +71,42 @@ pub struct RunResult {
     pub sample_digest: Option<Digest>,
     /// Why there is no run.
     pub failure: Option<String>,
-    /// Whether the second run had the same samples; absent when there was none.
+    /// Whether a second run had the same samples; absent without a second run.
     pub repeated: Option<bool>,
-    /// The guest's clock at the end: with the time of one instruction, a bound of the instructions
-    /// executed.
+    /// The guest's clock at the end. Divided by the time of one instruction, this is an upper bound
+    /// on the executed instructions.
     pub virtual_ns: Option<Nanos>,
-    /// Instructions executed since boot: the clock minus the kernel's idle time, to some millions;
-    /// absent if the clock does not count them.
+    /// Instructions executed since boot: the clock minus the kernel's idle time, exact to some
+    /// millions; absent if the clock does not count instructions.
     pub instructions: Option<u64>,
-    /// Time on the host in seconds, both runs together.
+    /// Time on the host in seconds, for both runs together.
     pub wall_s: f64,
-    /// The part of it until the guest resumed from its snapshot, in ms; absent if it booted.
+    /// Time on the host until the guest resumed from its snapshot, in ms; absent if the guest
+    /// booted.
     pub restore_ms: Option<u64>,
 }
 
-/// One probe in one phase, over the ensemble.
+/// The result of one probe in one phase, over all replicas.
 #[derive(Debug, Clone, Serialize)]
 pub struct PhaseResult {
     pub phase: String,
     pub loads: Vec<String>,
     pub probe: String,
-    /// Samples of all runs.
+    /// Number of samples of all runs.
     pub samples: u64,
-    /// Median over the ensemble of the runs' medians.
+    /// Median over the replicas of the runs' medians.
     pub median_ns: Nanos,
-    /// Their 99 %.
+    /// Median over the replicas of the runs' 99th percentiles.
     pub p99_ns: Nanos,
-    /// Their 99.9 %.
+    /// Median over the replicas of the runs' 99.9th percentiles.
     pub p999_ns: Nanos,
     /// The largest latency of each run, in the order of the replicas.
     pub max_of_runs_ns: Vec<Nanos>,
-    /// Median of those.
+    /// Median of `max_of_runs_ns`.
     pub max_median_ns: Nanos,
-    /// The largest of those.
+    /// Maximum of `max_of_runs_ns`.
     pub max_ns: Nanos,
-    /// The longest section of each run in which no other task could run, if it was watched.
+    /// The longest section of each watched run in which no other task could run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub longest_section_of_runs_ns: Vec<Nanos>,
 }
@@ -118,7 +118,7 @@ impl PhaseResult {
         label(&self.phase, &self.loads)
     }
 
-    /// Returns the longest of those.
+    /// Returns the maximum of `longest_section_of_runs_ns`.
     #[must_use]
     pub fn longest_section_ns(&self) -> Option<Nanos> {
         self.longest_section_of_runs_ns.iter().copied().max()
@@ -146,7 +146,7 @@ struct Part {
 }
 
 impl Part {
-    /// Adds the longest section of its phase.
+    /// Adds the longest section of the part's phase.
     fn with_section(mut self, census: Option<&Census>) -> Self {
         let label = label(&self.phase, &self.loads);
         let group =
@@ -157,7 +157,7 @@ impl Part {
 }
 
 impl Comparison {
-    /// Reads the runs with `summarize`; one that cannot be read counts as failed.
+    /// Reads the runs with `summarize`. A run that cannot be read counts as failed.
     #[must_use]
     pub fn new(
         meaning: &str,
@@ -187,7 +187,7 @@ impl Comparison {
                         .map(|probe| probe.period_ns)
                 });
                 let summary = summary.ok().flatten();
-                // Absent without a plugin.
+                // A run that was not watched has no census.
                 let census = census::census(&outcome.folder).ok();
                 parts.extend(
                     summary
@@ -307,7 +307,7 @@ fn largest_of(summary: &Summary) -> impl Iterator<Item = LargestOfProbe> {
     })
 }
 
-/// Returns the largest latency over the whole runs of each probe, if no part has it.
+/// Returns each probe's largest latency over whole runs, if it exceeds the latencies of all parts.
 fn in_no_phase(of_runs: &[LargestOfProbe], parts: &[Part]) -> Vec<LargestOfProbe> {
     let mut largest: BTreeMap<&String, &LargestOfProbe> = BTreeMap::new();
     for of_run in of_runs {
@@ -363,7 +363,7 @@ fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
     results
 }
 
-/// Returns the lower median: a value that occurred.
+/// Returns the lower median, which is always one of the values.
 fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     values

@@ -1,8 +1,8 @@
-//! The results of an experiment with costs: for every variant and metric the instructions of one
-//! operation over the ensemble.
+//! The results of an experiment with costs: the instructions of one operation, for every variant
+//! and metric, over all replicas.
 //!
-//! A count measures the length of the kernel's code. It is never a slowdown of a machine, so
-//! nothing here divides it by a time.
+//! An instruction count measures the length of the kernel's code. It does not show how much slower
+//! a machine becomes, so nothing here divides it by a time.
 
 use serde::Serialize;
 use tardy_results::cost::summary::{CostSummary, median};
@@ -16,7 +16,7 @@ use super::variant::Variant;
 const MEANING: &str = "instructions of one operation: the length of the kernel's code, not its \
                        speed on a machine; caches, memory and parallel CPUs, which affect costs, \
                        are not modelled";
-/// The meaning of the figures if the host's clock counts.
+/// The meaning of the figures if they are times on the host's clock.
 const MEANING_OF_TIMES: &str = "times on the host's clock: every figure includes the host's own \
                                 work, and no run repeats exactly";
 
@@ -25,9 +25,9 @@ const MEANING_OF_TIMES: &str = "times on the host's clock: every figure includes
 pub struct CostComparison {
     /// The meaning of the figures.
     pub meaning: &'static str,
-    /// `instructions`, or `ns` if the guests did not count them.
+    /// `instructions`, or `ns` if the guests did not count instructions.
     pub unit: &'static str,
-    /// Members of the ensemble.
+    /// Number of replicas.
     pub replicas: u32,
     /// The variants in the order of the command line.
     pub variants: Vec<CostVariant>,
@@ -35,29 +35,29 @@ pub struct CostComparison {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct CostVariant {
-    /// What ran.
+    /// The measured variant.
     pub variant: Variant,
-    /// One for each member.
+    /// One run for each replica.
     pub runs: Vec<RunResult>,
     /// The metrics that at least one run has, in the order of tables.
     pub metrics: Vec<MetricResult>,
-    /// Metrics that no run has, and why.
+    /// Metrics that no run measured, with the reasons.
     pub left_out: Vec<Absence>,
 }
 
-/// One metric over the ensemble.
+/// The result of one metric over all replicas.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricResult {
     pub name: String,
-    /// Its group in tables.
+    /// The metric's group in tables.
     pub group: Group,
     pub operation: String,
-    /// Median over the ensemble of the runs' figures.
+    /// Median over the replicas of the runs' figures.
     pub cost: f64,
     /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,
-    /// The largest share, over the runs, of the trials' time in which the CPU was idle: that part
-    /// of the cost is waiting, not instructions.
+    /// The idle share of the trials' time, in the run with the largest share. This part of the cost
+    /// is waiting, not instructions.
     pub idle_share: f64,
 }
 
@@ -65,12 +65,12 @@ pub struct MetricResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Absence {
     pub name: String,
-    /// Why.
+    /// Why the metric was not measured.
     pub reason: String,
 }
 
 impl CostComparison {
-    /// Reads the runs with `summarize`; one that cannot be read counts as failed.
+    /// Reads the runs with `summarize`. A run that cannot be read counts as failed.
     #[must_use]
     pub fn new(
         variants: &[Variant],
@@ -131,7 +131,7 @@ impl CostVariant {
     }
 }
 
-/// Collects the runs' metrics by name, and those that none of them has.
+/// Collects the runs' metrics by name, and the metrics that no run has.
 fn over_ensemble(summaries: &[CostSummary]) -> (Vec<MetricResult>, Vec<Absence>) {
     let mut metrics: Vec<MetricResult> = Vec::new();
     for metric in summaries.iter().flat_map(|summary| &summary.metrics) {

@@ -1,10 +1,10 @@
 //! Archives in the kernel's own format ("newc" cpio,
-//! Documentation/driver-api/early-userspace/buffer-format.rst): written for the initial file
-//! system, and for the folder that a guest exports.
+//! Documentation/driver-api/early-userspace/buffer-format.rst). The lab writes them for the initial
+//! file system, and the guest for the folder that it exports.
 //!
 //! The writer is reproducible: the same content gives the same bytes, because times are zero,
-//! owners are root and inode numbers count up. The reader trusts nothing: the archive was made
-//! inside a guest.
+//! owners are root and inode numbers count up. The reader accepts any bytes, because the archive
+//! was made inside a guest.
 
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -37,7 +37,7 @@ struct Header {
 }
 
 impl<W: Write> Writer<W> {
-    /// An archive without entries.
+    /// Starts an archive without entries.
     pub fn new(sink: W) -> Self {
         Self {
             sink,
@@ -143,7 +143,7 @@ impl<W: Write> Writer<W> {
         )
     }
 
-    /// Completes the archive and gives the sink back.
+    /// Completes the archive and returns the sink.
     ///
     /// # Errors
     /// Returns errors of the sink.
@@ -200,9 +200,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Adds everything below `folder` under the name `prefix`, in the order of the names, so that the
-/// order of the disk does not matter. Files and folders only: a link or a device in a run folder is
-/// a bug.
+/// Adds everything below `folder` under the name `prefix`, sorted by name, so that the order on the
+/// disk does not matter. Adds only files and folders; a link or a device in a run folder is a bug.
 ///
 /// # Errors
 /// Returns errors of reading the folder and of the sink; `InvalidData` for links, devices and names
@@ -239,19 +238,19 @@ pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -
 /// Why an archive cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The bytes are no archive of this format, or it ends too early.
+    /// The bytes are not an archive of this format, or the archive ends too early.
     #[error(
         "the archive is damaged at byte {0}: run again, and if this persists, give the guest more \
          memory (--memory)"
     )]
     Damaged(usize),
-    /// A path that leads out of the folder.
+    /// The archive contains a path that leads out of the folder.
     #[error(
         "the archive contains the path `{0}`, which points outside its folder: the archive was \
          not unpacked"
     )]
     Outside(String),
-    /// The folder cannot be written.
+    /// A file of the archive cannot be written.
     #[error("{path}: {error}: choose another folder with --out")]
     Write {
         /// The path to write.
@@ -261,16 +260,16 @@ pub enum ReadError {
     },
 }
 
-/// One file or folder of an archive that was read.
+/// One file or folder of a parsed archive.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its path, relative and without `..`.
+    /// The entry's path, relative and without `..`.
     pub path: PathBuf,
-    /// Its content; `None` for a folder.
+    /// The file's content; `None` for a folder.
     pub content: Option<&'a [u8]>,
 }
 
-/// Reads the files and folders of an archive; other entries are errors.
+/// Reads the files and folders of an archive. Entries of other types are errors.
 ///
 /// # Errors
 /// Returns [`ReadError::Damaged`] and [`ReadError::Outside`].

@@ -1,5 +1,5 @@
-//! Reads Debian packages (deb(5)): an `ar` archive with a compressed tar archive in it. It needs no
-//! program of the host, so a kernel package can be used on any distribution.
+//! Reads Debian packages (deb(5)): an `ar` archive that contains a compressed tar archive. The
+//! reader starts no other program, so a kernel package can be used on any distribution.
 
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -11,45 +11,45 @@ use tardy_sys::regular_file;
 /// Why a package cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DebError {
-    /// The system refused to read it.
+    /// The package cannot be read.
     #[error("{path}: {error}")]
     Read {
         path: PathBuf,
         /// The error of the system or the decompressor.
         error: io::Error,
     },
-    /// Not a package.
+    /// The file is not a package.
     #[error("{0} is not a Debian package, or is damaged: fetch it again")]
     NoPackage(PathBuf),
-    /// A compression that we do not know.
+    /// The compression is unknown to this reader.
     #[error(
         "{path} has an unknown compression ({member}): unpack it with dpkg-deb -x and give the \
          folder"
     )]
     Compression {
         path: PathBuf,
-        /// The member's name.
+        /// Name of the package's member with the unknown compression.
         member: String,
     },
 }
 
 /// A file found in a package.
 pub struct PackedFile {
-    /// Its path without the leading `./`.
+    /// Path of the file, without the leading `./`.
     pub path: PathBuf,
     pub content: Vec<u8>,
 }
 
-/// Largest file taken out of a package, in bytes: a defence against a damaged or hostile one.
+/// Largest file extracted from a package, in bytes: a defence against damaged or hostile packages.
 /// Kernel images are below 40 MB.
 const FILE_LENGTH_MAX: u64 = 512 << 20;
 /// Maximum length of a file name and the metadata next to it, in bytes.
 const NAME_LENGTH_MAX: u64 = 64 << 10;
-/// Most memory that xz may take, in KiB: `xz -9` has a dictionary of 64 MiB, and a head of 24 bytes
-/// can ask for 4 GiB.
+/// Maximum memory for xz, in KiB. `xz -9` has a dictionary of 64 MiB, but a hostile header of 24
+/// bytes can ask for 4 GiB.
 const XZ_MEMORY_MAX: u32 = 256 << 10;
-/// Most that is unpacked of one, in bytes: a few kB can claim to be any length. Kernels with all
-/// their modules have 0.5 GB.
+/// Maximum length of an unpacked package, in bytes: a hostile package of a few kB can unpack to any
+/// length. Kernels with all their modules have 0.5 GB.
 const UNPACKED_MAX: u64 = 4 << 30;
 
 /// Extracts the files that `wanted` selects, in the order of the package, until `enough` is
@@ -69,7 +69,8 @@ pub fn extract(
     let mut archive = tar::Archive::new(data_member(package)?.take(UNPACKED_MAX));
     let mut found = Vec::new();
     let mut long_name = None;
-    // Raw: the crate would take a name into memory whole, however long it claims to be.
+    // In raw mode the reader limits the length of a name. Otherwise the crate would read a name of
+    // any length into memory.
     for entry in archive.entries().map_err(read_error)?.raw(true) {
         let mut entry = entry.map_err(read_error)?;
         if let Some(name) = name_of_next(&mut entry).map_err(read_error)? {
@@ -97,8 +98,8 @@ pub fn extract(
     Ok(found)
 }
 
-/// Returns the path that an entry supplies for the next one, whose header has no space for it;
-/// `None` for an ordinary entry.
+/// Returns the path that this entry supplies for the next entry, whose header is too short for the
+/// path. Returns `None` for an ordinary entry.
 fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
     let kind = entry.header().entry_type();
     let is_extended = kind.is_pax_local_extensions();
@@ -236,7 +237,7 @@ pub(super) mod tests {
         bytes
     }
 
-    /// A package compressed with gzip that holds these files.
+    /// Returns a package compressed with gzip that contains these files.
     pub(crate) fn package(files: &[(&str, &[u8])]) -> Vec<u8> {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&tar_of(files)).unwrap();
@@ -268,7 +269,7 @@ pub(super) mod tests {
             &tar[..],
             ruzstd::encoding::CompressionLevel::Fastest,
         );
-        // Made with `xz` from the same two files; the crate's encoder is not built in.
+        // `xz` made this archive from the same two files; the crate is built without its encoder.
         let xz = include_bytes!("../tests/data/two-files.tar.xz");
         let packages = [
             package(&FILES),
@@ -324,8 +325,8 @@ pub(super) mod tests {
     #[test]
     fn a_package_that_asks_for_gigabytes_of_memory_is_refused() {
         let mut xz = include_bytes!("../tests/data/two-files.tar.xz").to_vec();
-        // The block's head after the stream's of 12 bytes: its length in words minus one, flags,
-        // filter, length of the property, the dictionary's size.
+        // The block's header follows the stream's header of 12 bytes. Its fields are its length in
+        // words minus one, flags, filter, length of the property, and the dictionary's size.
         let end = 12 + (usize::from(xz[12]) + 1) * 4 - 4;
         assert_eq!(
             xz[13..16],

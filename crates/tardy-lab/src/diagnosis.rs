@@ -2,8 +2,8 @@
 //! console.
 //!
 //! `lab check` reports "bad" only for faults of the kernel. A kernel that panics after its boot is
-//! bad, one that does not boot is skipped, and trouble of the host stops the bisection: `git bisect
-//! run` takes every other code for a bad commit.
+//! bad, and a kernel that does not boot is skipped. An error of the host stops the bisection, with
+//! an exit code that `git bisect run` does not take for a bad commit.
 
 use std::fmt;
 use std::path::Path;
@@ -12,43 +12,45 @@ use serde::{Deserialize, Serialize};
 
 use super::guest_job::Ending;
 
-/// Lines of the console that are shown with a failure.
+/// Number of the console's last lines that are shown with a failure.
 const TAIL_LINES: usize = 12;
 
 /// Text that the first process writes to the console when it fails.
 pub(super) const GUEST_FAILED: &str = "tardy: the guest failed: ";
-/// Text that it writes once the kernel has booted, before it settles and measures.
+/// Text that the first process writes once the kernel has booted, before the system settles and the
+/// measurement starts.
 pub(super) const BOOTED: &str = "tardy: the guest has booted";
 
 /// The kind of failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The kernel panicked; its own words.
+    /// The kernel panicked; the message of the panic.
     Panic(String),
-    /// The number of processes that the kernel killed for lack of memory, or the report of that
-    /// before it died.
+    /// The kernel killed processes for lack of memory: the guest reported how many, or the console
+    /// shows it.
     OutOfMemory,
-    /// The host's time limit: the guest hung, or the host is too slow for the job.
+    /// The guest exceeded the host's time limit: the guest hung, or the host is too slow for the
+    /// job.
     WallLimit {
         /// The limit in seconds.
         limit_s: u64,
     },
-    /// The guest's clock: the guest's program did not end.
+    /// The guest's program did not end within the guest's time limit.
     TimeLimit,
     /// The machine was switched off without a result.
     NoResult,
-    /// The first process could not do its work; its own words.
+    /// The first process failed; its message.
     Guest(String),
     /// The result is damaged.
     Torn(String),
-    /// QEMU gave up; its own words.
+    /// QEMU failed; its message.
     Qemu(String),
-    /// The guest's program failed; how, and its last words.
+    /// The guest's program failed.
     Program {
-        /// How it ended.
+        /// How the program ended.
         ending: Ending,
-        /// The end of its standard error.
+        /// The end of the program's standard error.
         stderr: String,
     },
     /// The kernel does not run with the requested preemption model.
@@ -58,7 +60,7 @@ pub enum Cause {
         /// The values that the kernel offers, if known.
         offered: Option<String>,
     },
-    /// The host could not prepare it or keep the result.
+    /// The host could not prepare the guest or keep its result.
     Host(String),
 }
 
@@ -74,19 +76,19 @@ pub struct Failure {
     pub has_booted: bool,
 }
 
-/// What a failure implies about the kernel.
+/// What a failure shows about the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// It did not boot, or lacks a requirement: its latencies are unknown.
+    /// The kernel did not boot, or lacks a requirement. Its latencies are unknown.
     CannotTell,
-    /// It booted, and then panicked, hung or switched off.
+    /// The kernel booted, and then panicked, hung or switched off.
     Kernel,
-    /// The host, QEMU, or the program in the guest: trouble that says nothing about the kernel.
+    /// The host, QEMU, or the program in the guest failed, which shows nothing about the kernel.
     Host,
 }
 
 impl Failure {
-    /// Returns what it implies about the kernel.
+    /// Returns what the failure shows about the kernel.
     #[must_use]
     pub fn blame(&self) -> Blame {
         match &self.cause {
@@ -95,7 +97,8 @@ impl Failure {
                 Blame::Kernel
             }
             Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult => Blame::CannotTell,
-            // The guest's clock continues while its kernel hangs, or starves the program.
+            // The guest's clock continues while its kernel hangs, or while the kernel does not let
+            // the program run.
             Cause::TimeLimit => Blame::Kernel,
             Cause::OutOfMemory
             | Cause::Guest(_)
@@ -188,7 +191,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Diagnoses a guest without exported files by its console.
+/// Diagnoses a guest without exported files from its console.
 #[must_use]
 pub fn from_console(console: &str) -> Cause {
     const PANIC: &str = "Kernel panic - not syncing: ";
@@ -216,21 +219,21 @@ pub fn from_console(console: &str) -> Cause {
         .unwrap_or(Cause::NoResult)
 }
 
-/// Returns the console's text; bytes that are no text are replaced, and a console that was never
-/// written is empty.
+/// Returns the console's text. Replaces bytes that are not text. Returns an empty text if the
+/// console was never written.
 #[must_use]
 pub fn read_console(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// `line` without control characters, which would act on the user's terminal.
+/// Returns `line` without control characters, which would act on the user's terminal.
 fn harmless(line: &str) -> String {
     line.chars()
         .filter(|character| !character.is_control() || *character == '\t')
         .collect()
 }
 
-/// Returns the last lines with something on them, harmless.
+/// Returns the last lines that are not blank, without control characters.
 #[must_use]
 pub fn tail(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text

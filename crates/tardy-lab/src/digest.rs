@@ -57,24 +57,23 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Computes the digest of its input.
+/// Computes the digest of bytes that arrive in parts.
 #[derive(Default)]
 pub struct Digester(sha2::Sha256);
 
 impl Digester {
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Adds a delimited text or block: its length goes first, so that `ab` + `c` differs from `a` +
-    /// `bc`.
+    /// Adds a text or block preceded by its length, so that `ab` + `c` differs from `a` + `bc`.
     pub fn update_block(&mut self, bytes: &[u8]) {
         self.update(&(bytes.len() as u64).to_le_bytes());
         self.update(bytes);
     }
 
-    /// Returns the digest of all that came.
+    /// Returns the digest of all bytes added.
     #[must_use]
     pub fn finish(self) -> Digest {
         let mut text = String::with_capacity(64);

@@ -1,11 +1,11 @@
-//! The memory that host and guest share (QEMU's ivshmem device): a header and one archive; before
-//! that, in a run from a snapshot, the job.
+//! The memory that host and guest share (QEMU's ivshmem device). It contains a header and one
+//! archive. In a run from a snapshot, it first contains the job. While the guest measures, the
+//! header also contains its progress.
 //!
-//! While the guest measures, the header also has its progress.
-//!
-//! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it
+//! The guest sees the memory as a PCI resource, for which no kernel needs a driver. Writing to it
 //! costs negligible virtual time and wakes nothing on the host, so the measurement stays
-//! deterministic. The header is written last: a guest that stops in between has exported nothing.
+//! deterministic. The guest writes the header last, so a guest that stops during the export has
+//! exported nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,17 +16,17 @@ use tardy_sys::mmap::SharedMapping;
 
 use super::qemu::SHARED_NAME;
 
-/// Length of the header in bytes: magic, version, CRC-32 of the data, length of the data;
-/// little-endian. The rest is zero, or the progress of a run: ns since its start, planned ns, and
-/// the first bytes of its phase's name.
+/// Length of the header in bytes. The header contains magic, version, CRC-32 of the data and length
+/// of the data, all little-endian. The rest is zero, or the progress of a run: ns since its start,
+/// planned ns, and the first bytes of its phase's name.
 const HEADER_LENGTH: usize = 64;
 const PROGRESS_AT: usize = 24;
 const PHASE_AT: usize = PROGRESS_AT + 16;
-/// An archive follows.
+/// Marks a header that is followed by an archive.
 const MAGIC: &[u8; 8] = b"tardylab";
-/// The guest has stopped itself and waits for a job; nothing follows.
+/// Marks a guest that has stopped itself and waits for a job. Nothing follows.
 const PAUSE_MAGIC: &[u8; 8] = b"tardywai";
-/// A job for the guest follows.
+/// Marks a header that is followed by a job for the guest.
 const JOB_MAGIC: &[u8; 8] = b"tardyask";
 const VERSION: u32 = 1;
 
@@ -38,7 +38,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// An empty archive in this memory.
+    /// Starts an empty archive in this memory.
     #[must_use]
     pub fn new(memory: SharedMapping) -> Self {
         Self {
@@ -76,7 +76,8 @@ pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
     memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
 }
 
-/// Returns whether this was the guest's last message. `memory` is at least the header.
+/// Returns whether the guest last announced that it stops itself. `memory` is at least as long as
+/// the header.
 #[must_use]
 pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)
@@ -90,10 +91,10 @@ pub fn job_block(job: &[u8]) -> Vec<u8> {
     block
 }
 
-/// Returns the guest's side of [`job_block`].
+/// Reads the job that the host has left with [`job_block`].
 ///
 /// # Errors
-/// Returns `InvalidData` when there is none.
+/// Returns `InvalidData` if there is no job.
 pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     let none = || {
         io::Error::new(
@@ -151,8 +152,8 @@ pub fn tell_progress(
     memory.write_at(PROGRESS_AT, &block)
 }
 
-/// Returns the progress of the guest's run in `folder`; `None` before it measures. A guest can
-/// write anything there, so invalid names are not shown.
+/// Returns the progress of the guest's run in `folder`; `None` before the guest measures. Invalid
+/// phase names are not shown, because a guest can write anything there.
 #[must_use]
 pub fn progress(folder: &Path) -> Option<GuestProgress> {
     let mut header = [0; HEADER_LENGTH];
@@ -206,21 +207,21 @@ impl Write for Sender {
 /// Why the shared memory holds no archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveError {
-    /// The guest never finished.
+    /// The guest never completed its archive.
     #[error("the guest returned no result")]
     Nothing,
-    /// A header of another version.
+    /// The header has another version.
     #[error(
         "the guest's binary uses version {0} of the exchange, this one uses {VERSION}: use the \
          same build for both"
     )]
     Version(u32),
-    /// The archive differs from its header.
+    /// The archive does not match its header.
     #[error("the guest's result is incomplete")]
     Torn,
 }
 
-/// Returns the archive in the shared memory's bytes.
+/// Returns the archive in the bytes of the shared memory.
 ///
 /// # Errors
 /// Returns [`ReceiveError`].

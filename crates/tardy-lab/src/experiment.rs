@@ -1,5 +1,5 @@
-//! An experiment: every variant with every replica, each in a separate guest, distributed over the
-//! host's cores.
+//! An experiment: every variant with every replica, each in a separate guest. The guests are
+//! distributed over the host's CPUs.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -23,19 +23,19 @@ use super::snapshot::Snapshots;
 use super::variant::Variant;
 use super::watch::WatchSetup;
 
-/// One of several equal parts of an experiment, which other machines do.
+/// One of several equal parts of an experiment. Each part can run on another machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// Counted from 1.
+    /// Number of the part, counted from 1.
     number: usize,
     of: usize,
 }
 
 impl Shard {
-    /// All of it.
+    /// The whole experiment, in one part.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// Returns whether it has the guest of this place.
+    /// Returns whether the guest with this index belongs to the part.
     #[must_use]
     pub fn has(self, guest: usize) -> bool {
         guest % self.of == self.number - 1
@@ -70,49 +70,50 @@ pub struct Experiment<'a> {
     pub variants: &'a [Variant],
     /// The machine of the guests.
     pub machine: &'a Machine,
-    /// Members of the ensemble: replicas 0 to this less one.
+    /// Number of replicas, which are numbered from 0.
     pub replicas: u32,
     /// The part of the guests that runs here.
     pub shard: Shard,
-    /// Whether each guest runs twice, to compare the digests.
+    /// Whether each guest runs twice, to compare the samples of both runs.
     pub twice: bool,
-    /// The job for a replica: it sets the probes' seed.
+    /// Returns the job for a replica, with the replica's seed for the probes.
     pub job_of_replica: &'a (dyn Fn(u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
-    /// Further files for the guests of a variant.
+    /// Returns further files for the guests of a variant.
     pub added: &'a (dyn Fn(&Variant) -> Vec<AddedFile> + Sync),
-    /// Limit of the host's time for one guest.
+    /// Time limit for each guest, on the host's clock.
     pub wall_limit: Duration,
-    /// Guests at the same time.
+    /// Number of guests that run at the same time.
     pub jobs: usize,
-    /// The cache, whose locks show which CPUs of the host other labs use.
+    /// The cache. Its locks show which CPUs of the host are in use by other labs.
     pub cache: &'a Cache,
     /// The snapshots, if every guest starts from one.
     pub snapshots: Option<&'a Snapshots>,
-    /// The requirements of the plugin, if every guest is watched. A second run is not watched, so
-    /// that it shows whether watching changed the first.
+    /// The plugin and its settings, if every guest is watched. A second run is not watched, so that
+    /// it shows whether watching changed the first.
     pub watching: Option<&'a WatchSetup>,
-    /// The folder of the run folders: `VARIANT/replica-NNN`.
+    /// The folder that contains the run folders, `VARIANT/replica-NNN`.
     pub out: &'a Path,
-    /// Returns whether further guests are unnecessary after this one; running ones finish.
+    /// Returns whether this outcome makes further guests unnecessary. Guests that already run
+    /// finish.
     pub is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
-/// One guest of an experiment when it is done.
+/// The outcome of one guest.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Index of the variant.
     pub variant: usize,
-    /// Number of the member of the ensemble.
+    /// Number of the replica.
     pub replica: u32,
-    /// Its run folder.
+    /// Run folder of the guest.
     pub folder: PathBuf,
-    /// Its result.
+    /// Result of the guest.
     pub result: Result<Provenance, Failure>,
     /// The result of the second run, if there is one.
     pub repetition: Option<Repetition>,
-    /// Its duration on the host, both runs together.
+    /// Time on the host, for both runs together.
     pub wall: Duration,
 }
 
@@ -121,15 +122,15 @@ pub struct Outcome {
 pub enum Repetition {
     /// The samples are equal.
     Same,
-    /// Other samples: something is not deterministic. The second run's folder stays.
+    /// The samples differ: something is not deterministic. The second run's folder is kept.
     Different(PathBuf),
     /// The second run failed.
     Failed(Failure),
 }
 
 impl Experiment<'_> {
-    /// Variant and replica of each guest: all variants of a replica before the next replica, so
-    /// that an interrupted experiment is comparable.
+    /// Returns the variant and replica of each guest. All variants of a replica come before the
+    /// next replica, so that an interrupted experiment is comparable.
     #[must_use]
     pub fn guests(&self) -> Vec<(usize, u32)> {
         let all = (0..self.replicas)
@@ -140,7 +141,7 @@ impl Experiment<'_> {
             .collect()
     }
 
-    /// Returns the path of a guest's run.
+    /// Returns the path of a guest's run folder.
     #[must_use]
     pub fn folder(&self, (variant, replica): (usize, u32)) -> PathBuf {
         self.out
@@ -148,9 +149,9 @@ impl Experiment<'_> {
             .join(format!("replica-{replica:03}"))
     }
 
-    /// Runs all, or until one decides; `began` and `done` are called from several threads as each
-    /// guest starts, with its replica and its folder, and ends. The outcomes are in the order of
-    /// variants and replicas.
+    /// Runs all guests, or stops early once an outcome decides. Calls `began` with variant, replica
+    /// and folder when a guest starts, and `done` when it ends, both from several threads. Returns
+    /// the outcomes in the order of variants and replicas.
     #[must_use]
     pub fn run(
         &self,
@@ -193,7 +194,8 @@ impl Experiment<'_> {
         outcomes
     }
 
-    /// A watched guest must have the samples that it had unwatched, if that was measured.
+    /// Fails if the samples of a watched guest differ from those of the same guest without
+    /// watching. If that guest was not run before, there is nothing to compare.
     fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
             return Ok(provenance);

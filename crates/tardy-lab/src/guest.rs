@@ -1,12 +1,12 @@
-//! The guest's side: the binary as the first process of a machine of the lab.
+//! The guest's side of the lab: the binary as the first process of a virtual machine.
 //!
-//! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with
-//! the arguments of its job, collects every orphan, exports the result and switches the machine
-//! off. If the host keeps snapshots, it stops the machine before that. It has one thread and sleeps
-//! while the measurement runs.
+//! The first process mounts the kernel's file systems and lets the system settle. It starts itself
+//! again as a child with the arguments of its job, collects every orphan, exports the result and
+//! switches the machine off. If the host keeps snapshots, it stops the machine before it starts the
+//! child. It has one thread and sleeps while the measurement runs.
 //!
-//! In virtual time an explanation never blames the host. A host that runs other tasks takes no time
-//! that the guest sees.
+//! In virtual time an explanation never names the host as the cause: other tasks of the host take
+//! no time that the guest sees.
 
 mod hand_out;
 mod inject;
@@ -34,7 +34,7 @@ use super::guest_job::{
     Ending, GuestJob, GuestReport, JOB_PATH, OUTPUT_FOLDER, Program, SYMBOLS_NAME, Task, VERSION,
 };
 
-/// The program that a shell runs in.
+/// Path of the program that provides the shell.
 pub const SHELL: &str = "/bin/busybox";
 
 /// Real-time priority of the first process: below every probe's.
@@ -43,24 +43,24 @@ const PRIORITY: u32 = 50;
 /// The only argument of the process that measures.
 const MEASURE: &str = "measure-for-guest";
 
-/// Set for the process that fires known delays.
+/// Environment variable that marks the process that fires known delays.
 const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 
-/// Returns whether this process is the first one of a guest of the lab, or one that the first one
-/// started for itself.
+/// Returns whether this process is the first one of a guest of the lab, or a helper that the first
+/// one started.
 #[must_use]
 pub fn is_guest_init() -> bool {
-    // The first process of a PID namespace, such as the supervisor of the loads, has ID 1, too.
-    // Only the first process of the machine finds /proc not mounted.
+    // The first process of a PID namespace, such as the supervisor of the loads, also has ID 1. But
+    // only the first process of the machine finds /proc not mounted.
     let is_first = std::process::id() == 1 && !Path::new("/proc/self").exists();
     (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(JOB_PATH).exists()
 }
 
-/// Returns the request that this process measures for, if the first process of a guest started it
-/// to.
+/// Returns the request to measure, if the first process of a guest started this process for a
+/// measurement.
 ///
 /// # Errors
-/// An unreadable job, or one with another task.
+/// Returns an error for an unreadable job, or a job with another task.
 pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<Request>> {
     (arguments.nth(1)? == MEASURE).then(|| match read_job()?.task {
         Task::Measure(request) => Ok(*request),
@@ -74,12 +74,12 @@ pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::
 pub fn progress_listener() -> Option<impl FnMut(&str, Nanos, Nanos)> {
     let mut memory = pci::shared_header().ok()?;
     Some(move |phase: &str, elapsed, planned| {
-        // The mapping is long enough.
+        // The mapping always has room for the header.
         let _ = exchange::tell_progress(&mut memory, phase, elapsed, planned);
     })
 }
 
-/// This binary, which reads its request from the job.
+/// Returns the program that measures: this binary, which reads its request from the job.
 fn measurement_program() -> Program {
     Program {
         path: None,
@@ -91,14 +91,14 @@ fn read_job() -> io::Result<GuestJob> {
     Ok(serde_json::from_slice(&std::fs::read(JOB_PATH)?)?)
 }
 
-/// Does the job and switches off. Returns only if switching off fails; the kernel panics then,
-/// which the host sees.
+/// Does the job and switches the machine off. Returns only if switching off fails; the kernel then
+/// panics, which the host detects.
 pub fn run() -> io::Error {
     if std::process::id() != 1 {
         inject::run();
     }
     if let Err(error) = try_run() {
-        // The console is the only output; the host shows its tail.
+        // The console is the only output. The host shows its last lines.
         tardy_sys::say!("{GUEST_FAILED}{error}");
     }
     init::power_off()
@@ -116,8 +116,8 @@ fn try_run() -> io::Result<()> {
         )));
     }
     init::hold_back_child_signal()?;
-    // Above the loads, or the time limit would come late; it sleeps while the measurement runs, and
-    // children do not inherit it.
+    // The priority must be above that of the loads, otherwise loads could delay the time limit.
+    // This process sleeps while the measurement runs, and its children do not inherit the priority.
     if let Err(error) = sched::set_policy(0, Policy::Fifo { priority: PRIORITY }) {
         remarks.push(format!(
             "the first process has no real-time priority: {error}"
@@ -177,8 +177,8 @@ fn try_run() -> io::Result<()> {
     hand_out::hand_out(&report)
 }
 
-/// Starts the program and its companions, and collects children until it has ended or its time is
-/// over.
+/// Starts the program and its companions, and collects children until the program has ended or its
+/// time is over.
 fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     // A measurement makes its own run folder; another program gets a folder for its output.
     if program.path.is_some() {
@@ -216,11 +216,11 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     let deadline = Instant::now() + job.time_limit.to_std();
     let ending = collect_until_ended(child.id(), deadline)?;
     if let Some(mut injector) = injector {
-        // It may have ended and been collected above.
+        // The injector may have ended and been collected above.
         injector.kill().ok();
     }
     if let Some(loads) = &mut loads {
-        // It was collected above, so its end cannot be queried again.
+        // If the loads were collected above, their end can no longer be queried.
         let have_ended = !matches!(loads.try_wait(), Ok(None));
         loads.kill().ok();
         if have_ended {
@@ -234,8 +234,8 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     Ok(Ending::TimeLimit)
 }
 
-/// Sets the environment of every program of the guest. Unblocks all signals, because the first
-/// process blocks that of its children: a shell would wait for them without end.
+/// Sets the environment of every program of the guest. Unblocks all signals: the first process
+/// blocks SIGCHLD, and a shell that inherited this would wait for its children forever.
 fn in_guest(command: &mut Command) -> &mut Command {
     kill_with_parent(command)
         .env_clear()
@@ -247,7 +247,7 @@ fn in_guest(command: &mut Command) -> &mut Command {
         .stdin(Stdio::null())
 }
 
-/// Starts the loads of a program that has none itself; their messages go to `log`.
+/// Starts the loads for a program that has no loads itself. The messages of the loads go to `log`.
 fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     in_guest(&mut command)
@@ -259,7 +259,7 @@ fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Resu
     command.spawn()
 }
 
-/// Collects every child until `process` has ended; `None` at the deadline.
+/// Collects every child until `process` has ended. Returns `None` at the deadline.
 fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<Ending>> {
     loop {
         while let Some((ended, status)) = init::collect_child()? {
@@ -282,7 +282,7 @@ fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<End
     }
 }
 
-/// Runs a shell on the console, with every program of the busybox next to it.
+/// Runs a shell on the console. Each program of the guest's busybox can be called by its name.
 fn run_shell(remark: Option<String>) -> io::Result<()> {
     if let Some(remark) = remark {
         tardy_sys::say!("tardy: {remark}");
@@ -291,8 +291,7 @@ fn run_shell(remark: Option<String>) -> io::Result<()> {
         .args(["--install", "-s", "/bin"])
         .status()?;
     let mut command = Command::new(SHELL);
-    // A new session with the console as its terminal: Ctrl-C then reaches the programs in the
-    // shell.
+    // A new session with the console as its terminal lets Ctrl-C reach the programs in the shell.
     command
         .args(["setsid", "-c", SHELL, "sh", "-l"])
         .env_clear()

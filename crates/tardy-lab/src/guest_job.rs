@@ -1,8 +1,8 @@
-//! The documents between host and guest: the job in the guest's initial file system, and the report
-//! that it returns.
+//! The documents that host and guest exchange: the job in the guest's initial file system, and the
+//! report that the guest returns.
 //!
-//! Both are read by the same version of the same binary, except with a snapshot or another build of
-//! the guest's binary; hence the version number.
+//! Usually the same version of the same binary reads both. With a snapshot or another build of the
+//! guest's binary, the versions may differ, hence the version number.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -25,48 +25,48 @@ pub const VERSION: u32 = 2;
 /// The job of a guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestJob {
-    /// [`VERSION`].
+    /// Version of the document: [`VERSION`].
     pub version: u32,
     /// The task after the system has settled.
     pub task: Task,
-    /// How long the guest sleeps after its boot before it starts the job, so that the kernel's
-    /// background work ends.
+    /// How long the guest sleeps after its boot before it starts the job. The kernel's background
+    /// work ends in this time.
     pub settle: Nanos,
-    /// When the guest's program is stopped, in the guest's own time from its start.
+    /// Time limit of the guest's program, in the guest's own time from the program's start.
     pub time_limit: Nanos,
-    /// Kernel modules in the initial file system, in the order of loading: each its path and, after
-    /// a space, its parameters.
+    /// Kernel modules in the initial file system, in the order of loading. Each is a path,
+    /// optionally followed by a space and parameters.
     pub modules: Vec<String>,
-    /// Loads that run next to a user's program, as for `tardy load`; the request of a measurement
-    /// has its own.
+    /// Loads that run next to a user's program, as for `tardy load`. A measurement names its loads
+    /// in its request.
     #[serde(default)]
     pub loads: Vec<String>,
-    /// Delays of known length that the module for them makes while the program runs.
+    /// Delays of known length that the module in `inject/` makes while the program runs.
     pub injection: Option<Injection>,
-    /// Whether the kernel's symbols are exported with the program's files.
+    /// Whether the guest exports the kernel's symbols with the program's files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hand_out_symbols: bool,
 }
 
-/// The guest's task.
+/// The guest's task after the system has settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
-    /// Measure as the request asks, and return the run, which is in [`OUTPUT_FOLDER`].
+    /// Measure as the request asks, and return the run in [`OUTPUT_FOLDER`].
     Measure(Box<Request>),
     /// Start a program, and export the files that it leaves in [`OUTPUT_FOLDER`].
     Run(Program),
     /// Start a shell on the console.
     Shell,
-    /// Stop the machine, so that the host can keep its state; then do the job that the host has
-    /// left in the shared memory. Modules are loaded before.
+    /// Load the modules and stop the machine, so that the host can keep its state. Then do the job
+    /// that the host has left in the shared memory.
     Pause,
 }
 
 /// A program of the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Its path; this binary when absent.
+    /// Path of the program in the guest; absent for this binary.
     pub path: Option<String>,
     pub arguments: Vec<String>,
 }
@@ -74,7 +74,7 @@ pub struct Program {
 /// The guest's report after its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestReport {
-    /// [`VERSION`].
+    /// Version of the document: [`VERSION`].
     pub version: u32,
     /// How the guest's program ended.
     pub ending: Ending,
@@ -82,25 +82,25 @@ pub struct GuestReport {
     pub booted_at: Nanos,
     /// When the guest's program was started.
     pub started_at: Nanos,
-    /// When it ended.
+    /// When the guest's program ended.
     pub ended_at: Nanos,
-    /// Idle time of its CPU until then, according to the kernel (/proc/uptime, to 10 ms); absent in
-    /// reports of older binaries.
+    /// Idle time of the guest's CPU until `ended_at`, according to the kernel (/proc/uptime, exact
+    /// to 10 ms); absent in reports of older binaries.
     #[serde(default)]
     pub idle: Option<Nanos>,
     /// Release of the kernel that ran (/proc/sys/kernel/osrelease).
     pub kernel_release: String,
-    /// Its build (/proc/sys/kernel/version).
+    /// Build of the kernel (/proc/sys/kernel/version).
     pub kernel_version: String,
-    /// Its command line (/proc/cmdline).
+    /// Command line of the kernel (/proc/cmdline).
     pub command_line: String,
-    /// Preemption models that the kernel can switch between, the current one in brackets
-    /// (sched/preempt of debugfs); absent if it cannot switch.
+    /// Preemption models that the kernel can switch between, with the current one in parentheses
+    /// (sched/preempt of debugfs); absent if the kernel cannot switch.
     pub preemption: Option<String>,
-    /// Processes killed for lack of memory (oom_kill of /proc/vmstat).
+    /// Number of processes that the kernel killed for lack of memory (oom_kill of /proc/vmstat).
     pub killed_for_memory: u64,
-    /// Failures that did not stop the guest: a file system that could not be mounted, a setting
-    /// refused.
+    /// Failures that did not stop the guest, such as a file system that could not be mounted, or a
+    /// refused setting.
     pub remarks: Vec<String>,
 }
 
@@ -108,20 +108,21 @@ pub struct GuestReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// It returned this code.
+    /// The program exited with this code.
     Exited(i32),
-    /// A signal ended it.
+    /// This signal ended the program.
     Signalled(i32),
-    /// It was stopped at the time limit.
+    /// The guest stopped the program at the time limit.
     TimeLimit,
-    /// It could not be started.
+    /// The program could not be started, for this reason.
     NotStarted(String),
-    /// The loads beside it ended before it did, so it measured something else than requested.
+    /// The loads beside the program ended before the program did, so it did not measure what was
+    /// requested.
     LoadsEnded,
 }
 
 impl GuestJob {
-    /// Returns the part of this job up to the snapshot: everything before its task.
+    /// Returns the part of this job up to the snapshot: everything but its task.
     #[must_use]
     pub fn until_pause(&self) -> Self {
         Self {

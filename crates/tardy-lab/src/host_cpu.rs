@@ -1,5 +1,5 @@
-//! CPUs of the host for guests. The two threads of QEMU take turns, so a guest is bound to one CPU,
-//! and each lab on the host takes CPUs that no other one has.
+//! CPUs of the host for guests. The two threads of QEMU take turns, so a guest is bound to one CPU.
+//! Each lab on the host takes CPUs that no other lab uses.
 
 use tardy_sys::affinity;
 
@@ -8,26 +8,28 @@ use super::cache::{Cache, Lock};
 /// The CPU that this thread, and the QEMU processes that it starts, are bound to.
 #[derive(Debug)]
 pub struct HostCpu {
-    /// Held until it is dropped; absent if all CPUs are taken and several share one.
+    /// Lock of the CPU, held until this value is dropped; absent if other labs use all CPUs, and
+    /// this one shares a CPU with them.
     _turn: Option<Lock>,
 }
 
 impl HostCpu {
-    /// Binds this thread to a CPU that no other lab uses, or if all are used, to any. `worker`
-    /// counts the threads of this lab from 0.
+    /// Binds this thread to a CPU that no other lab uses, or to any CPU if all are used. `worker`
+    /// numbers the threads of this lab from 0.
     #[must_use]
     pub fn take(cache: &Cache, worker: usize) -> Self {
         let cpus = affinity::get(0).unwrap_or_default();
         let (cpu, turn) = choose(&cpus, worker, |cpu| cache.try_lock(&format!("cpu-{cpu}")));
         if let Some(cpu) = cpu {
-            // If it is refused, guests only take longer.
+            // If the kernel refuses this, guests only take longer.
             affinity::set(0, &[cpu]).ok();
         }
         Self { _turn: turn }
     }
 }
 
-/// Returns the first CPU whose turn can be had, from the worker's own on.
+/// Returns the first CPU whose lock `turn` can take, in a search that starts at the worker's own
+/// CPU.
 fn choose<T>(
     cpus: &[u32],
     worker: usize,

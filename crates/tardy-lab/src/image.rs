@@ -5,30 +5,29 @@
 
 use super::architecture::Architecture;
 
-/// The properties that an image states.
+/// The properties that an image states about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The architecture on which it boots.
+    /// The architecture on which the image boots.
     pub architecture: Architecture,
-    /// Release and build, such as
-    /// `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent if it is
-    /// compressed away.
+    /// Release and build, such as `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2
+    /// (...)`; absent if the image is compressed, version included.
     pub version: Option<String>,
 }
 
-/// Why a file is no kernel image.
+/// Why a file is not a bootable kernel image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// An uncompressed ELF kernel.
+    /// The file is an uncompressed ELF kernel.
     #[error(
         "this is the ELF file of a kernel, which cannot boot: give the bzImage or Image from \
          arch/*/boot instead"
     )]
     Elf,
-    /// Compressed as a whole.
+    /// The file is compressed as a whole.
     #[error("this image is compressed as a whole ({0}): decompress the image first")]
     Compressed(&'static str),
-    /// Something else.
+    /// The file is something else.
     #[error(
         "this is not a kernel image for amd64, arm64 or riscv64: give a bzImage, vmlinuz, Image or \
          .deb file"
@@ -36,7 +35,7 @@ pub enum ImageError {
     Unknown,
 }
 
-/// Recognises the bytes of a file.
+/// Recognises a kernel image by the bytes of its file.
 ///
 /// # Errors
 /// Returns [`ImageError`] for files that do not boot.
@@ -76,7 +75,8 @@ pub fn recognise(bytes: &[u8]) -> Result<Image, ImageError> {
     Err(ImageError::Unknown)
 }
 
-/// Returns the text to which the field `kernel_version` (0x20e, less 0x200) points.
+/// Returns the text to which the field `kernel_version` points. The field is at 0x20e, and contains
+/// an offset from 0x200.
 fn x86_version(bytes: &[u8]) -> Option<String> {
     let pointer = u16::from_le_bytes(*bytes.get(0x20e..)?.first_chunk()?);
     text_at(bytes, usize::from(pointer) + 0x200)
@@ -107,7 +107,7 @@ fn text_at(bytes: &[u8], start: usize) -> Option<String> {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns the smallest file that passes for a bzImage.
+    /// Returns the smallest file that is recognised as a bzImage.
     pub(crate) fn bzimage(version: &str) -> Vec<u8> {
         let mut bytes = vec![0; 0x400];
         bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);

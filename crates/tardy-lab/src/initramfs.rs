@@ -1,6 +1,7 @@
-//! The guest's initial file system: the static binary as /init, its job, and additional files. It
-//! is uncompressed, because every kernel can read that and QEMU copies it at once; the same input
-//! gives the same bytes.
+//! The guest's initial file system: the static binary as /init, its job, and additional files.
+//!
+//! The archive is uncompressed, because every kernel can read that and QEMU copies it at once. The
+//! same input gives the same bytes.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -13,7 +14,7 @@ use super::cpio::Writer;
 use super::digest::{Digest, Digester};
 use super::guest_job::{GuestJob, JOB_PATH};
 
-/// Folders that /init mounts on, or that programs expect; a folder precedes its contents.
+/// Folders that /init mounts on, or that programs expect. A folder precedes its contents.
 const FOLDERS: [&str; 13] = [
     "bin", "dev", "etc", "lib", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var", "var/tmp",
 ];
@@ -21,15 +22,15 @@ const FOLDERS: [&str; 13] = [
 /// A file of the host that is put into the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedFile {
-    /// On the host.
+    /// Path on the host.
     pub source: PathBuf,
-    /// In the guest, without the leading slash.
+    /// Path in the guest, without the leading slash.
     pub path: String,
-    /// Whether it is a program.
+    /// Whether the file is a program.
     pub executable: bool,
 }
 
-/// Writes the archive: the loaded part of `binary` becomes /init, which the kernel starts and which
+/// Writes the archive. The loaded part of `binary` becomes /init. The kernel starts /init, which
 /// restarts itself as `/proc/self/exe`.
 ///
 /// # Errors
@@ -46,7 +47,7 @@ pub fn write<W: Write>(
         writer.folder(folder)?;
         folders.insert(folder.to_owned());
     }
-    // The kernel opens these two before /init can mount anything (numbers:
+    // The kernel opens these two devices before /init can mount anything (numbers:
     // Documentation/admin-guide/devices.txt).
     writer.character_device("dev/console", (5, 1))?;
     writer.character_device("dev/null", (1, 3))?;
@@ -74,7 +75,7 @@ pub fn write<W: Write>(
     writer.finish()
 }
 
-/// Returns the digest of the output of [`write()`].
+/// Returns the digest of the archive that [`write()`] writes.
 ///
 /// # Errors
 /// Returns the errors of [`write()`].
@@ -95,7 +96,7 @@ fn file_of<W: Write>(
         .map_err(naming(source))
 }
 
-/// Names the file in an error.
+/// Returns a function that adds the file's name to an error.
 fn naming(source: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", source.display()))
 }

@@ -1,5 +1,5 @@
-//! Delays of known length and kind that the module in `inject/` makes in a guest: the parsed
-//! request, and the time of each.
+//! Delays of known length and kind that the module in `inject/` makes in a guest: the request as
+//! text, and the due time of each delay.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +9,16 @@ use tardy_core::units::Nanos;
 
 /// Path of the module in the guest.
 pub const MODULE_PATH: &str = "/lib/tardy_inject.ko";
-/// Its file name, below a folder named like the kernel's release.
+/// File name of the module, in a folder named after the kernel's release.
 pub const MODULE_NAME: &str = "tardy_inject.ko";
 /// Path of the log of the firings in a run folder.
 pub const LOG_PATH: &str = "trace/inject.csv";
 /// The longest delay that the module makes (DELAY_NS_MAX in inject/tardy_inject.c).
 const LENGTH_MAX: Nanos = Nanos::from_millis(50);
-/// The limit of the module's log (LOG_ENTRIES_MAX there).
+/// Maximum number of delays in the module's log (LOG_ENTRIES_MAX in inject/tardy_inject.c).
 const COUNT_MAX: u32 = 4096;
 
-/// The context in which the CPU is kept busy.
+/// The context in which the module keeps the CPU busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Context {
@@ -29,12 +29,12 @@ pub enum Context {
     RawSpinlock,
     /// A section under a spinlock, which sleeps on PREEMPT_RT.
     Spinlock,
-    /// A system call that holds nothing.
+    /// A system call that holds no lock and disables nothing.
     Plain,
 }
 
 impl Context {
-    /// All of them.
+    /// Every context.
     pub const ALL: [Self; 6] = [
         Self::PreemptionOff,
         Self::InterruptsOff,
@@ -44,7 +44,7 @@ impl Context {
         Self::Plain,
     ];
 
-    /// Returns the module's name for it.
+    /// Returns the module's name for the context.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,22 +64,24 @@ pub struct Injection {
     pub context: Context,
     /// Length of each delay.
     pub length: Nanos,
-    /// How many.
+    /// Number of delays.
     pub count: u32,
 }
 
 impl Injection {
     /// Default number of delays.
     pub const COUNT_DEFAULT: u32 = 30;
-    /// Time to the first delay from the program's start, or from when a measurement has made its
-    /// files: by then its probes run.
+    /// Time from the start to the first delay. The start is the program's start; for a measurement,
+    /// it is the moment when the measurement has made its files. After this time the probes run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// Returns the due time of delay number `index`, from that start. The system settles between
-    /// two delays; their distance is a whole number of ms and 24/29 ms, so that 29 delays meet 29
-    /// evenly distributed phases of every period that divides 1 ms, for any length of the delays.
-    /// Due times, not pauses: how long the guest takes to wake up and to fire does not shift the
-    /// phases.
+    /// Returns the due time of delay number `index`, from the start described at
+    /// [`Self::FIRST_AFTER`].
+    ///
+    /// The system settles between two delays. Their distance is a whole number of ms and 24/29 ms,
+    /// whatever the length of the delays. So 29 delays meet 29 evenly distributed phases of every
+    /// period that divides 1 ms. Pauses of a fixed length would not distribute the delays evenly:
+    /// the guest's time to wake up and to fire would shift the phases.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
         const MILLISECOND: i64 = 1_000_000;
@@ -93,7 +95,7 @@ impl Injection {
     }
 }
 
-/// Text that does not describe a delay.
+/// The text does not describe a delay.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in \
@@ -162,19 +164,19 @@ impl fmt::Display for Injection {
     }
 }
 
-/// One delay as the module logged it; times of CLOCK_MONOTONIC, read within the section.
+/// One delay as the module logged it. The times are on CLOCK_MONOTONIC, read within the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedDelay {
-    /// When it started.
+    /// When the delay started.
     pub begun: Nanos,
-    /// When it ended.
+    /// When the delay ended.
     pub ended: Nanos,
 }
 
 /// Reads the module's log.
 ///
 /// # Errors
-/// The number of the first line that the module did not write, counted from 1.
+/// Returns the number of the first line that the module did not write, counted from 1.
 pub fn parse_log(text: &str) -> Result<Vec<InjectedDelay>, usize> {
     let firing = |line: &str| {
         let mut fields = line

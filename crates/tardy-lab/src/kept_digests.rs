@@ -1,5 +1,5 @@
-//! Stores the samples' digest of each unwatched guest in the cache, by the digest of its inputs: a
-//! watched guest from the same inputs is compared with it.
+//! Stores the digest of the samples of each unwatched guest in the cache, under the digest of the
+//! guest's inputs. A watched guest from the same inputs is compared with it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use super::cache::{Cache, write_whole};
 use super::machine::Accelerator;
 use super::provenance::Provenance;
 
-/// The folder in the cache.
+/// Folder of the digests in the cache.
 const FOLDER: &str = "samples";
 
-/// A watched guest that has other samples than the same guest had unwatched.
+/// A watched guest has other samples than the same guest had unwatched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the watched guest's samples ({found}) differ from those of the same guest unwatched \
@@ -24,14 +24,14 @@ pub struct OtherSamples {
     path: PathBuf,
 }
 
-/// Keeps the digest of an unwatched guest. A cache that cannot be written keeps none.
+/// Stores the digest of an unwatched guest. Failures to write the cache are ignored.
 pub(super) fn keep(cache: &Cache, provenance: &Provenance) {
     if let Some(digests) = Digests::of(provenance) {
         digests.keep(cache);
     }
 }
 
-/// Compares a watched guest with the same one unwatched, if that was measured.
+/// Compares a watched guest with the same guest unwatched, if that was measured.
 ///
 /// # Errors
 /// Returns [`OtherSamples`].
@@ -46,7 +46,7 @@ struct Digests<'a> {
 }
 
 impl<'a> Digests<'a> {
-    /// On the host's clock no run is repeated.
+    /// Returns the key of a guest; `None` on the host's clock, where no run repeats exactly.
     fn of(provenance: &'a Provenance) -> Option<Self> {
         let samples = provenance
             .sample_digest

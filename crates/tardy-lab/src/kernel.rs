@@ -1,9 +1,9 @@
-//! Kernels to boot: the source of one, and the image found there.
+//! Kernels to boot: the source of a kernel, and the image found there.
 //!
-//! A path is an image, a Debian package, or a folder (an unpacked package, a kernel tree, /boot
-//! with one kernel in it). `debian:6.1-rt` is a package of the machine's own package sources; once
-//! resolved it is pinned in the cache, so that an update of the distribution does not change a
-//! comparison unasked (`--refresh` unpins).
+//! A path names an image, a Debian package, or a folder (an unpacked package, a kernel tree, or
+//! /boot with one kernel in it). `debian:6.1-rt` names a package of the machine's own package
+//! sources. Once resolved, the package is pinned in the cache, so that an update of the
+//! distribution does not change a comparison unasked (`--refresh` unpins).
 
 mod modules;
 mod packaged;
@@ -37,7 +37,7 @@ pub enum KernelSource {
     Packaged(PackagedKernel),
 }
 
-/// Text that is no kernel source.
+/// Why a text is not a kernel source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseKernelError {
     /// The version after `debian:` is missing.
@@ -46,7 +46,7 @@ pub enum ParseKernelError {
          debian:6.1-rt, or debian:trixie/6.12"
     )]
     Packaged(String),
-    /// An empty value.
+    /// The text is empty.
     #[error("the kernel's name is empty: give a file, a folder or debian:VERSION")]
     Empty,
 }
@@ -61,7 +61,8 @@ impl FromStr for KernelSource {
                 .map(Self::Packaged)
                 .map_err(|()| ParseKernelError::Packaged(text.to_owned())),
             None if text.is_empty() => Err(ParseKernelError::Empty),
-            // A version alone, as in 6.1-rt, unless there is a file of that name.
+            // A version alone, such as 6.1-rt, names a packaged kernel unless there is a file of
+            // that name.
             None => match text.parse() {
                 Ok(packaged) if is_version(text) && !Path::new(text).exists() => {
                     Ok(Self::Packaged(packaged))
@@ -96,23 +97,23 @@ pub struct Kernel {
     pub image: PathBuf,
     /// The image's digest: the kernel's identity.
     pub digest: Digest,
-    /// The architecture on which it boots.
+    /// The architecture on which the kernel boots.
     pub architecture: Architecture,
     /// The version that the image states.
     pub version: Option<String>,
-    /// Package and version, if it comes from one.
+    /// Name and version of the kernel's package, if it comes from a package.
     pub package: Option<String>,
 }
 
 impl Kernel {
-    /// Returns its release as printed by `uname -r`, if the image states it.
+    /// Returns the kernel's release as printed by `uname -r`, if the image states it.
     #[must_use]
     pub fn release(&self) -> Option<&str> {
         self.version.as_deref()?.split_whitespace().next()
     }
 
-    /// Returns the text that distinguishes two builds of one release: its package's version,
-    /// otherwise the release.
+    /// Returns the text that distinguishes two builds of one release: the package's version, or
+    /// without a package the release.
     #[must_use]
     pub fn short_version(&self) -> Option<String> {
         let of_package = self
@@ -123,7 +124,8 @@ impl Kernel {
         of_package.or(self.release()).map(str::to_owned)
     }
 
-    /// Returns whether the image states that it was built with PREEMPT_RT; `None` if unknown.
+    /// Returns whether the kernel was built with PREEMPT_RT, according to its image; `None` if
+    /// unknown.
     #[must_use]
     pub fn is_real_time(&self) -> Option<bool> {
         self.version
@@ -143,11 +145,11 @@ pub enum KernelError {
         /// The error of the system.
         error: io::Error,
     },
-    /// The file is no image.
+    /// The file is not a kernel image.
     #[error("{path}: {error}")]
     Image {
         path: PathBuf,
-        /// The error of the image.
+        /// Why the file is not an image.
         error: ImageError,
     },
     /// The image is for another machine.
@@ -159,36 +161,36 @@ pub enum KernelError {
          the image itself"
     )]
     NoImage(PathBuf),
-    /// More than one.
+    /// The folder or package contains more than one kernel.
     #[error("{folder} holds several kernels ({names}): give one of them")]
     SeveralImages {
         folder: PathBuf,
-        /// Their paths.
+        /// Paths of the kernels.
         names: String,
     },
-    /// A package that no release has.
+    /// No release has the package.
     #[error(
         "the machine's package sources have no {wanted}; looked in {searched}; `tardy lab kernels \
          --refresh` lists those available"
     )]
     NoPackage {
-        /// The requested name.
+        /// The requested package.
         wanted: String,
-        /// The releases' names.
+        /// Names of the searched releases.
         searched: String,
     },
-    /// A module that is not there.
+    /// The kernel has no such module.
     #[error(
         "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb \
          file, which contains the modules, and check the kernel's config"
     )]
     NoModule {
-        /// Its name, as requested, or as required by another module.
+        /// Name of the module, which the user requested or another module requires.
         name: String,
-        /// Whose.
+        /// The kernel that lacks the module.
         kernel: String,
     },
-    /// This machine has no Debian sources.
+    /// The machine has no Debian package sources.
     #[error(
         "{0} needs Debian package sources on this machine: give the kernel as a .deb, vmlinuz or \
          bzImage file instead"
@@ -197,14 +199,14 @@ pub enum KernelError {
     /// The package cannot be read.
     #[error(transparent)]
     Deb(#[from] DebError),
-    /// apt did not give it.
+    /// apt could not fetch the package.
     #[error(transparent)]
     Apt(#[from] AptError),
     #[error(transparent)]
     Cache(#[from] CacheError),
 }
 
-/// Finds the kernel; `refresh` asks the package sources again even if the package is pinned.
+/// Finds the kernel. With `refresh`, asks the package sources again even if the package is pinned.
 ///
 /// # Errors
 /// Returns [`KernelError`].
@@ -230,7 +232,7 @@ pub fn resolve(
     }
 }
 
-/// More than any image has: a vmlinux with everything for a debugger has 1 GB.
+/// Size limit of a kernel image; a vmlinux with full debugging information has 1 GB.
 const IMAGE_BYTES_MAX: u64 = 2 << 30;
 
 fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Kernel, KernelError> {
@@ -255,7 +257,7 @@ fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Ker
     described(path.display().to_string(), file, &bytes)
 }
 
-/// Returns the image of a package file, kept in the cache.
+/// Returns the kernel in a package file, and stores its image in the cache.
 fn of_package_file(package: &Path, cache: &Cache, source: String) -> Result<Kernel, KernelError> {
     let found = deb::extract(
         package,

@@ -3,14 +3,14 @@
 //!
 //! - Kernels and their packages: [`kernel`], [`apt`], [`deb`], [`cache`], [`digest`], [`image`],
 //!   [`models`], [`variant`]
-//! - A guest: [`binary`] and [`initramfs`] ([`cpio`]) go in, [`qemu`] and [`machine`] run it
-//!   ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and [`snapshot`] start it,
-//!   [`exchange`] and [`diagnosis`] read the result
-//! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their answers in
+//! - A guest: [`binary`] and [`initramfs`] ([`cpio`]) are its input, [`qemu`] and [`machine`] run
+//!   it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and [`snapshot`] start it,
+//!   [`exchange`] and [`diagnosis`] read its result
+//! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their results are in
 //!   [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
-//! - Whether explanations are right: [`injection`] makes delays of known truth, [`blame`],
-//!   [`agreement`] and [`seen_delays`] hold explanations against them; [`watch`] sees a guest from
-//!   outside
+//! - Checks of explanations: [`injection`] makes delays of known cause; [`blame`], [`agreement`]
+//!   and [`seen_delays`] compare explanations with them; [`watch`] observes a guest with the QEMU
+//!   plugin
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

@@ -1,10 +1,6 @@
-//! The virtual machine of a guest, and the kernel's command line; both are inputs of a run.
+//! The virtual machine of a guest, and the kernel's command line. Both are inputs of a run.
 //!
-//! QEMU's main thread takes turns with the guest; equal samples depend on it. That thread advances
-//! the clock to the next timer when the guest halts; before the executed instructions were added,
-//! it saw the old clock and advanced it too far (`icount_start_warp_timer` against
-//! `rr_cpu_thread_fn`, QEMU 7.2 and later). Binding QEMU to one CPU made this rare (3 of 36 runs on
-//! a busy host); the lock of record and replay excludes it.
+//! Equal samples require that QEMU's main thread and the guest take turns: see [`MainThread`].
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -13,24 +9,24 @@ use tardy_machine::clock::{INSTRUCTION_MARK, VIRTUAL_CLOCK_MARK};
 use super::architecture::Architecture;
 use super::guest_job::MARK;
 
-/// The way in which QEMU executes the guest.
+/// How QEMU executes the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// Translated, with a clock that counts instructions: deterministic.
+    /// By translation, with a clock that counts instructions: deterministic.
     Tcg,
-    /// On the CPU, with the host's clock: as fast as the host and as reproducible.
+    /// On the host's CPU, with the host's clock: fast, but not reproducible.
     Kvm,
 }
 
-/// Virtual time per instruction as a power of two of nanoseconds: QEMU offers no other steps
+/// Virtual time per instruction, as a power of two of nanoseconds. QEMU offers no other steps
 /// (`-icount shift=N`, 0 to 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InstructionShift(u8);
 
 impl InstructionShift {
-    /// 4 ns an instruction: the wake-up path of about 3500 instructions takes 14 us, as on a small
+    /// 4 ns per instruction: the wake-up path of about 3500 instructions takes 14 us, as on a small
     /// board.
     pub const DEFAULT: Self = Self(2);
 
@@ -39,14 +35,14 @@ impl InstructionShift {
         self.0
     }
 
-    /// Virtual time of one instruction.
+    /// Returns the virtual time of one instruction.
     #[must_use]
     pub fn per_instruction(self) -> Nanos {
         Nanos(1 << self.0)
     }
 }
 
-/// A time that is no power of two nanoseconds up to 1024.
+/// A time that is not a power of two of nanoseconds, or above 1024 ns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a valid time per instruction: use a power of two from 1ns to 1024ns")]
 pub struct InstructionTimeError(Nanos);
@@ -65,42 +61,44 @@ impl TryFrom<Nanos> for InstructionShift {
 /// A virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its CPU; there is one: more than one is deterministic too, but they take turns in one thread
-    /// of QEMU, and a turn of another one is a delay.
+    /// Architecture of the only CPU. Several CPUs would also be deterministic, but QEMU runs them
+    /// in turn in one thread, so the turn of one CPU would delay the others.
     pub architecture: Architecture,
-    /// The way of execution.
+    /// How QEMU executes the guest.
     pub accelerator: Accelerator,
-    /// Virtual time per instruction; without meaning under KVM.
+    /// Virtual time per instruction; unused under KVM.
     pub instruction_shift: InstructionShift,
     /// Memory in MiB.
     pub memory_mib: u32,
-    /// Memory shared with the host, through which the result comes out, in MiB; a power of two.
+    /// Memory shared with the host, through which the guest exports its result, in MiB; a power of
+    /// two.
     pub shared_mib: u32,
 }
 
 /// The scheduling of QEMU's main thread while the guest executes.
 ///
-/// When the guest halts, that thread moves the clock on to the next timer. Free to run at any time,
-/// it can see the halt before the instructions that led to it are counted, and the clock then goes
-/// too far: on a busy host 3 of 36 runs differed from their twins, and pinning QEMU to one CPU did
-/// not prevent it.
+/// When the guest halts, the main thread advances the clock to the next timer. If it can run at any
+/// time, it can see the halt before the instructions that led to it are counted, and then advances
+/// the clock too far (`icount_start_warp_timer` against `rr_cpu_thread_fn`, QEMU 7.2 and later). On
+/// a busy host this made 3 of 36 runs differ from their repetitions, even with QEMU bound to one
+/// CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainThread {
-    /// It waits until the instructions are counted: the lock of QEMU's record and replay does it,
-    /// whose record is thrown away.
+    /// The main thread waits until the instructions are counted. The lock of QEMU's record and
+    /// replay enforces this; the record itself is discarded.
     TakesTurns,
-    /// It runs at any time, which QEMU needs to save its state, or for a terminal.
+    /// The main thread runs at any time. QEMU needs this to save its state, and for a terminal.
     Free,
 }
 
 impl Machine {
-    /// Memory for loads that touch 128 MB and for the result.
+    /// Enough memory for loads that touch 128 MB, and for the result.
     pub const MEMORY_MIB_DEFAULT: u32 = 768;
-    /// 64 MiB hold some 30 million samples.
+    /// Enough shared memory for some 30 million samples.
     pub const SHARED_MIB_DEFAULT: u32 = 64;
 
-    /// Returns QEMU's options for it, without the files: inputs of a run in addition to kernel,
-    /// initial file system and command line.
+    /// Returns QEMU's options for the machine, without the files. Together with kernel, initial
+    /// file system and command line they are the inputs of a run.
     #[must_use]
     pub fn options(&self, main_thread: MainThread) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
@@ -134,7 +132,8 @@ impl Machine {
                         self.instruction_shift.exponent()
                     ),
                 ]);
-                // With the host's time of day, the guest's boot would differ from run to run.
+                // The clock starts at a fixed date: with the host's time of day, the guest's boot
+                // would differ from run to run.
                 add(&["-rtc", "base=2020-01-01,clock=vm"]);
             }
             Accelerator::Kvm => add(&["-accel", "kvm"]),
@@ -161,13 +160,14 @@ impl Machine {
     }
 }
 
-/// Returns the kernel's command line for a machine: the lab's words, then the variant's, so that
-/// the variant's win.
+/// Returns the kernel's command line for a machine: the lab's words, then the variant's, which
+/// override them.
 #[must_use]
 pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> String {
     let console = format!("console={}", machine.architecture.console());
-    // cryptomgr.notests: the self-tests of the crypto layer keep the CPU busy for seconds after
-    // boot. panic and oops: a broken kernel ends the machine at once instead of at the time limit.
+    // cryptomgr.notests: the self-tests of the crypto layer would keep the CPU busy for seconds
+    // after boot. panic and oops: a kernel that fails ends the machine at once instead of at the
+    // time limit.
     let fixed = [
         console.as_str(),
         "quiet",
@@ -193,8 +193,8 @@ pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> S
     words.join(" ")
 }
 
-/// Returns a word that the kernel parses and ignores: it shifts the boot by some instructions, and
-/// thereby the phase of all later activity.
+/// Returns a word that the kernel parses and ignores. It delays the boot by some instructions, and
+/// thereby shifts the phase of all later activity.
 fn pad_word(pad: u32) -> String {
     format!("tardy.pad={pad}{}", "-".repeat(pad as usize % 64))
 }

@@ -1,8 +1,5 @@
-//! The preemption models that can be selected at boot. Only the kernel itself knows them, so it is
-//! booted once; the cache stores its answer.
-//!
-//! Only the kernel itself shows which preemption models it offers. The lab boots it once and keeps
-//! the answer under the image's digest.
+//! The preemption models that can be selected at boot. Only the kernel itself shows which models it
+//! offers, so the lab boots it once and stores the answer in the cache under the image's digest.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,13 +16,15 @@ use super::provenance::Provenance;
 use super::qemu::Qemu;
 use super::variant::Variant;
 
-/// A guest that does nothing has booted and switched off by then, also on a busy host.
+/// Time limit for the guest, on the host's clock. Even on a busy host, a guest that does nothing
+/// boots and switches off within this time.
 const WALL_LIMIT: Duration = Duration::from_secs(120);
 
-/// Returns the models that `kernel` offers, in its own order; empty if there is no choice.
+/// Returns the models that `kernel` offers, in the kernel's order. Returns no model if there is no
+/// choice.
 ///
 /// # Errors
-/// Returns [`Failure`] when it does not boot.
+/// Returns [`Failure`] if the kernel does not boot.
 pub fn models(
     kernel: &Kernel,
     machine: &Machine,
@@ -65,7 +64,7 @@ pub fn models(
 /// Boots a kernel with a program that ends at once.
 ///
 /// # Errors
-/// Returns [`Failure`] when it does not boot.
+/// Returns [`Failure`] if the kernel does not boot.
 pub fn boot_once(
     variant: &Variant,
     machine: &Machine,
@@ -101,7 +100,8 @@ pub fn boot_once(
     guest.run(qemu, folder)
 }
 
-/// `none voluntary (full)`, as sched/preempt of debugfs has it. A single model is no choice.
+/// Parses text such as `none voluntary (full)`, the content of sched/preempt of debugfs. Returns no
+/// model if there is only one.
 fn choice(text: &str) -> Vec<String> {
     let models: Vec<String> = text
         .split_whitespace()

@@ -27,7 +27,7 @@ const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time,
 const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
                          own delays, and no run repeats exactly";
 
-/// Returns the meaning of the figures of a machine.
+/// Returns the meaning of the figures measured on a machine.
 #[must_use]
 pub fn meaning(machine: &Machine) -> &'static str {
     match machine.accelerator {
@@ -45,26 +45,26 @@ pub struct Inputs {
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// The member of the ensemble.
+    /// Number of the replica.
     pub pad: u32,
-    /// The initial file system: binary, job and seed.
+    /// Digest of the initial file system, which contains binary, job and seed.
     pub initramfs: Digest,
     /// QEMU's version text.
     pub qemu: String,
     /// QEMU's options.
     pub options: Vec<String>,
-    /// The state that the run started from, if it did not boot.
+    /// Digest of the snapshot that the run started from; absent if the guest booted.
     #[serde(default)]
     pub snapshot: Option<Digest>,
-    /// The job that was done from there on; without a snapshot it is in the initial file system.
+    /// Digest of the job of a run from a snapshot; otherwise the job is in the initial file system.
     /// `lab.json` calls it the plan.
     #[serde(default, rename = "plan")]
     pub job: Option<Digest>,
 }
 
 impl Inputs {
-    /// One digest of all of them. Names and paths of the host are left out: they do not determine
-    /// anything.
+    /// Returns one digest of all inputs. Leaves out names and paths of the host, because they do
+    /// not change the result.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let mut digester = Digester::default();
@@ -90,30 +90,31 @@ impl Inputs {
     }
 }
 
-/// A run's origin and its digests.
+/// The inputs of a run, and digests of its inputs and outputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// [`VERSION`].
+    /// Version of the document: [`VERSION`].
     pub version: u32,
     /// The inputs.
     pub inputs: Inputs,
     /// Digest of the inputs.
     pub input_digest: Digest,
-    /// Digest of the files below samples/; absent when there is none.
+    /// Digest of the files below samples/; absent when there are no such files.
     pub sample_digest: Option<Digest>,
-    /// Digest of everything that the guest exported, with its report.
+    /// Digest of everything that the guest exported, including its report.
     pub output_digest: Digest,
     /// The guest's report.
     pub guest: GuestReport,
     /// The meaning of the figures.
     pub meaning: String,
-    /// Host time from the start of QEMU until the guest resumed from its snapshot, in ms; absent
-    /// for a run that booted.
+    /// Host time from the start of QEMU until the guest resumed from its snapshot, in ms; absent if
+    /// the guest booted.
     #[serde(default)]
     pub restore_ms: Option<u64>,
 }
 
-/// Returns the digest of the samples among the files of a run folder; `None` when there is none.
+/// Returns the digest of the samples among the files of a run folder; `None` when there are no
+/// samples.
 #[must_use]
 pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
     let mut files: Vec<_> = entries
@@ -134,7 +135,8 @@ pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
 }
 
 impl Provenance {
-    /// Reads that of the run in a folder; `None` for a run that does not come from the lab.
+    /// Reads the provenance of the run in a folder; `None` for a run that does not come from the
+    /// lab.
     ///
     /// # Errors
     /// Returns errors of reading the file and its JSON.
@@ -146,9 +148,9 @@ impl Provenance {
         }
     }
 
-    /// Returns whether two runs from the same inputs gave the same samples; if there are none, the
-    /// same output. A run from a snapshot is never the same as one that booted, or that started
-    /// from another snapshot.
+    /// Returns whether two runs from the same inputs gave the same samples, or without samples the
+    /// same output. A run from a snapshot never equals a run that booted, or that started from
+    /// another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {
         if self.inputs.snapshot != other.inputs.snapshot {
@@ -185,7 +187,7 @@ mod tests {
         assert_eq!(of(&[("run.json", b"x")]), None);
     }
 
-    /// Folders of older versions have it, and read the same.
+    /// Folders of older versions use this name, and are read in the same way.
     #[test]
     fn a_job_is_called_a_plan_in_the_file() {
         let digest = "ab".repeat(32);

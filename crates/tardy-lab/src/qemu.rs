@@ -1,5 +1,5 @@
-//! QEMU as a child process: found, queried for its version, started for one guest, ended at its
-//! time limit.
+//! QEMU as a child process: finds it, queries its version, starts it for one guest, and ends it at
+//! the guest's time limit.
 
 mod control;
 
@@ -23,22 +23,22 @@ pub const STOP_OPTIONS: [&str; 4] = ["-device", "pvpanic-pci", "-action", "panic
 /// Why QEMU cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum QemuError {
-    /// Not here.
+    /// QEMU is not installed.
     #[error("{program} is not installed: install the package {} (Debian, Ubuntu) or {} (Fedora)", packages.0, packages.1)]
     Missing {
         /// QEMU's program.
         program: &'static str,
-        /// The packages that hold it.
+        /// The packages that contain the program.
         packages: (&'static str, &'static str),
     },
-    /// Here, but it does not work.
+    /// QEMU is installed, but does not work.
     #[error("{program}: {message}: check the installation of QEMU")]
     Broken {
         program: String,
-        /// The failure.
+        /// What failed.
         message: String,
     },
-    /// Files of the guest.
+    /// A file of the guest cannot be made or read.
     #[error("{path}: {error}: check free space and the folder given with --out")]
     File {
         path: PathBuf,
@@ -51,8 +51,8 @@ pub enum QemuError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qemu {
     pub(super) program: &'static str,
-    /// Its version text, such as `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`:
-    /// part of a run's identity.
+    /// QEMU's version text, such as `QEMU emulator version 7.2.22 (Debian
+    /// 1:7.2+dfsg-7+deb12u18+b3)`. It is one of a run's inputs.
     pub version: String,
 }
 
@@ -89,8 +89,8 @@ impl Qemu {
     }
 }
 
-/// One boot of one guest. File names are relative to the folder, so the options do not depend on
-/// its path.
+/// One boot of one guest. File names are relative to the folder, so QEMU's options do not depend on
+/// the folder's path.
 #[derive(Debug, Clone)]
 pub struct Boot<'a> {
     pub machine: &'a Machine,
@@ -104,21 +104,21 @@ pub struct Boot<'a> {
     pub is_watched: bool,
 }
 
-/// The initial file system's name in the guest's folder.
+/// Name of the initial file system in the guest's folder.
 pub const INITRAMFS_NAME: &str = "initramfs.cpio";
-/// The console's text.
+/// Name of the file with the console's output.
 pub const CONSOLE_NAME: &str = "console.log";
-/// The memory shared with the guest.
+/// Name of the file with the memory shared with the guest.
 pub const SHARED_NAME: &str = "shared.memory";
-/// The machine's state in a snapshot.
+/// Name of the file with the machine's state in a snapshot.
 pub const STATE_NAME: &str = "machine.state";
-/// The plugin that watches a guest.
+/// Name of the plugin that watches a guest.
 pub const LIBRARY_NAME: &str = "watch.so";
-/// Input file of the plugin.
+/// Name of the plugin's input file.
 pub const KNOWN_NAME: &str = "watch.known";
-/// Output file of the plugin.
+/// Name of the plugin's output file.
 pub const SEEN_NAME: &str = "watch.seen";
-/// Messages of QEMU.
+/// Name of the file with QEMU's messages.
 pub const QEMU_LOG_NAME: &str = "qemu.log";
 
 /// How a guest's machine ended.
@@ -126,19 +126,19 @@ pub const QEMU_LOG_NAME: &str = "qemu.log";
 pub enum BootEnd {
     /// QEMU ended by itself.
     Exited(ExitStatus),
-    /// It was ended at the wall-clock limit.
+    /// The host ended QEMU at the wall-clock limit.
     WallLimit,
-    /// It was ended because the guest had stopped: its kernel has panicked.
+    /// The host ended QEMU because the guest had stopped: its kernel has panicked.
     Stopped,
 }
 
 impl Boot<'_> {
     /// Starts QEMU and waits until the guest has switched itself off, at most for `wall_limit` of
-    /// the host's time.
+    /// the host's time. A failure of the guest is not an error of this function, but part of the
+    /// result.
     ///
     /// # Errors
-    /// Returns [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but
-    /// [`BootEnd`].
+    /// Returns [`QemuError::File`] and [`QemuError::Broken`].
     pub fn run(&self, qemu: &Qemu, wall_limit: Duration) -> Result<BootEnd, QemuError> {
         let mut command = self.command(qemu, &self.arguments(MainThread::TakesTurns, ""))?;
         command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -150,8 +150,8 @@ impl Boot<'_> {
         wait(child, wall_limit).map_err(broken)
     }
 
-    /// Starts QEMU under the control of the host, for a guest that stops itself; optionally from
-    /// the machine's state in a file of the folder.
+    /// Starts QEMU for a guest that stops itself, controlled by the host. With `state`, QEMU starts
+    /// from the machine's state in that file of the folder.
     ///
     /// # Errors
     /// Returns [`ControlError`].
@@ -161,9 +161,9 @@ impl Boot<'_> {
         state: Option<&str>,
         deadline: Instant,
     ) -> Result<QemuProcess, ControlError> {
-        // Another machine that shares the memory would make its owner refuse to be moved: this one
-        // owns it. A machine whose main thread takes turns cannot write its state down, and can
-        // read one.
+        // `master=on`: this machine owns the shared memory. QEMU cannot save a machine that shares
+        // memory owned by another. A machine whose main thread takes turns cannot save its state,
+        // but can load one.
         let main_thread = if state.is_some() {
             MainThread::TakesTurns
         } else {
@@ -180,8 +180,8 @@ impl Boot<'_> {
         QemuProcess::start(&mut command, deadline)
     }
 
-    /// Starts QEMU with the guest's console on the terminal and waits for its end; Ctrl-A X ends
-    /// it.
+    /// Starts QEMU with the guest's console on the terminal and waits for QEMU's end. The user can
+    /// end it with Ctrl-A X.
     ///
     /// # Errors
     /// Returns the errors of [`Boot::run`].
@@ -198,7 +198,8 @@ impl Boot<'_> {
         })
     }
 
-    /// QEMU in the folder, with its log and the shared memory there.
+    /// Returns the command that starts QEMU in the folder, with its log and the shared memory
+    /// there.
     fn command(&self, qemu: &Qemu, arguments: &[std::ffi::OsString]) -> Result<Command, QemuError> {
         let shared = self.folder.join(SHARED_NAME);
         let made = File::create(&shared)
@@ -253,9 +254,9 @@ impl Boot<'_> {
     }
 }
 
-/// Waits for the child; kills it, and only it, at the limit.
+/// Waits for the child. Kills only this child, at the limit.
 fn wait(mut child: Child, limit: Duration) -> io::Result<BootEnd> {
-    // Short against a boot of several seconds, and cheap.
+    // The interval is short compared with a boot of several seconds, and polling is cheap.
     const LOOK_EVERY: Duration = Duration::from_millis(20);
     let deadline = Instant::now() + limit;
     loop {

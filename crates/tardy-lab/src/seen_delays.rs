@@ -1,4 +1,4 @@
-//! Delays of known kind and length, and the sections that were seen of them from outside.
+//! Compares injected delays of known kind and length with the sections that the plugin saw.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,11 +12,11 @@ use tardy_samples::read_series::SeriesFile;
 
 use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// Maximum excess of a section over the delay that was timed within it: from disabling to the first
-/// clock read, and from the last one to enabling.
+/// Maximum excess of a section over the delay that was timed within it. The excess is the time from
+/// disabling to the first clock read, and from the last clock read to enabling.
 pub const LONGER_NS_MAX: i64 = 1_500;
-/// The limit for a softirq: its section is the whole pass, in which the kernel also serves other
-/// due softirqs.
+/// Maximum excess for a softirq. Its section is the whole softirq pass, in which the kernel also
+/// serves other pending softirqs.
 pub const LONGER_PASS_NS_MAX: i64 = 20_000;
 /// Suffix of the names of the module's functions.
 const MODULE: &str = "[tardy_inject]";
@@ -37,21 +37,22 @@ pub enum SeenError {
 pub struct SeenDelays {
     /// Delays that the module made.
     pub made: usize,
-    /// Lengths of the sections of the delays' kind that the module held, in order of time, in ns;
-    /// `None` if the delays are not sections.
+    /// Lengths of those sections that the module held and that have the delays' kind, in order of
+    /// time, in ns; empty if the delays are not sections.
     pub sections: Vec<i64>,
-    /// Excess of the section's length for each delay with a section, in ns.
+    /// Excess of the section over the delay, for each delay with a section, in ns.
     pub longer: Vec<i64>,
-    /// Whether the delays are sections at all, by their context and the kernel.
+    /// Whether delays in this context are sections on this kernel.
     pub are_sections: bool,
     /// Maximum excess of a section over its delay, in ns.
     pub longer_ns_max: i64,
-    /// Delays that contained a due time of the run's probes, which sampling can therefore see.
+    /// Number of delays that contained a due time of the run's probes. Sampling can see only these.
     pub probed: usize,
 }
 
 impl SeenDelays {
-    /// Returns whether every delay is a section of its kind and length, or none if they are none.
+    /// Returns whether every delay has a section of its kind and length. If the delays are not
+    /// sections, returns whether there are no sections.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         if !self.are_sections {
@@ -65,8 +66,8 @@ impl SeenDelays {
     }
 }
 
-/// Returns the kind of section that a delay is, and the function that starts it, if it is the
-/// module's.
+/// Returns the kind of section that a delay in the context is; `None` if it is not a section. The
+/// second value is the module's function that starts the section, if the module starts it.
 fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static str>)> {
     match context {
         Context::PreemptionOff => Some((Kind::PreemptionOff, Some("spin_preemption_off"))),
@@ -74,12 +75,13 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
         Context::RawSpinlock => Some((Kind::PreemptionOff, Some("spin_raw_spinlock"))),
         Context::Spinlock if !is_real_time => Some((Kind::PreemptionOff, Some("spin_spinlock"))),
         Context::Softirq if !is_real_time => Some((Kind::Softirq, None)),
-        // A lock that sleeps, a thread that serves softirqs, a system call that holds nothing.
+        // A lock that sleeps, a thread that serves softirqs, and a system call that holds nothing
+        // are not sections.
         Context::Spinlock | Context::Softirq | Context::Plain => None,
     }
 }
 
-/// Returns the due times of all samples of a run; of one that cannot be read, none.
+/// Returns the due times of all samples of a run. Returns none if the run cannot be read.
 fn dues(run: &Path) -> BTreeSet<Nanos> {
     let mut dues = BTreeSet::new();
     let Ok(record) = folder::open(run) else {
@@ -102,7 +104,7 @@ fn dues(run: &Path) -> BTreeSet<Nanos> {
     dues
 }
 
-/// Compares the sections of a watched run with the delays of `context` in it that are at least
+/// Compares the sections of a watched run with those injected delays of `context` that are at least
 /// `least_ns` long.
 ///
 /// # Errors

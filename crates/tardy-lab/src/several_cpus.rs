@@ -1,7 +1,8 @@
-//! A guest with several CPUs, and optionally a disk, which the lab's ordinary guests lack. It uses
-//! the host's clock, and its CPUs share those of the host, so times measured in it are meaningless.
-//! It tests that such a machine is measured, that every due time is accounted for, and what happens
-//! to a run whose machine fails.
+//! A guest with several CPUs, and optionally a disk, which the lab's ordinary guests lack.
+//!
+//! The guest uses the host's clock, and its CPUs share those of the host, so times measured in it
+//! are meaningless. The guest tests that such a machine is measured, that every due time is
+//! accounted for, and what happens to a run whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -17,15 +18,15 @@ use crate::guest_job::{GuestJob, GuestReport, MARK, Program, Task, VERSION};
 use crate::initramfs::AddedFile;
 use crate::{cpio, diagnosis, exchange, initramfs};
 
-/// Memory through which the result comes out.
+/// Memory shared with the host, through which the guest exports its result, in MiB.
 const SHARED_MIB: u32 = 16;
 
-/// The kernel to boot.
+/// The guest to boot.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest<'a> {
     /// Number of CPUs.
     pub cpus: u32,
-    /// Its memory, in MiB.
+    /// The guest's memory, in MiB.
     pub memory_mib: u32,
     /// The kernel's image.
     pub kernel: &'a Path,
@@ -33,23 +34,24 @@ pub struct Guest<'a> {
     pub words: &'a str,
     /// The tool, a static binary for x86_64.
     pub tardy: &'a Path,
-    /// Time limit of the program in the guest; with its boot, the guest may take twice that.
+    /// Time limit of the program in the guest. The guest may take twice as long, including its
+    /// boot.
     pub time_limit: Nanos,
-    /// Its equipment besides the tool.
+    /// The guest's equipment besides the tool.
     pub equipment: Equipment<'a>,
 }
 
-/// The equipment of a guest besides the tool; none by [`Equipment::default`].
+/// The equipment of a guest besides the tool. [`Equipment::default`] is empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Equipment<'a> {
     /// The program to run instead of the tool.
     pub program: Option<&'a str>,
-    /// Files of this machine.
+    /// Files of the host that are put into the guest.
     pub files: &'a [AddedFile],
     /// Files of modules, in the order of loading before the program starts.
     pub modules: &'a [PathBuf],
-    /// The file of its disk, /dev/vda if the modules include a driver for it. Data that the guest
-    /// writes there persist after its end.
+    /// The file of the guest's disk, which is /dev/vda if the modules include a driver for it. Data
+    /// that the guest writes to the disk persist after the guest's end.
     pub disk: Option<&'a Path>,
 }
 
@@ -63,7 +65,7 @@ pub struct GuestResult {
 
 impl GuestResult {
     /// Returns a file that the tool left below the guest's folder for results, as text; empty if
-    /// there is none. `stdout.log` and `stderr.log` contain its output.
+    /// there is no such file. `stdout.log` and `stderr.log` contain the tool's output.
     #[must_use]
     pub fn text(&self, path: &str) -> String {
         let found = self.files.iter().find(|(name, _)| name == Path::new(path));
@@ -72,7 +74,7 @@ impl GuestResult {
             .unwrap_or_default()
     }
 
-    /// Returns all files below a folder there, by their paths in it.
+    /// Returns all files below a folder of the results, by their paths in that folder.
     pub fn files_below<'a>(
         &'a self,
         folder: &'a str,
@@ -83,23 +85,24 @@ impl GuestResult {
     }
 }
 
-/// Why nothing came out.
+/// Why the guest gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// A file of the guest cannot be made or read, or QEMU cannot be started.
     #[error("the guest's files: {0}")]
     Files(#[from] io::Error),
-    /// It ended without a result, or was ended at the limit; with its console.
+    /// The guest ended without a result, or was ended at the limit.
     #[error("the guest left no result ({problem}); its console output: {console}")]
     Nothing {
         /// The error in the result.
         problem: String,
-        /// The kernel's output.
+        /// The output of the guest's console.
         console: String,
     },
 }
 
-/// Boots the guest and runs the tool there with `arguments`; results belong below `/run`.
+/// Boots the guest, runs the tool there with `arguments`, and waits for the result. The tool must
+/// write its results below `/run`.
 ///
 /// # Errors
 /// Returns [`GuestError`].
@@ -159,7 +162,7 @@ pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, Guest
     })
 }
 
-/// Returns the path of a module in the guest.
+/// Returns the module as a file to add to the guest.
 fn module_file(source: &Path) -> AddedFile {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     AddedFile {
@@ -178,13 +181,13 @@ pub struct GuestProcess {
 }
 
 impl GuestProcess {
-    /// Returns the text of its console so far.
+    /// Returns the text of the guest's console so far.
     #[must_use]
     pub fn console(&self) -> String {
         diagnosis::read_console(&self.folder.path().join("console"))
     }
 
-    /// Returns whether it still runs.
+    /// Returns whether the guest still runs.
     ///
     /// # Errors
     /// Returns errors of waitpid(2).
@@ -192,7 +195,7 @@ impl GuestProcess {
         self.child.try_wait().map(|status| status.is_none())
     }
 
-    /// Ends it at once, like a power failure; its disk keeps its content.
+    /// Ends the guest at once, like a power failure. The guest's disk keeps its content.
     ///
     /// # Errors
     /// Returns errors of kill(2) and waitpid(2).
@@ -201,7 +204,7 @@ impl GuestProcess {
         self.child.wait().map(drop)
     }
 
-    /// Waits until it has switched itself off, or ends it at its limit.
+    /// Waits until the guest has switched itself off. Ends the guest at its limit.
     ///
     /// # Errors
     /// Returns [`GuestError`].
@@ -239,7 +242,7 @@ impl GuestProcess {
 
 impl Drop for GuestProcess {
     fn drop(&mut self) {
-        // Both fail if it has ended.
+        // Both calls fail if the guest has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -283,7 +286,7 @@ fn command(guest: Guest<'_>, folder: &Path) -> Command {
         guest.words
     ));
     if let Some(disk) = guest.equipment.disk {
-        // A comma would start another option.
+        // QEMU takes a comma for the start of another option; a doubled comma stands for itself.
         let file = disk.display().to_string().replace(',', ",,");
         qemu.arg("-drive")
             .arg(format!("if=virtio,format=raw,file={file}"));

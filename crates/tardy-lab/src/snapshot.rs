@@ -1,17 +1,16 @@
 //! Snapshots: the state of a guest that has booted and settled, from which a run starts without
 //! booting.
 //!
-//! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the
-//! machine's state to a file, and every run starts by reading that file, the first one too. The
-//! starting state is part of a run's identity: two runs from the same snapshot with the same job
-//! give the same samples; a run that booted gives others, as another replica does.
+//! The guest stops itself at an instruction that it chooses (`guest::pause`), not at an arbitrary
+//! moment of the host. The host writes the machine's state to a file, and every run starts by
+//! reading that file, including the run that made it. The guest's job arrives afterwards through
+//! the shared memory, so a snapshot contains nothing of the measurement.
 //!
-//! A snapshot is taken where the guest stops itself, not at an arbitrary moment of the host. The
-//! guest's job arrives afterwards through the shared memory, so a snapshot contains nothing of the
-//! measurement. Even the run that made it reads it again, so all runs from it are alike.
+//! The starting state is one of a run's inputs. Two runs from the same snapshot with the same job
+//! give the same samples. A run that booted gives other samples, as another replica does.
 //!
 //! The boot before a snapshot runs without the lock of record and replay, because a recording
-//! machine cannot save its state. The snapshot's digest identifies the resulting state.
+//! machine cannot save its state.
 
 use std::fs::File;
 use std::io;
@@ -32,9 +31,9 @@ use super::qemu::{
 const STOPPED: [&str; 2] = ["GUEST_PANICKED", "SHUTDOWN"];
 const PANICKED: [&str; 1] = ["GUEST_PANICKED"];
 
-/// Space for all of them; a snapshot of a default guest takes about 90 MB.
+/// Disk budget of all snapshots, in bytes. A snapshot of a default guest takes about 90 MB.
 const BYTES_MAX: u64 = 16 << 30;
-/// Snapshots that may be in use are not removed.
+/// A snapshot that was used within this time is not removed, because it may still be in use.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
 /// The file that describes a snapshot; it is written last.
@@ -46,7 +45,7 @@ pub struct Snapshots {
     folder: PathBuf,
 }
 
-/// One of them.
+/// A stored snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// The digest of the machine's state.
@@ -60,16 +59,16 @@ struct Description {
     bytes: u64,
 }
 
-/// Why there is none, or why nothing could start from it.
+/// Why a snapshot cannot be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The guest did not get so far.
+    /// The guest did not reach the point where it stops itself.
     #[error("the guest ended before it had booted and settled")]
     NotReached,
-    /// The control of QEMU.
+    /// Controlling QEMU failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Starting QEMU.
+    /// Starting QEMU failed.
     #[error(transparent)]
     Qemu(#[from] QemuError),
     #[error("{path}: {error}")]
@@ -78,13 +77,13 @@ pub enum SnapshotError {
         /// The error of the system.
         error: io::Error,
     },
-    /// The state does not fit.
+    /// The machine did not resume from the state.
     #[error(
         "the machine did not resume from its snapshot ({0}): remove the folder `snapshots` from \
          tardy's cache"
     )]
     NotRestored(String),
-    /// The job is longer than the memory through which it goes.
+    /// The job does not fit into the shared memory.
     #[error(
         "the job does not fit into the memory shared with the guest: share more memory with --shared"
     )]
@@ -92,14 +91,15 @@ pub enum SnapshotError {
 }
 
 impl Snapshots {
-    /// Returns those in this folder, which exists.
+    /// Returns the store in this folder, which must exist.
     #[must_use]
     pub fn at(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// Returns the snapshot of these inputs, made from `boot` if there is none: its folder must
-    /// contain the initial file system. If the guest fails on the way, its output is in `console`.
+    /// Returns the snapshot of these inputs. If there is none, makes it from `boot`, whose folder
+    /// must contain the initial file system. If the guest fails on the way, its output is in
+    /// `console`.
     ///
     /// # Errors
     /// Returns [`SnapshotError`].
@@ -115,7 +115,8 @@ impl Snapshots {
         if let Some(snapshot) = read(&folder) {
             return Ok(snapshot);
         }
-        // Made next to it and renamed: a folder under the final name is whole.
+        // The snapshot is made in a folder that is then renamed, so a folder under the final name
+        // is complete.
         std::fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
         let beside = Scratch::make(&self.folder, "snapshot").map_err(at(&self.folder))?;
         let made = make(
@@ -129,14 +130,14 @@ impl Snapshots {
             wall_limit,
         );
         if made.is_err() {
-            // The copy is for people; without it the error is still reported.
+            // The copy is for people. The error is reported even without it.
             std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
         }
         let description = made?;
         let text = serde_json::to_vec(&description).expect("a description is plain data");
         std::fs::write(beside.path().join(DESCRIPTION_NAME), text).map_err(at(beside.path()))?;
         if std::fs::rename(beside.path(), &folder).is_err() {
-            // Another process was quicker, or the existing snapshot is incomplete.
+            // Another process was faster, or the existing snapshot is incomplete.
             if let Some(snapshot) = read(&folder) {
                 return Ok(snapshot);
             }
@@ -150,7 +151,7 @@ impl Snapshots {
         })
     }
 
-    /// Removes the least recently used ones until the others fit.
+    /// Removes the least recently used snapshots until the others fit into the disk budget.
     fn make_room(&self, now: SystemTime) {
         let entries = std::fs::read_dir(&self.folder)
             .into_iter()
@@ -164,14 +165,14 @@ impl Snapshots {
             if sum <= BYTES_MAX || now.duration_since(used).unwrap_or_default() < KEPT_FOR {
                 return;
             }
-            // If removal fails now, the next snapshot tries it again.
+            // If the removal fails, it is tried again for the next snapshot.
             std::fs::remove_dir_all(&folder).ok();
             sum -= bytes;
         }
     }
 }
 
-/// When a snapshot was used last, its bytes and its folder.
+/// Returns when a snapshot was used last, its bytes and its folder.
 fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
     let used = std::fs::metadata(folder.join(DESCRIPTION_NAME))
         .ok()?
@@ -184,7 +185,7 @@ fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
     ))
 }
 
-/// Returns the snapshot in a folder, marked as used; `None` when it is not whole.
+/// Reads the snapshot in a folder and marks it as used. Returns `None` when it is not complete.
 fn read(folder: &Path) -> Option<Snapshot> {
     let path = folder.join(DESCRIPTION_NAME);
     let description: Description = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
@@ -203,8 +204,8 @@ fn read(folder: &Path) -> Option<Snapshot> {
     })
 }
 
-/// Boots until the guest stops itself and keeps the machine's state; only that is left in the
-/// boot's folder.
+/// Boots the guest until it stops itself, and writes the machine's state. Only the state is left in
+/// the boot's folder.
 fn make(
     qemu: &Qemu,
     boot: &Boot<'_>,
@@ -259,7 +260,7 @@ fn make(
 
 impl Snapshot {
     /// Resumes the machine with a job, in the boot's folder, which contains the same initial file
-    /// system. Returns how it ended, and the time until the guest resumed.
+    /// system. Returns how the machine ended, and the time until the guest resumed.
     ///
     /// # Errors
     /// Returns [`SnapshotError`].
@@ -278,7 +279,8 @@ impl Snapshot {
         link(&self.state, &boot.folder.join(STATE_NAME))?;
         let mut machine = boot.start_controlled(qemu, Some(STATE_NAME), started + wall_limit)?;
         let status = machine.wait_while("query-status", "status", &["inmigrate"])?;
-        // Reading the state has overwritten the shared memory: only now is it the job's place.
+        // The job must be written after QEMU has read the state, because reading overwrites the
+        // shared memory.
         let shared = boot.folder.join(SHARED_NAME);
         if !exchange::is_paused(&beginning(&shared)?) {
             return Err(SnapshotError::NotRestored(status));
@@ -302,8 +304,8 @@ fn beginning(shared: &Path) -> Result<[u8; 8], SnapshotError> {
     Ok(bytes)
 }
 
-/// QEMU is started in the folder with names without a path, so that its options are the same for
-/// all users.
+/// Links a file into the folder in which QEMU is started. QEMU's options then contain names without
+/// a path and are the same for all users.
 fn link(original: &Path, link: &Path) -> Result<(), SnapshotError> {
     let original = original.canonicalize().map_err(at(original))?;
     symlink(&original, link).map_err(at(link))
@@ -321,7 +323,7 @@ mod tests {
     fn put(folder: &Path, name: &str, bytes: u64, age: Duration) -> PathBuf {
         let folder = folder.join(name);
         std::fs::create_dir(&folder).unwrap();
-        // Sparse: the length counts.
+        // The file is sparse: only its length counts.
         File::create(folder.join(STATE_NAME))
             .unwrap()
             .set_len(bytes)

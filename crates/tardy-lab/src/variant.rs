@@ -1,4 +1,4 @@
-//! Variants: the objects of a comparison. A kernel with words on its command line, on a machine.
+//! Variants: the objects of a comparison. A variant is a kernel with words on its command line.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,18 @@ use super::kernel::Kernel;
 /// One column of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// Its name in tables and as a folder.
+    /// The variant's name in tables, and the name of its folder.
     pub name: String,
     /// The kernel to boot.
     pub kernel: Kernel,
-    /// The requested preemption model, which the kernel must confirm.
+    /// The requested preemption model. The run fails if the kernel does not use it.
     pub preemption: Option<String>,
     /// Further words for the kernel's command line.
     pub words: Vec<String>,
 }
 
 impl Variant {
-    /// A variant with a name made of its parts.
+    /// Returns a variant whose name is made of its parts.
     #[must_use]
     pub fn new(kernel: Kernel, preemption: Option<String>, words: Vec<String>) -> Self {
         let mut name = kernel.name.clone();
@@ -34,7 +34,7 @@ impl Variant {
         }
     }
 
-    /// Returns the words that it adds to the kernel's command line.
+    /// Returns the words that the variant adds to the kernel's command line.
     #[must_use]
     pub fn command_line_words(&self) -> Vec<String> {
         let preemption = self
@@ -45,7 +45,7 @@ impl Variant {
     }
 }
 
-/// Returns the name with everything replaced that is awkward in a path.
+/// Returns the name with all characters replaced that are awkward in a path.
 fn folder_name(name: &str) -> String {
     const LENGTH_MAX: usize = 80;
     let plain = |c: char| {
@@ -59,8 +59,8 @@ fn folder_name(name: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Gives variants with equal names different ones: by their kernels' versions, otherwise by
-/// digests, otherwise by number.
+/// Makes equal names of variants different: by their kernels' versions, then by digests, then by
+/// number.
 pub fn make_names_unique(variants: &mut [Variant]) {
     let names: Vec<String> = variants
         .iter()

@@ -1,13 +1,10 @@
-//! Watches a guest by the QEMU plugin: makes the plugin's input from the kernel, and stores its
+//! Watches a guest with the QEMU plugin: makes the plugin's input from the kernel, and stores its
 //! output in the run folder.
 //!
-//! The symbols of a kernel come from a separate boot, once for each kernel and its modules, and are
-//! stored in the cache: a watched guest has the same initial file system, command line and job as
-//! an unwatched one, and therefore the same samples.
-//!
-//! A watched guest boots from the same files as an unwatched one. A separate boot provides the
-//! kernel's symbols, which the plugin needs: exporting them from the watched guest would change its
-//! job, and with it its boot.
+//! A watched guest has the same initial file system, command line and job as an unwatched one, and
+//! therefore the same samples. The plugin needs the kernel's symbols. Exporting them from the
+//! watched guest would change its job, and thereby its boot. A separate boot therefore provides the
+//! symbols, once for each kernel with its modules; the cache stores them.
 
 use std::fs;
 use std::io;
@@ -30,7 +27,7 @@ use super::machine::{Accelerator, Machine};
 use super::qemu::{KNOWN_NAME, LIBRARY_NAME, Qemu, SEEN_NAME};
 use super::variant::Variant;
 
-/// The first major version of QEMU whose plugin interface is another one.
+/// The first major version of QEMU with an incompatible plugin interface.
 const QEMU_TOO_NEW: u32 = 9;
 
 /// Why a guest cannot be watched.
@@ -80,7 +77,8 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
 /// # Errors
 /// Returns [`WatchError`].
 pub fn check(machine: &Machine) -> Result<(), WatchError> {
-    /// Below the hole for devices under 4 GiB, memory is contiguous.
+    /// Maximum memory of a watched guest in MiB. This much memory is contiguous, because it lies
+    /// below the device addresses under 4 GiB.
     const MEMORY_MIB_MAX: u32 = 2048;
     if machine.accelerator != Accelerator::Tcg {
         return Err(WatchError::Accelerator);
@@ -94,17 +92,19 @@ pub fn check(machine: &Machine) -> Result<(), WatchError> {
     Ok(())
 }
 
-/// The requirements of watching besides the guest.
+/// The plugin and its settings.
 #[derive(Debug, Clone)]
 pub struct WatchSetup {
     library: PathBuf,
     cache: Cache,
-    /// For how many of the worst samples of each phase to store the code executed before them.
+    /// Number of worst samples of each phase for which the plugin stores the code executed before
+    /// them.
     worst: u32,
 }
 
 impl WatchSetup {
-    /// Prepares the plugin at `library`, or the tool's built-in one, which is put into the cache.
+    /// Prepares the plugin at `library`. Without `library`, puts the built-in plugin into the
+    /// cache.
     ///
     /// # Errors
     /// Returns [`WatchError`] if this machine cannot watch.
@@ -129,7 +129,8 @@ impl WatchSetup {
         })
     }
 
-    /// Stores the code executed before this many of the worst samples of each phase.
+    /// Sets the number of worst samples of each phase for which the plugin stores the code executed
+    /// before them.
     #[must_use]
     pub fn with_worst(self, worst: u32) -> Self {
         Self { worst, ..self }
@@ -162,8 +163,8 @@ impl WatchSetup {
         symlink(&self.library, &library).map_err(file_error(&library))
     }
 
-    /// Returns the symbols of a guest's kernel with its modules: stored ones, or those that `boot`
-    /// leaves in its folder, with its job.
+    /// Returns the symbols of a guest's kernel with its modules. They come from the cache, or
+    /// `boot` runs a guest that leaves them in its folder.
     ///
     /// # Errors
     /// Returns [`WatchError`].
@@ -173,7 +174,7 @@ impl WatchSetup {
         boot: impl FnOnce(&GuestJob, &Path) -> Result<(), String>,
     ) -> Result<KernelSymbols, WatchError> {
         let key = key(variant, job, added).map_err(file_error(&variant.kernel.image))?;
-        // Several guests of a kernel start at once: one boots for all.
+        // Several guests of a kernel start at once, but only one boots for the symbols.
         let _lock = self.cache.lock(&format!("symbols-{}", key.as_str()))?;
         let kept = self.cache.folder("symbols")?.join(key.as_str());
         if let Ok(text) = fs::read_to_string(&kept) {
@@ -217,12 +218,12 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Virtual time of an instruction.
+/// Returns the virtual time of one instruction in ns.
 fn instruction_ns(machine: &Machine) -> u64 {
     u64::try_from(machine.instruction_shift.per_instruction().get()).unwrap_or(1)
 }
 
-/// Returns the digest of everything that the addresses of a guest's symbols depend on.
+/// Returns the digest of everything that determines the addresses of a guest's symbols.
 fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
     let mut digester = Digester::default();
     digester.update_block(variant.kernel.digest.as_str().as_bytes());
@@ -235,8 +236,8 @@ fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Dig
     Ok(digester.finish())
 }
 
-/// Returns the built-in plugin as a file; a program without one compiles it from source with the
-/// machine's compiler.
+/// Returns the file of the built-in plugin. A program without a built-in plugin compiles it from
+/// source with the machine's compiler.
 fn own_library(cache: &Cache) -> Result<PathBuf, WatchError> {
     let digest = Digest::of_bytes(if plugin::LIBRARY.is_empty() {
         plugin::SOURCE.as_bytes()

@@ -1,4 +1,4 @@
-//! The children of this process as /proc shows them, and programs that are tied to it.
+//! The children of this process according to /proc, and programs that end when this process ends.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -10,18 +10,19 @@ use tardy_machine::cpu_time::tick_length;
 use tardy_machine::root::Root;
 use tardy_sys::process;
 
-/// Hidden first argument of a process that becomes another program; its path and arguments follow.
+/// Hidden first argument of a process that becomes another program. The program's path and
+/// arguments follow.
 pub(crate) const TIED_COMMAND: &str = "__tied";
 
-/// Returns the numbers of this process's children, in its own PID namespace, zombies included.
-/// Empty if /proc is not mounted.
+/// Returns the process numbers of this process's children, zombies included, in its own PID
+/// namespace. Returns none if /proc is not mounted.
 #[must_use]
 pub(crate) fn of_this_process() -> Vec<i32> {
     of(Path::new("/proc"))
 }
 
-/// /proc numbers processes as the namespace it was mounted in does, so that even this process's
-/// number is read there.
+/// Reads the children from `proc`. /proc numbers processes as the namespace in which it was mounted
+/// does, so even this process's number is read from there.
 fn of(proc: &Path) -> Vec<i32> {
     let Some(own) = std::fs::read_to_string(proc.join("self/stat"))
         .ok()
@@ -45,13 +46,14 @@ fn of(proc: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// Returns the innermost number of the process of this /proc/PID/status, if its parent is `parent`.
+/// Returns the innermost process number in this text of /proc/PID/status, if the parent is
+/// `parent`.
 fn child(status: &str, parent: i32) -> Option<i32> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     if field("PPid:")?.trim().parse::<i32>().ok()? != parent {
         return None;
     }
-    // `NSpid` came with Linux 4.1; before it, the number in a new namespace is unknown.
+    // Linux has `NSpid` since 4.1. Without it, the process number in a new namespace is unknown.
     field("NSpid:")?
         .split_whitespace()
         .next_back()?
@@ -59,9 +61,9 @@ fn child(status: &str, parent: i32) -> Option<i32> {
         .ok()
 }
 
-/// Returns the CPU time of this process's living descendants, and of ended ones below those, in
-/// user mode and in the kernel; children that this process has reaped are not included. Returns
-/// zero if /proc is not mounted.
+/// Returns the CPU time of this process's living descendants, and of processes that these have
+/// reaped, in user mode and in the kernel. Leaves out the children that this process has reaped.
+/// Returns zero if /proc is not mounted.
 #[must_use]
 pub(crate) fn living_cpu_time() -> (Nanos, Nanos) {
     cpu_time_below(Path::new("/proc"), tick_length(&Root::system()))
@@ -88,7 +90,7 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
     let processes: Vec<ProcessTime> = stats.filter_map(|stat| ProcessTime::parse(&stat)).collect();
     let mut below = vec![own.pid];
     let (mut user, mut kernel) = (0, 0);
-    // Each process is met once: it has one parent, and none is its own ancestor.
+    // The loop meets each process once: a process has one parent and is not its own ancestor.
     let mut next = 0;
     while next < below.len() {
         let parent = below[next];
@@ -108,15 +110,15 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
 struct ProcessTime {
     pid: i32,
     parent: i32,
-    /// In user mode, including reaped children.
+    /// CPU time in user mode in ticks, including that of reaped children.
     user_ticks: i64,
-    /// In the kernel, likewise.
+    /// CPU time in kernel mode in ticks, including that of reaped children.
     kernel_ticks: i64,
 }
 
 impl ProcessTime {
     fn parse(stat: &str) -> Option<Self> {
-        // The name is in parentheses and may contain anything, parentheses and spaces too.
+        // The name is in parentheses, and may itself contain parentheses and spaces.
         let (head, tail) = stat.rsplit_once(')')?;
         let pid = head.split(' ').next()?.parse().ok()?;
         let fields: Vec<&str> = tail.split_whitespace().collect();
@@ -134,10 +136,10 @@ impl ProcessTime {
     }
 }
 
-/// A command for `program` whose process ends when the thread that starts it ends.
+/// Returns a command for `program` whose process ends when the thread that starts it ends.
 ///
-/// std offers no safe way to run code in the child before exec; a detour over this binary has the
-/// same effect.
+/// std offers no safe way to run code in the child before exec. The command therefore starts this
+/// binary, which calls [`become_tied_command`].
 #[must_use]
 pub(crate) fn tied_command(program: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -145,7 +147,7 @@ pub(crate) fn tied_command(program: &Path) -> Command {
     command
 }
 
-/// Returns the detour: asks for a signal at the parent's end, then becomes the program.
+/// Requests a signal for the end of the parent, then becomes the program.
 pub(crate) fn become_tied_command(
     program: OsString,
     arguments: impl Iterator<Item = OsString>,

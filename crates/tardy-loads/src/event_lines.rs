@@ -1,4 +1,4 @@
-//! Formats the events of loads, one line each: their work as rates, and how they end.
+//! Formats the events of loads, one line each: the work of loads as rates, and how loads end.
 
 use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuId;
@@ -6,14 +6,14 @@ use tardy_core::units::Nanos;
 
 use crate::guardian::{LoadEnd, LoadEvent};
 
-/// Makes lines of events. Rates need the events before, so it must see all.
+/// Makes lines of events. Must see every event, because a rate needs the previous one.
 #[derive(Debug, Default)]
 pub struct EventLines {
     /// Number of CPUs of each load.
     cpus: Vec<(String, usize)>,
     /// When each load started.
     started: Vec<(String, Nanos)>,
-    /// The last work of each worker, to make rates of totals.
+    /// The last reported work of each worker, from which rates are computed.
     previous: Vec<PreviousLine>,
 }
 
@@ -31,7 +31,7 @@ struct PreviousLine {
 }
 
 impl EventLines {
-    /// Starts for loads with these numbers of CPUs, by their labels.
+    /// Starts with the labels of the loads and the number of CPUs of each.
     #[must_use]
     pub fn of(cpus: Vec<(String, usize)>) -> Self {
         Self {
@@ -84,12 +84,12 @@ impl EventLines {
                     self.previous.push(line(0, 0, Nanos::ZERO, Nanos::ZERO, at));
                     self.previous.len() - 1
                 });
-                // The last report may directly follow a regular one; a rate over so short a time is
+                // The last report may directly follow a regular one. A rate over so short a time is
                 // meaningless.
                 if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
                     return String::new();
                 }
-                // A sum over CPUs may exceed 100 %.
+                // The sum over several CPUs may exceed 100 %.
                 let summed = self
                     .cpus
                     .iter()

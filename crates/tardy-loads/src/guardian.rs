@@ -1,32 +1,33 @@
-//! The guardian: everything that the loads do hangs below it, and nothing of it outlives the
-//! measuring process.
+//! The guardian (called supervisor in messages): the process that owns all processes of loads, so
+//! that none of them outlives the measuring process.
 //!
-//! The measuring process never forks (copy on write would fault its locked pages) and must be free
-//! to die at any moment. So it starts, before any thread exists, one process of its own binary:
+//! The measuring process never forks, because copy on write would cause page faults in its locked
+//! memory, and it may die at any moment. Before it starts any thread, it therefore starts one
+//! process of its own binary:
 //!
 //! ```text
 //! tardy (measures)  --commands, one JSON line each-->  guardian  --the same lines-->  init  --plan; end of input = stop-->  worker, one a CPU
 //!                   <------------------ events, one JSON line each ------------------  init  <--work, once a second--------  worker
 //! ```
 //!
-//! - The *guardian*, called supervisor elsewhere, is a separate session, so that ctrl-C at the
-//!   terminal does not end loads before the tool does. It makes a PID namespace (in a user
-//!   namespace without the right to one), and outlives the processes in it: when its input ends,
-//!   the tool is gone; it kills the init, waits until the kernel has ended everything below it,
-//!   undoes the changes of loads, and ends.
+//! - The *guardian* has a separate session, so that Ctrl-C at the terminal does not end loads before
+//!   the tool ends. It makes a PID namespace, inside a user namespace if it lacks the right to a PID
+//!   namespace alone. The end of its input means that the tool is gone: the guardian then kills the
+//!   init, waits until the kernel has ended all processes of the namespace, undoes the changes of
+//!   loads, and ends.
 //! - The *init* is the first process of that namespace. It starts workers, restarts those that die,
-//!   reaps, and reports. When it ends, the kernel ends every process of the namespace, and with
-//!   them their mount and network namespaces. It ends with its input, and by PR_SET_PDEATHSIG when
-//!   the guardian is killed, so that SIGKILL of tool and guardian together leaves no process
-//!   either.
+//!   reaps processes, and reports. When it ends, the kernel ends every process of the namespace,
+//!   and thereby their mount and network namespaces. The init ends when its input ends.
+//!   PR_SET_PDEATHSIG ends it when the guardian is killed, so no process is left even if SIGKILL
+//!   ends both the tool and the guardian.
 //! - If no namespace is available, each process is tied to its parent by PR_SET_PDEATHSIG, and the
 //!   guardian, as their subreaper, kills the remaining ones. Processes that a user's own command
-//!   forks and abandons can then survive a SIGKILL of tool and guardian together; [`Containment`]
-//!   reports that.
+//!   forks and abandons can then survive a SIGKILL of both the tool and the guardian;
+//!   [`Containment`] reports that.
 //!
-//! The tool limits every wait for its supervisor. Commands do not block, loads still there 2 s
-//! after their phase are abandoned, and a stopped supervisor is killed. Loads that died make a run
-//! incomplete if they were away for a tenth of a phase.
+//! The tool limits every wait for the guardian. Commands do not block, loads that still run 2 s
+//! after their phase are abandoned, and a stopped guardian is killed. A run is incomplete if a load
+//! had died and was absent for a tenth of a phase.
 
 pub mod client;
 mod guard;
@@ -50,8 +51,8 @@ const INIT: &str = "__guardian-init";
 /// Hidden first argument of a worker; the plan follows.
 const WORKER: &str = "__load";
 
-/// Runs the process that a hidden first argument selects. `arguments` are the process's, its own
-/// name first. Returns `None` for an ordinary command line.
+/// Runs the process that a hidden first argument selects. `arguments` are the arguments of this
+/// process, starting with its name. Returns `None` for an ordinary command line.
 #[must_use]
 pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter();
@@ -60,8 +61,8 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
     let role = role
         .to_str()
         .filter(|role| [GUARDIAN, INIT, WORKER, TIED_COMMAND].contains(role))?;
-    // The kernel names a process after the file, which is `exe` for /proc/self/exe; this name is
-    // for ps and traces. The name has no other effect.
+    // The kernel would name the process `exe`, after /proc/self/exe. ps and traces show this name
+    // instead; it has no other effect.
     let _ = std::fs::write("/proc/self/comm", own_name.as_encoded_bytes());
     match role {
         GUARDIAN => Some(guard::run(

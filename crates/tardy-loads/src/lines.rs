@@ -1,11 +1,12 @@
-//! Lines from a descriptor, without blocking and without a thread.
+//! Reads lines from a descriptor, without blocking and without a thread.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 
 use tardy_sys::signal::wait_readable;
 
-/// A line is never longer: a plan of a hundred loads has some tens of KiB.
+/// Maximum length of a line. Real lines are shorter: a plan of a hundred loads has some tens of
+/// KiB.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Splits the content of a pipe into lines.
@@ -25,13 +26,13 @@ impl<R: Read + AsFd> Lines<R> {
         }
     }
 
-    /// Returns whether the other end was closed; lines that came before may still be there.
+    /// Returns whether the other end was closed. Lines that arrived before may still be unread.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Returns all whole lines that have come, without waiting. A line without its end is kept
-    /// until the rest comes.
+    /// Returns all complete lines that have arrived, without waiting. Keeps an incomplete line
+    /// until the rest arrives.
     pub(crate) fn take(&mut self) -> Vec<String> {
         while !self.ended
             && wait_readable(&[self.source.as_fd()], 0).is_ok_and(|readable| readable[0])
@@ -54,7 +55,8 @@ impl<R: Read + AsFd> Lines<R> {
             Ok(count) if self.pending.len() + count <= LINE_BYTES_MAX => {
                 self.pending.extend_from_slice(&bytes[..count])
             }
-            // Own processes never write such a line, so the writer is not trusted further.
+            // tardy's own processes never write such a long line, so nothing more is read from this
+            // writer.
             Ok(_) => self.ended = true,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => self.ended = true,
@@ -95,7 +97,7 @@ mod tests {
         assert_eq!(lines.take(), ["two", "three"]);
         assert!(!lines.ended());
         drop(writer);
-        // Another test's new process may hold a copy of the writer for a moment.
+        // Another test may have just forked a process that still holds a copy of the writer.
         while !lines.ended() {
             assert_eq!(lines.take_within(1000).unwrap(), [""; 0]);
         }

@@ -1,9 +1,10 @@
-//! Loads: ways to stress the system while probes run, each bounded, each telling how much it did.
+//! Loads: ways to stress the system while probes run. Each load is bounded and reports how much it
+//! did.
 //!
-//! A load is one file in this folder and one line in [`LOADS`]; the help text, `tardy list loads`,
+//! A load is one file in this folder and one line in [`LOADS`]. The help text, `tardy list loads`,
 //! the resolution of requests and the tests that walk the list follow from its [`LoadInfo`]. The
-//! measuring process only resolves requests to plans ([`resolve`]); the work itself runs in
-//! processes below the guardian ([`crate::guardian`]). Each is one [`worker`].
+//! measuring process only resolves requests to plans ([`resolve`]). The work itself runs in
+//! processes below the guardian ([`crate::guardian`]); each of them is a [`worker`].
 
 mod allowance;
 pub mod backing;
@@ -101,10 +102,11 @@ pub const LOADS: &[&LoadInfo] = &[
     &exec::INFO,
 ];
 
-/// Old names of loads, with the new ones: accepted for one more minor version.
+/// Old names of loads, with the new ones. Requests may use the old names for one more minor
+/// version.
 pub const RENAMED: &[(&str, &str)] = &[("spin", "busy")];
 
-/// Returns the load of this name, or that had it before.
+/// Returns the load with this name or old name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static LoadInfo> {
     let name = RENAMED

@@ -1,5 +1,5 @@
-//! Defaults of a machine and of a user for `tardy run`: `/etc/tardy.toml`, and
-//! `~/.config/tardy.toml`, which overrides it. Flags override both.
+//! Defaults of `tardy run` for a machine and for a user. The machine's file is `/etc/tardy.toml`.
+//! The user's file, `~/.config/tardy.toml`, overrides it. Flags override both.
 //!
 //! ```toml
 //! cpus = "1-3"                # the flag --cpus, and so on
@@ -8,8 +8,8 @@
 //! [labels]
 //! board = "imx8-07"
 //! ```
-//! A file has the keys of [`keys`], each read as the flag of that name reads it. Settings that
-//! would change a scenario, such as its period, have no default.
+//! [`keys`] returns the keys of a file. Each value is parsed like the value of the flag with the
+//! same name. Settings that would change a scenario, such as its period, cannot have a default.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -30,9 +30,10 @@ pub fn keys() -> impl Iterator<Item = &'static str> {
         .map(|option| option.definition.name)
 }
 
-/// The table of labels.
+/// Name of the table of labels in a file.
 const LABELS: &str = "labels";
-/// Environment variable that names a file to read instead of the two; an empty value reads none.
+/// Environment variable that names a file to read instead of the two default files. If it is empty,
+/// no file is read.
 const VARIABLE: &str = "TARDY_CONFIG";
 const MACHINE: &str = "/etc/tardy.toml";
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -64,7 +65,7 @@ pub enum ConfigurationError {
     },
 }
 
-/// A default and where it comes from.
+/// A default and the file that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultValue {
     pub value: String,
@@ -74,14 +75,14 @@ pub struct DefaultValue {
 /// The content of the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// By the name of the flag.
+    /// Defaults of options, by the name of the flag.
     pub flags: BTreeMap<&'static str, DefaultValue>,
-    /// By the name of the label.
+    /// Defaults of labels, by the name of the label.
     pub labels: BTreeMap<String, DefaultValue>,
 }
 
 impl Configuration {
-    /// Returns the files of this machine and this user.
+    /// Reads the files of this machine and this user.
     ///
     /// # Errors
     /// Returns [`ConfigurationError`]. A missing file sets nothing.
@@ -94,8 +95,8 @@ impl Configuration {
         for path in paths {
             match regular_file::read(&path, FILE_BYTES_MAX) {
                 Ok(text) => configuration.take(&path, &String::from_utf8_lossy(&text))?,
-                // HOME may belong to another user, as under setpriv(1), so whether the file exists
-                // cannot be known.
+                // HOME may belong to another user, as under setpriv(1). Then the check whether the
+                // file exists fails, too, and the file is ignored.
                 Err(_) if !is_named && fs::symlink_metadata(&path).is_err() => {}
                 Err(error) => return Err(ConfigurationError::Unreadable { path, error }),
             }
@@ -151,7 +152,7 @@ impl Configuration {
     }
 }
 
-/// Returns a sentence per file about the settings taken from it.
+/// Returns a sentence for each file about the settings taken from it.
 #[must_use]
 pub fn sentences<'a>(used: impl IntoIterator<Item = (&'a str, &'a DefaultValue)>) -> Vec<String> {
     let mut by_file: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
@@ -176,7 +177,7 @@ fn word(value: &toml::Value) -> Option<String> {
     }
 }
 
-/// Returns the files, in increasing order of priority.
+/// Returns the paths of the files, in increasing order of priority.
 fn paths() -> Vec<PathBuf> {
     let given = |name: &str| {
         env::var_os(name)

@@ -1,27 +1,29 @@
-//! Parses the values of cyclictest's options: numbers, times, clocks and CPU sets in its syntax,
-//! and the probe that its threads correspond to.
+//! Parses the values of cyclictest's options (numbers, times, clocks and CPU sets in cyclictest's
+//! syntax), and makes probes that measure like cyclictest's threads.
 //!
 //! `tardy cyclictest` is a normal run with another command line and output. Its options become a
-//! request like that of `tardy run`, and its output is read from the run's folder: the measurement
-//! is the same, and `--tardy-out` keeps all of it. Threads of one interval and priority on
-//! different CPUs are one probe, others separate probes, bound by `cpus=`.
+//! request like that of `tardy run`, and its output is made from the run's folder. The measurement
+//! is therefore the same, and `--tardy-out` keeps the whole run. Threads of one interval and
+//! priority on different CPUs become one probe. Other threads become separate probes, each limited
+//! to its CPUs by `cpus=`.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 
-/// Threads of one interval, priority and offset, one per CPU: a probe.
+/// The threads of cyclictest that become one probe: they have the same interval, priority and
+/// offset, and each has its own CPU.
 #[derive(Debug)]
 pub struct Group {
     pub name: String,
     pub interval: Nanos,
     pub priority: u32,
-    /// Offset of its due times, if they are aligned.
+    /// Offset of the due times, if they are aligned.
     pub offset: Option<Nanos>,
     pub cpus: CpuList,
 }
 
 impl Group {
-    /// Returns the probe of this kind, as `--probe` takes it.
+    /// Returns the probe of the given kind as a value of `--probe`.
     #[must_use]
     pub fn probe(&self, kind: &str) -> String {
         let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
@@ -38,7 +40,7 @@ impl Group {
     }
 }
 
-/// A whole number within limits, blanks around it or not.
+/// Returns a parser for a whole number within limits. Blanks around the number are allowed.
 pub fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
     least: i64,
     most: i64,
@@ -55,10 +57,10 @@ pub fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
     }
 }
 
-/// A clock as cyclictest numbers it.
+/// Parses a clock as cyclictest numbers it.
 ///
 /// # Errors
-/// A clock that is not measured.
+/// Returns a message for a clock that cannot be measured.
 pub fn clock(text: &str) -> Result<u8, String> {
     match text.trim() {
         "0" => Ok(0),
@@ -67,7 +69,7 @@ pub fn clock(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A time as cyclictest reads it: seconds, or a number with m, h or d.
+/// Parses a time like cyclictest: seconds, or a number with m, h or d.
 ///
 /// # Errors
 /// Returns a message for text that is not a time.
@@ -92,8 +94,8 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| format!("`{text}` is not a time: write seconds, or a number with m, h or d"))
 }
 
-/// Parses CPUs like libnuma: a list, `all` that may be used, or with `!`, all except those of a
-/// list.
+/// Parses CPUs like libnuma: a list, `all` for all CPUs in `usable`, or `!` and a list for all of
+/// them except those of the list.
 ///
 /// # Errors
 /// Returns a message for text that is not a list.

@@ -1,8 +1,8 @@
 //! The limit on open descriptors.
 //!
-//! Shells set a soft limit of 1024, because of select(2), which the tool does not use with them. A
-//! series takes two, a counter of the kernel's events one each: machines of some fifty CPUs reach
-//! it. The hard limit is the administrator's.
+//! Shells set a soft limit of 1024 because of select(2), which the tool does not use with these
+//! descriptors. A series takes two descriptors, and a counter of kernel events takes one, so
+//! machines with some fifty CPUs reach the soft limit. The administrator sets the hard limit.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use tardy_sys::rlimit::{self, Resource};
 /// EMFILE (include/uapi/asm-generic/errno-base.h).
 const TOO_MANY_OPEN: i32 = 24;
 
-/// Raises the soft limit to the hard one. If that is refused the limit stays, and a later error
-/// reports it.
+/// Raises the soft limit to the hard limit. If the kernel refuses this, the limit stays, and a
+/// later error reports it.
 pub fn raise_limit() {
     if let Ok((soft, hard)) = rlimit::get(Resource::OpenFiles)
         && soft < hard
@@ -21,7 +21,8 @@ pub fn raise_limit() {
     }
 }
 
-/// Returns the remedy against `error`, to be appended to it; empty for other errors.
+/// Returns what to do about `error`, as text to append to the error's message. The text is empty if
+/// the error is not a reached limit.
 #[must_use]
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {

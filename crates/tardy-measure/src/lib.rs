@@ -8,7 +8,7 @@
 //! - [`setup`]: changes to the machine for a run
 //! - [`measure`]: a run in progress; the responder's own run ([`measure::responding`])
 //! - [`cyclictest_words`]: the values of cyclictest's options
-//! - [`descriptors`]: how many files may be open
+//! - [`descriptors`]: the limit on open descriptors
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

@@ -1,16 +1,16 @@
-//! Resolves a request against the machine: everything that will be done and changed, before it
-//! happens. The result is a [`tardy_run::plan::Plan`].
+//! Resolves a request for this machine into a [`tardy_run::plan::Plan`]: everything that will be
+//! done and changed, before it happens.
 //!
-//! Loads of built-in scenarios that can disturb people need `--allow`. Naming a scenario does not
-//! name its console load.
+//! Loads of built-in scenarios that can disturb people need `--allow`: requesting a scenario does
+//! not allow its console load.
 //!
-//! A run without an end is complete when a user stops it. The stop was requested, so its state is
-//! `finished`, its numbers have no warning, and its verdict decides as any other. Its last phase
-//! has 100 years in the plan, because code that adds lengths and times then needs no second way;
-//! `until_stopped` marks this number as meaningless. The plan gives amounts for an hour: a run may
-//! start if the disk suffices for a while, and a full disk leaves the histogram. By default it has
-//! no load, because a machine in the field has its own work. Scenarios have lengths and are
-//! refused.
+//! An endless run is complete when the user stops it. Its state is then `finished`, its numbers
+//! have no warning, and its verdict counts like any other. In the plan, its last phase is 100 years
+//! long, so that code that adds lengths and times needs no special case; `until_stopped` marks this
+//! length as meaningless. Sizes in the plan are for one hour. The run may start if the disk
+//! suffices for this time; if the disk fills up later, the run keeps only its histogram. By default
+//! an endless run has no load, because a machine in the field has its own work. Scenarios have
+//! lengths and are therefore refused for endless runs.
 
 pub mod error;
 pub(crate) mod other_runs;

@@ -1,8 +1,8 @@
-//! The scenario of a request: flags override the scenario's own values. Pure except for reading a
-//! scenario's file.
+//! Derives the scenario of a request. Flags override the scenario's own values. Apart from reading
+//! a scenario's file, nothing here depends on the machine.
 //!
-//! A request is parsed once. Flags and TOML give the same values; the text of a probe is kept for
-//! messages only, and a program's arguments stay separate from the command line to `execve`.
+//! Flags and TOML are parsed into the same values, once. The text of a probe is kept for messages
+//! only, and a program's arguments stay separate words until `execve`.
 
 use tardy_core::units::Nanos;
 use tardy_probes::probe::request::ProbeRequestError;
@@ -12,8 +12,8 @@ use tardy_run::request::Request;
 
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
 
-/// Maximum of the idle phase before a named load: long enough to show the machine's own activity,
-/// and never more than a third of the run.
+/// Maximum length of the idle phase before a named load: long enough to show the machine's own
+/// activity. The idle phase is never more than a third of the run.
 const IDLE_MAX: Nanos = Nanos::from_secs(10);
 /// Length of a run with `--load` and without `--for`.
 const LENGTH: Nanos = Nanos::from_secs(30);
@@ -44,10 +44,10 @@ pub fn contradiction(request: &Request) -> Option<&'static str> {
 /// Why a request gives no scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// The scenario is not there, or not one.
+    /// The scenario does not exist, or its file is not a scenario.
     #[error("--scenario: {0}")]
     Scenario(#[from] ScenarioError),
-    /// A text is no request for a probe.
+    /// A text is not a request for a probe.
     #[error("--probe {asked}: {error}")]
     Probe {
         asked: String,
@@ -155,7 +155,7 @@ fn override_probes(scenario: &mut Scenario, request: &Request) -> Result<(), Req
     }
     if !request.program.is_empty() {
         let app = ProbeRequest::new(ProbeSpec::of_program(request.program.clone()));
-        // A program alone is the only probe; scenarios and --probe add others.
+        // A program is measured alone. Scenarios and `--probe` add other probes.
         if request.probes.is_empty() && request.scenario.is_none() {
             scenario.probes.clear();
         }

@@ -1,5 +1,5 @@
-//! Scenarios: which probes, which phases, how long. A TOML file; built-in ones ship in the binary
-//! and are written the same way.
+//! Scenarios: the probes, phases and lengths of a run. A scenario is a TOML file. Built-in
+//! scenarios are part of the binary, and have the same form.
 //!
 //! ```toml
 //! name = "mine"
@@ -39,24 +39,24 @@ use tardy_sys::regular_file;
 use tardy_probes::probe::request::PRIORITY;
 use tardy_probes::probe::{ProbeInfo, ProbeSpec};
 
-/// Largest file that is read, in bytes.
+/// Maximum size of a file in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Most phases of a run, repeats included.
+/// Maximum number of phases of a run, including repeats.
 pub const PHASES_MAX: usize = 10_000;
 
-/// What to measure, and under which loads.
+/// The probes of a run and its phases with their loads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Name, for reports.
+    /// Name of the scenario in reports.
     pub name: String,
-    /// Its purpose and source.
+    /// Purpose and source of the scenario.
     #[serde(default)]
     pub about: String,
-    /// Its source.
+    /// Where the scenario comes from.
     #[serde(skip, default = "built_in_origin")]
     pub origin: Origin,
-    /// The file that it was read from; absent for built-in ones, and those made of flags.
+    /// Path of the scenario's file; absent for built-in scenarios, and those made from flags.
     #[serde(skip)]
     pub file: Option<PathBuf>,
     /// The order of the phases.
@@ -68,10 +68,10 @@ pub struct Scenario {
     /// How long probes run before the first phase.
     #[serde(default, with = "values::duration")]
     pub warm_up: Nanos,
-    /// Probes, all at once.
+    /// The probes, which all run at the same time.
     #[serde(rename = "probe")]
     pub probes: Vec<ProbeRequest>,
-    /// Phases, one after another.
+    /// The phases, which run one after another.
     #[serde(rename = "phase")]
     pub phases: Vec<PhaseRequest>,
 }
@@ -80,82 +80,82 @@ pub struct Scenario {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// As written.
+    /// The order in which they are written.
     #[default]
     Fixed,
-    /// Random in each repeat, drawn from the run's seed, so that a load's effect can be separated
+    /// A random order in each repeat, from the run's seed, so that a load's effect can be separated
     /// from its position.
     Shuffled,
 }
 
-/// A probe as asked for.
+/// A probe as requested by a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
-    /// As for `--probe`, the key `name`: the probe's name, optionally with values, which override
-    /// the keys here and the flags.
+    /// The key `name`: the probe's name, optionally with values as for `--probe`. These values
+    /// override the keys of this table and the flags.
     #[serde(rename = "name", with = "values::probe")]
     pub spec: ProbeSpec,
-    /// Time between two wake-ups, or requested time; by default the probe's own.
+    /// Time between two wake-ups, or requested sleep time; by default the probe's own.
     #[serde(
         default,
         with = "values::positive_duration_if_given",
         skip_serializing_if = "Option::is_none"
     )]
     pub period: Option<Nanos>,
-    /// Scheduling policy; the probe's usual one if absent.
+    /// Scheduling policy; absent for the probe's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyName>,
-    /// Real-time priority; 95 if absent.
+    /// Real-time priority; by default 95.
     #[serde(
         default,
         deserialize_with = "values::priority",
         skip_serializing_if = "Option::is_none"
     )]
     pub priority: Option<u32>,
-    /// Maximum random offset of a due time; none if absent.
+    /// Maximum random shift of a due time; by default none.
     #[serde(
         default,
         with = "values::duration_if_given",
         skip_serializing_if = "Option::is_none"
     )]
     pub dither: Option<Nanos>,
-    /// Clock of its timer; by default CLOCK_MONOTONIC.
+    /// Clock of the probe's timer; by default CLOCK_MONOTONIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SystemClock>,
-    /// Clock on which its due times are whole multiples of its period; if absent, they start with
+    /// Clock on which due times are whole multiples of the period; absent if due times start with
     /// the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
 }
 
-/// A phase as asked for.
+/// A phase as requested by a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRequest {
-    /// Its name; phases of the same name are repetitions of one phase.
+    /// Name of the phase. Phases with the same name are repetitions of one phase.
     pub name: String,
-    /// Its length; if it is counted in cycles, an estimate.
+    /// Length of the phase. If the phase is counted in cycles, an estimate.
     #[serde(
         default,
         with = "values::positive_duration",
         skip_serializing_if = "is_zero"
     )]
     pub length: Nanos,
-    /// Number of cycles of each probe, used instead of a length.
+    /// Number of cycles of each probe, instead of a length.
     #[serde(
         default,
         deserialize_with = "values::cycles",
         skip_serializing_if = "Option::is_none"
     )]
     pub cycles: Option<u64>,
-    /// Its loads, as for `--load`.
+    /// Loads of the phase, as for `--load`.
     #[serde(default, deserialize_with = "values::loads")]
     pub loads: Vec<String>,
 }
 
 impl ProbeRequest {
-    /// `spec` with the usual values.
+    /// Returns a request for `spec` with the default values.
     #[must_use]
     pub fn new(spec: ProbeSpec) -> Self {
         Self {
@@ -169,8 +169,8 @@ impl ProbeRequest {
         }
     }
 
-    /// Returns a copy of this scenario for the probe `spec`. It drops the policy if the probe has
-    /// no real-time policy.
+    /// Returns a copy of this request for the probe `spec`. Drops the policy if the probe has no
+    /// real-time policy.
     #[must_use]
     pub fn with(&self, spec: ProbeSpec) -> Self {
         let is_ordinary = spec.info.policy == PolicyName::Other;
@@ -181,7 +181,7 @@ impl ProbeRequest {
         }
     }
 
-    /// Returns the resolved probe, and its description.
+    /// Returns the description of the probe, and its plan.
     #[must_use]
     pub fn plan(&self) -> (&'static ProbeInfo, ProbePlan) {
         let asked = &self.spec;
@@ -223,7 +223,7 @@ fn one() -> u32 {
     1
 }
 
-/// Without a file, a scenario is built in; [`find`] sets the path of files.
+/// Returns the origin of a scenario that was read from text. [`find`] replaces it for files.
 fn built_in_origin() -> Origin {
     Origin::BuiltIn
 }
@@ -231,14 +231,14 @@ fn built_in_origin() -> Origin {
 /// Why a scenario cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// Neither a built-in name nor a file.
+    /// The name is neither that of a built-in scenario nor of a file.
     #[error(
         "there is no scenario `{name}`, and no file of that name{}: `tardy scenarios` lists the \
          built-in ones",
         did_you_mean(name, built_in::names())
     )]
     Unknown {
-        /// As the user gave it.
+        /// The name that the user gave.
         name: String,
     },
     /// The file cannot be read.
@@ -248,7 +248,7 @@ pub enum ScenarioError {
         /// The error of the system.
         error: std::io::Error,
     },
-    /// Phases that last as long as their cycles take.
+    /// A length is given, but the scenario's phases are counted in cycles.
     #[error(
         "the scenario counts its phases in cycles, so their length cannot be set: leave --for out, \
          or give --cycles"
@@ -266,7 +266,7 @@ pub enum ScenarioError {
 /// An error in the text of a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// Not TOML, an unknown key, or a wrong value.
+    /// The text is not TOML, or has an unknown key or a wrong value.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
     /// The scenario has no probe.
@@ -275,17 +275,17 @@ pub enum ParseError {
     /// The scenario has no phase.
     #[error("the scenario has no [[phase]]: add one, with a name and a length")]
     NoPhase,
-    /// A phase without an end, or with two.
+    /// A phase has neither a length nor cycles, or both.
     #[error(
         "the phase `{0}` needs either a length or cycles: write one of them, as in length = \"4s\""
     )]
     PhaseWithoutEnd(String),
-    /// Too much to measure.
+    /// The run would have too many phases.
     #[error("{0} phases are too many: use at most {PHASES_MAX}, repeats included")]
     TooManyPhases(usize),
 }
 
-/// Reads the text of a scenario.
+/// Parses the text of a scenario.
 ///
 /// # Errors
 /// Returns [`ParseError`], which names line and key.
@@ -311,7 +311,7 @@ pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     }
 }
 
-/// Returns the text of a scenario; [`parse`] reads it back.
+/// Returns the scenario as text, from which [`parse`] gets the same scenario.
 #[must_use]
 pub fn to_text(scenario: &Scenario) -> String {
     let mut scenario = scenario.clone();
@@ -323,7 +323,8 @@ pub fn to_text(scenario: &Scenario) -> String {
     toml::to_string(&scenario).expect("a scenario has text keys and values that TOML knows")
 }
 
-/// Returns the built-in scenario of that name, or the one in that file.
+/// Returns the built-in scenario with this name, or reads the scenario from the file with this
+/// name.
 ///
 /// # Errors
 /// Returns [`ScenarioError`].
@@ -361,7 +362,7 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
 }
 
 impl Scenario {
-    /// Returns the length of all phases, repeats and warm-up included, without the time that loads
+    /// Returns the length of all phases, including repeats and warm-up, without the time that loads
     /// take to stop.
     #[must_use]
     pub fn length(&self) -> Nanos {
@@ -372,14 +373,14 @@ impl Scenario {
         Nanos(once.get().saturating_mul(i64::from(self.repeats))).saturating_add(self.warm_up)
     }
 
-    /// Returns whether one of its phases is counted in cycles.
+    /// Returns whether a phase of the scenario is counted in cycles.
     #[must_use]
     pub fn counts_cycles(&self) -> bool {
         self.phases.iter().any(|phase| phase.cycles.is_some())
     }
 
-    /// Returns the cycles after which the run ends, for each probe separately: with one phase and
-    /// no load, the probes need not end together.
+    /// Returns the number of cycles after which each probe ends by itself. With one phase and no
+    /// load, the probes need not end together. Returns `None` for other scenarios.
     #[must_use]
     pub fn only_cycles(&self) -> Option<u64> {
         match self.phases.as_slice() {
@@ -390,8 +391,8 @@ impl Scenario {
         }
     }
 
-    /// Gives phases that are counted in cycles the length of that many periods of the slowest
-    /// probe.
+    /// Estimates the length of phases that are counted in cycles: this number of periods of the
+    /// slowest probe.
     pub fn estimate_lengths(&mut self) {
         let cycles = self
             .probes
@@ -410,8 +411,8 @@ impl Scenario {
         }
     }
 
-    /// Returns the scenario with all phases scaled by the same factor, so that their sum is
-    /// `length`.
+    /// Returns the scenario with all phases scaled by the same factor, so that the whole scenario
+    /// has the length `length`.
     #[must_use]
     pub fn stretched_to(mut self, length: Nanos) -> Self {
         let phases = (self.length() - self.warm_up).get().max(1);
@@ -422,7 +423,8 @@ impl Scenario {
                     as i64,
             );
         }
-        // The rounding error, so that the run has the requested length to the ns.
+        // Adds the rounding error to the last phase, so that the run has the requested length to
+        // the ns.
         let rest = (length - self.length()).get().max(0) / i64::from(self.repeats.max(1));
         if let Some(last) = self.phases.last_mut() {
             last.length += Nanos(rest);

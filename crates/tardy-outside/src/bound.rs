@@ -2,24 +2,26 @@
 //! Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), from watched
 //! intervals.
 //!
-//! Theorem 8: the latency is at most the least positive L with
-//! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is the time of hard interrupts
-//! within L. Everything here is in instructions; this module reads no files.
+//! Theorem 8: the latency is at most the least positive L with `L = max(D_ST, D_POID) + D_PAIE +
+//! D_PSD + I(L)`, where I(L) is the time of hard interrupts within L. Everything here is in
+//! instructions; this module reads no files.
 //!
-//! The plugin measures the terms of the scheduling latency's bound, and reports only the longest of
-//! each. A record of all terms would be twice as large. If `__schedule` is entered while preemption
-//! is off, the whole time since preemption was switched off counts as preemption off for scheduling
+//! The plugin measures the terms of this bound, and reports only the longest of each, because a
+//! record of all terms would be twice as large. If `__schedule` is entered while preemption is off,
+//! the whole time since preemption was switched off counts as preemption off for scheduling
 //! (D_PSD). For the idle task, the whole path from the due time to the scheduler counts as D_PAIE,
 //! because the idle task polls and is not preemptible.
 //!
-//! An interrupt counts whole if any of it can lie within the latency, unlike the paper's window of
-//! arrivals: the one that makes the switch due started before it was due.
+//! An interrupt counts whole if any part of it can lie within the latency. The paper instead uses a
+//! window of arrivals. The difference matters because the interrupt that makes the switch due
+//! started before the switch was due.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A bound longer than this many times the longest interval without interrupts is treated as none.
+/// The bound counts as infinite if it exceeds this many times the sum of the longest intervals and
+/// the longest interrupt of each kind.
 const CONVERGENCE: u64 = 100;
 const STEPS_MAX: u32 = 10_000;
 
@@ -29,20 +31,22 @@ const STEPS_MAX: u32 = 10_000;
 pub enum Interrupts {
     /// No interrupt comes, not even the one that makes the switch due.
     Nothing,
-    /// One, the longest of all.
+    /// One interrupt, which is the longest of all.
     WorstSingle,
-    /// The longest one of each kind.
+    /// One interrupt of each kind, which is the longest of its kind.
     OneOfEach,
-    /// Each kind as often as its shortest distance allows, and as long as its longest instance.
+    /// Interrupts of each kind come as often as their shortest distance allows. Each lasts as long
+    /// as the longest of its kind.
     Sporadic,
-    /// Each kind as in its worst observed window, each with its own length.
+    /// Interrupts of each kind come as in their worst observed window, each with its own length.
     SlidingWindow,
-    /// Each kind as in its worst observed window, each as long as the longest of its kind.
+    /// Interrupts of each kind come as often as in their worst observed window. Each lasts as long
+    /// as the longest of its kind.
     SlidingWindowWorst,
 }
 
 impl Interrupts {
-    /// All of them.
+    /// All assumptions.
     pub const ALL: [Self; 6] = [
         Self::Nothing,
         Self::WorstSingle,
@@ -52,7 +56,7 @@ impl Interrupts {
         Self::SlidingWindowWorst,
     ];
 
-    /// Returns its name in tables.
+    /// Returns the assumption's name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -66,7 +70,7 @@ impl Interrupts {
     }
 }
 
-/// The longest intervals without hard interrupts, in instructions.
+/// The longest intervals of each kind without hard interrupts, in instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretches {
     /// `D_POID`.
@@ -80,7 +84,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// Returns the latency without interrupts, at most.
+    /// Returns the maximum latency without interrupts.
     #[must_use]
     pub fn sum(self) -> u64 {
         self.before_scheduler
@@ -90,18 +94,18 @@ impl Stretches {
     }
 }
 
-/// The interrupts of one guest in one phase, by kind: when each started, and how long it was, in
-/// the order of time.
+/// The interrupts of one guest in one phase, by kind: start and length of each, in the order of
+/// time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Instances(BTreeMap<u64, Vec<(u64, u64)>>);
 
 impl Instances {
-    /// Adds one; they come in the order of time.
+    /// Adds an interrupt. Interrupts must be added in the order of time.
     pub fn add(&mut self, kind: u64, began: u64, length: u64) {
         self.0.entry(kind).or_default().push((began, length));
     }
 
-    /// Returns how many.
+    /// Returns the number of interrupts.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0
@@ -111,10 +115,10 @@ impl Instances {
     }
 }
 
-/// Returns the bound, in instructions; `None` if it does not converge.
+/// Returns the bound in instructions; `None` if it does not converge.
 ///
-/// An interrupt counts whole if any of it can lie within the latency, so also the one that makes
-/// the switch due.
+/// An interrupt counts whole if any part of it can lie within the latency. So the interrupt that
+/// makes the switch due counts, too.
 #[must_use]
 pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts) -> Option<u64> {
     let kinds = kinds(guests);
@@ -136,12 +140,12 @@ pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts)
     None
 }
 
-/// All interrupts of a kind.
+/// The interrupts of one kind.
 struct OfKind<'a> {
     longest: u64,
     /// The shortest time between the starts of two instances.
     gap: Option<u64>,
-    /// By guest.
+    /// The interrupts of each guest.
     instances: Vec<&'a [(u64, u64)]>,
 }
 
@@ -174,7 +178,7 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
         Interrupts::Nothing => 0,
         Interrupts::WorstSingle => kinds.iter().map(|kind| kind.longest).max().unwrap_or(0),
         Interrupts::OneOfEach => sum(&|kind| kind.longest),
-        // One that started before the window may reach into it.
+        // An interrupt that started before the window may reach into it.
         Interrupts::Sporadic => sum(&|kind| {
             let count = kind.gap.map_or(1, |gap| {
                 window.saturating_add(kind.longest) / gap.max(1) + 1
@@ -200,12 +204,12 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     }
 }
 
-/// Returns the maximum number that lie in a window, at least partly, and the maximum total length.
-/// Both maxima may come from different windows.
+/// Returns the maximum number of interrupts that lie in a window of this length, at least partly,
+/// and their maximum total length. The two maxima may come from different windows.
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {
-        // The window starts as this one ends.
+        // The window starts when this interrupt ends.
         while behind < instances.len()
             && instances[behind].0 <= began.saturating_add(*length).saturating_add(window)
         {
@@ -262,7 +266,8 @@ mod tests {
 
     #[test]
     fn each_assumption_of_interrupts_adds_what_it_says() {
-        // Two kinds: 10 and then 20 long, 1000 apart; 7 long, twice within 100.
+        // Two kinds of interrupts. The first kind takes 10, and 1000 later 20. The second kind
+        // takes 7, and comes twice within 100.
         let guests = instances(&[
             (1, 0, 10),
             (2, 500, 7),
@@ -273,14 +278,16 @@ mod tests {
         let found = |interrupts| bound(STRETCHES, &guests, interrupts);
         assert_eq!(found(Interrupts::WorstSingle), Some(155 + 20));
         assert_eq!(found(Interrupts::OneOfEach), Some(155 + 27));
-        // One of the first kind fits; of the second (window + 7) / 100 + 1.
+        // Of the first kind, one interrupt fits into the latency; of the second kind, (window + 7)
+        // / 100 + 1.
         assert_eq!(found(Interrupts::Sporadic), Some(155 + 20 + 2 * 7));
         assert_eq!(found(Interrupts::SlidingWindow), Some(155 + 20 + 2 * 7));
         assert_eq!(
             found(Interrupts::SlidingWindowWorst),
             Some(155 + 20 + 2 * 7)
         );
-        // A longer latency meets both of the first kind, and each then counts as the longest.
+        // A longer latency includes both interrupts of the first kind. Each then counts as the
+        // longest.
         let long = Stretches {
             before_scheduler: 1000,
             ..STRETCHES

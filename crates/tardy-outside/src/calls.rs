@@ -1,8 +1,9 @@
-//! Finds the functions that a guest executed before a sample: derives calls from the sequence of
-//! executed code blocks.
+//! Derives the functions that a guest executed before a sample from the sequence of executed code
+//! blocks.
 //!
-//! A block at the start of a function is a call; one at the address after a block that called is
-//! the return. Calls before the first block are inferred from their returns.
+//! Execution of a block at the start of a function is a call. The call has returned when execution
+//! continues at the address after the calling block. Calls that happened before the first block are
+//! inferred from their returns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +11,11 @@ use std::sync::Arc;
 use crate::kernel_symbols::Function;
 use crate::stream::{Block, Step, Window};
 
-/// Kernel addresses of x86-64.
+/// Start of the kernel's addresses on x86-64.
 const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
 
-/// Jumps by way of these are attributed to the function that makes them.
+/// Functions through which the kernel jumps. A jump through them is attributed to the function that
+/// makes it.
 const THUNKS: [&str; 6] = [
     "__x86_indirect_",
     "__x86_return_",
@@ -22,10 +24,10 @@ const THUNKS: [&str; 6] = [
     "its_return",
     "entry_untrain_ret",
 ];
-/// Names of a function's own parts that the compiler put elsewhere.
+/// Name endings of parts of a function that the compiler placed elsewhere.
 const PARTS: [&str; 1] = [".cold"];
 
-/// Returns whether the processor itself calls a function.
+/// Returns whether the processor itself enters the function.
 fn is_entry(name: &str) -> bool {
     [
         "asm_sysvec_",
@@ -40,25 +42,25 @@ fn is_entry(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
-/// The object at a call's level.
+/// What is executed by a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Callee {
-    /// A task of the guest, by its number: the root of all its calls.
+    /// A task of the guest, by its number. It is the root of all its calls.
     Task(u32),
-    /// The program itself, outside of the kernel.
+    /// The task's program, outside of the kernel.
     Program,
-    /// A function of the kernel, by its place in the list of names.
+    /// A function of the kernel, by its index in the list of names.
     Function(u32),
 }
 
-/// A call, from its first to its last instruction; while another task has the CPU it is another
-/// call.
+/// A call, from its first to its last instruction. It is split while another task has the CPU: each
+/// part counts as a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     pub callee: Callee,
     /// Index of the caller's call, which starts earlier and ends later; `None` for a task.
     pub parent: Option<usize>,
-    /// In ns from the window's due time.
+    /// Start in ns, relative to the window's due time.
     pub begin: i64,
     pub end: i64,
 }
@@ -74,7 +76,7 @@ pub struct Stretch {
 /// An event other than a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// In ns from the window's due time.
+    /// Time in ns, relative to the window's due time.
     pub at: i64,
     pub what: MomentKind,
 }
@@ -85,27 +87,27 @@ pub enum MomentKind {
     Task { task: u32, priority: i32 },
     /// The conditions that forbid interrupts or switches change.
     Context(crate::stream::Context),
-    /// A call starts, by its place.
+    /// The call with this index starts.
     Called(usize),
-    /// A call ends.
+    /// The call with this index ends.
     Returned(usize),
 }
 
 /// The code executed before a sample.
 #[derive(Debug, Clone, Default)]
 pub struct Calls {
-    /// Names of functions.
+    /// Names of the kernel's functions.
     pub names: Arc<[Arc<str>]>,
     pub calls: Vec<Call>,
-    /// In the order of time, without a gap, from the first block to the last.
+    /// The innermost calls in the order of time, without a gap, from the first block to the last.
     pub stretches: Vec<Stretch>,
     pub moments: Vec<Moment>,
-    /// Whether the CPU was idle when the sample was due, until the first interval.
+    /// Whether the CPU was idle from the sample's due time to the first interval.
     pub was_idle: bool,
 }
 
 impl Calls {
-    /// A call's callee in words.
+    /// Returns the name of a callee.
     #[must_use]
     pub fn name(&self, callee: Callee, tasks: &[String]) -> String {
         match callee {
@@ -125,7 +127,7 @@ impl Calls {
         })
     }
 
-    /// Returns the innermost call at a moment.
+    /// Returns the index of the innermost call at a moment.
     #[must_use]
     pub fn at(&self, moment: i64) -> Option<usize> {
         let behind = self
@@ -143,7 +145,7 @@ struct Code {
     end: u64,
     function: Option<u32>,
     is_program: bool,
-    /// Whether it starts the function.
+    /// Whether the block starts the function.
     is_first: bool,
     is_thunk: bool,
 }
@@ -151,24 +153,24 @@ struct Code {
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     callee: Callee,
-    /// Its return address; 0 if unknown, or if the processor called it.
+    /// Return address of the call; 0 if it is unknown, or if the processor made the call.
     back: u64,
     is_entry: bool,
     call: usize,
 }
 
-/// A function, or a part of one that the compiler put elsewhere.
+/// A function, or a part of one that the compiler placed elsewhere.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     begin: u64,
     end: u64,
     function: u32,
-    /// Whether it is the function itself.
+    /// Whether this is the function itself.
     is_whole: bool,
     is_thunk: bool,
 }
 
-/// Functions and blocks of a guest, for all its windows.
+/// The functions and blocks of a guest, for all its windows.
 #[derive(Debug)]
 pub struct Reader {
     names: Arc<[Arc<str>]>,
@@ -178,7 +180,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// `functions` are in the order of addresses.
+    /// Makes a reader. `functions` must be in the order of addresses.
     #[must_use]
     pub fn new(functions: &[Function]) -> Self {
         let mut names: Vec<Arc<str>> = Vec::new();
@@ -304,10 +306,10 @@ impl Reader {
 struct Walk<'a> {
     reader: &'a Reader,
     result: Calls,
-    /// The frames of each task.
+    /// The stack of calls of each task.
     frames: HashMap<u32, Vec<Frame>>,
     task: Option<u32>,
-    /// The first call since the task has the CPU.
+    /// Index of the first call since the task got the CPU.
     episode: usize,
     now: i64,
     before: Option<Code>,
@@ -349,7 +351,7 @@ impl Walk<'_> {
         self.moment(MomentKind::Called(call));
     }
 
-    /// Ends calls until so many frames are left.
+    /// Ends calls until this many frames are left.
     fn pop_to(&mut self, length: usize) {
         while self.stack().len() > length {
             let call = self.stack().pop().expect("there are more frames").call;
@@ -443,14 +445,15 @@ impl Walk<'_> {
             return;
         }
         let entry = self.stack().iter().rposition(|frame| frame.is_entry);
-        // The end of an interrupt: the interrupted code resumes.
+        // An interrupt has ended, and the interrupted code resumes.
         if let Some(entry) =
             entry.filter(|&entry| entry > 0 && self.stack()[entry - 1].callee == callee)
         {
             self.pop_to(entry);
             return;
         }
-        // The target of a jump replaces its caller.
+        // A function that is already on the stack continues, after a jump. The calls inside it have
+        // ended.
         if let Some(place) = self
             .stack()
             .iter()
@@ -469,8 +472,8 @@ impl Walk<'_> {
                 self.pop_to(1);
                 self.insert_caller(callee);
             }
-            // All that could be returned to was seen to be called: a jump to another place than the
-            // function's first.
+            // All callers on the stack were seen to call, so this is not a return. It is a jump
+            // into the middle of a function.
             Some(_) => {
                 let back = self.before.map_or(0, |before| before.end);
                 self.push(callee, back, false);
@@ -478,7 +481,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether a function is not one by which the kernel leaves an interrupt.
+    /// Returns whether the function is not one with which the kernel leaves an interrupt.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",
@@ -501,8 +504,8 @@ impl Walk<'_> {
                 .is_some_and(|parent| matches!(self.result.calls[parent].callee, Callee::Task(_)))
     }
 
-    /// A function resumes whose call was not seen: it was active before the first block of its
-    /// task, and made all calls seen since then.
+    /// Inserts the call of a function that resumes, but whose call was not seen. It was active
+    /// before the first block of its task, so it becomes the caller of all calls seen since then.
     fn insert_caller(&mut self, callee: Callee) {
         let root = self.stack()[0].call;
         let begin = self.result.calls[root].begin;
@@ -555,7 +558,7 @@ mod tests {
 
     const BASE: u64 = 0xffff_ffff_8100_0000;
 
-    /// A function of 0x100 bytes for each name.
+    /// Makes a function of 0x100 bytes for each name.
     fn functions(names: &[&str]) -> Vec<Function> {
         let begin = |place: usize| BASE + 0x100 * place as u64;
         names
@@ -580,8 +583,8 @@ mod tests {
         "entry_SYSCALL_64",
     ];
 
-    /// Makes blocks of 0x10 bytes and 4 instructions, each given by its function and its offset of
-    /// 0x10 bytes; `None` is the program.
+    /// Makes a window of blocks of 0x10 bytes and 4 instructions. Each block is given by its
+    /// function and its offset in units of 0x10 bytes; `None` is the program.
     fn window(blocks: &[Option<(usize, u64)>]) -> (Vec<Block>, Window) {
         let pc = |block: &Option<(usize, u64)>| {
             block.map_or(0x40_0000, |(function, place)| {
@@ -613,7 +616,7 @@ mod tests {
         )
     }
 
-    /// Returns the functions of each block, the innermost first.
+    /// Returns the functions of each interval, the innermost first.
     fn paths(blocks: &[Option<(usize, u64)>]) -> Vec<String> {
         let (known, window) = window(blocks);
         let calls = Reader::new(&functions(&NAMES)).calls(&window, &known, 4);
@@ -723,8 +726,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any execution: intervals follow one another without a gap, and each call lies within
-        /// its caller's.
+        /// For any execution, intervals follow one another without a gap, and each call lies within
+        /// its caller's call.
         #[test]
         fn any_steps_make_whole_calls(
             steps in proptest::collection::vec((0_usize..9, 0_u64..16, 0_u32..12), 0..80),

@@ -1,8 +1,8 @@
 //! Every section of one or more watched guests, counted by kind, length and place.
 //!
-//! Due times that passed in a late wake-up count in the distribution of latencies by sections
-//! (`census::latencies`): they fell into the same section, and without them long sections would be
-//! seen as often as short ones.
+//! In the distribution of latencies by sections (`census::latencies`), due times that passed during
+//! a late wake-up count, too. They were in the same section. Without them, long sections would seem
+//! as frequent as short ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,10 @@ use crate::theory::{
 
 /// Message of a guest's program at the start of the next phase (`tardy_sys::watched::PHASE`).
 const PHASE: u64 = 3;
-/// Lengths are counted by powers of two ns, up to 2^63.
+/// Number of bins. Lengths are counted by powers of two ns, up to 2^63.
 const BINS: usize = 64;
 
-/// Why there is no census.
+/// Why the census cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CensusError {
     #[error(transparent)]
@@ -51,62 +51,65 @@ pub struct Census {
     pub groups: Vec<Group>,
     /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
-    /// Sections left out because there were too many places.
+    /// Number of sections left out because there were too many places where sections start or end.
     pub unstored: u64,
     /// Whether sections with preemption off could be seen in every guest.
     pub knows_preemption: bool,
-    /// Longest intervals, and worst samples, for which the preceding code could not be stored.
+    /// Number of longest intervals, and of worst samples, for which the preceding code could not be
+    /// stored.
     pub left_out_windows: u64,
 }
 
 /// The sections of a variant under a load, over all its guests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// The kernel with its preemption model.
+    /// The kernel, with its preemption model.
     pub variant: String,
     /// The loads, or the phase's name without loads.
     pub load: String,
-    /// Guests.
+    /// Number of guests.
     pub runs: u32,
     /// Time in which instructions were executed; an idle CPU executes none.
     pub executed_ns: Nanos,
     pub kinds: Vec<KindCensus>,
-    /// Whether the kernel takes the CPU from its own code, if that is known.
+    /// Whether the kernel can preempt its own code; absent if unknown.
     pub is_preemptible: Option<bool>,
-    /// The longest of each kind, with its call path; empty for guests that an older version
-    /// watched.
+    /// The longest interval of each kind, with its call path; empty for guests that an older
+    /// version watched.
     pub longest: Vec<LongestRow>,
-    /// The bound of the scheduling latency; absent if the kernel is not preemptible, for which the
-    /// theory does not hold.
+    /// The bound of the scheduling latency; absent if the kernel is not preemptible, because the
+    /// theory does not hold for it.
     pub bound: Option<SchedulingBound>,
-    /// The latency by sections next to the probes'; absent if no probe ran.
+    /// The latency that follows from the sections, next to the probes' latency; absent if no probe
+    /// ran.
     pub section_latency: Option<SectionLatencyRow>,
 }
 
-/// Sections of a kind.
+/// The sections of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KindCensus {
     pub kind: Kind,
     pub count: u64,
     pub total_ns: Nanos,
     pub longest_ns: Nanos,
-    /// Sections by length: entry `n` counts those of 2^(n-1) to below 2^n ns, the first those of 0.
+    /// Number of sections by length. Entry `n` counts lengths from 2^(n-1) to below 2^n ns, the
+    /// first entry counts length 0.
     pub histogram: Vec<u64>,
-    /// Their starts and ends, the longest first.
+    /// The sections by the functions where they start and end, the longest section first.
     pub places: Vec<Place>,
 }
 
-/// Sections between two functions.
+/// The sections that start in one given function and end in another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The function in which they start: the caller if a function only locks for it; for an
-    /// interrupt the kernel's entry.
+    /// The function in which the sections start. If a function only locks on behalf of its caller,
+    /// this is the caller. For an interrupt, it is the kernel's entry.
     pub begin: String,
     pub end: String,
     pub count: u64,
     pub total_ns: Nanos,
     pub longest_ns: Nanos,
-    /// The task that had the CPU at the start of the longest.
+    /// The task that had the CPU at the start of the longest section.
     pub task: String,
 }
 
@@ -125,9 +128,9 @@ struct Part {
     by_site: Vec<Tally>,
     histograms: [Vec<u64>; Kind::ALL.len()],
     interrupts: Instances,
-    /// When its mark was met.
+    /// When the guest's program announced the phase.
     began: u64,
-    /// For [`Kind::Blocked`]: the end, and the length, in ns.
+    /// For [`Kind::Blocked`]: end and length of each section in ns.
     blocked: Vec<(u64, u64)>,
     longest: Vec<LongestRow>,
 }
@@ -214,7 +217,8 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
     Ok(census)
 }
 
-/// Returns the watched runs in a folder: itself, or those of an experiment.
+/// Returns the watched runs in a folder: the run in the folder itself, or the runs of an
+/// experiment.
 ///
 /// # Errors
 /// Returns [`CensusError`].
@@ -224,21 +228,21 @@ pub fn watched_runs(folder: &Path) -> Result<Vec<PathBuf>, CensusError> {
     Ok(runs.into_iter().map(|(run, _)| run).collect())
 }
 
-/// Returns whether a folder holds runs that were watched, in itself or as an experiment does.
+/// Returns whether a folder is a watched run, or an experiment with watched runs.
 #[must_use]
 pub fn is_watched(folder: &Path) -> bool {
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
 }
 
-/// Returns whether a folder is shown and compared by its sections: it holds watched runs, and is no
-/// run itself.
+/// Returns whether a folder is shown and compared by its sections: it holds watched runs, but is
+/// not a run itself.
 #[must_use]
 pub fn is_census(folder: &Path) -> bool {
     !folder.join("run.json").exists() && is_watched(folder)
 }
 
-/// Returns whether these are two folders to compare by their sections.
+/// Returns whether these are two folders that are compared by their sections.
 #[must_use]
 pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
     folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
@@ -454,12 +458,12 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
     }
 }
 
-/// More than the samples and skipped due times of any guest: a sample of a damaged series can claim
-/// four billion of these.
+/// Maximum number of latencies that are gathered. Real guests have fewer, but a sample of a damaged
+/// series can claim four billion skipped due times.
 const LATENCIES_MAX: usize = 1 << 24;
 
-/// Returns a sample's latency, and those that its skipped due times would have had: they fell into
-/// the same section.
+/// Returns a sample's latency, and the latencies that its skipped due times would have had, because
+/// these due times were in the same section.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     let period = if let Schedule::Grid { period, .. } = schedule {
         period.0
@@ -485,9 +489,12 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
     gathered.extend(latencies(sample, schedule).take(LATENCIES_MAX.saturating_sub(gathered.len())));
 }
 
-/// Adds the phase's virtual length, its sections, and the latencies of its samples. Sections after
-/// the phase, while its load ends, are left out; if the CPU was idle for a part of the phase, that
-/// much time after it is included instead. The display reports unreadable samples.
+/// Adds the phase's virtual length, its sections, and the latencies of its samples.
+///
+/// Leaves out sections after the phase, while its load ends. Sections are placed by executed
+/// instructions, of which an idle CPU executes none. After a phase with idle time, sections from
+/// the same amount of time after its end are therefore included. Ignores unreadable samples, which
+/// are reported when the run is shown.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,
@@ -563,7 +570,7 @@ fn add_place(
     }
 }
 
-/// Returns the variant's name in the lab's record, or the folder's.
+/// Returns the variant's name from the lab's record, or the folder's name.
 fn variant_of(run: &Path) -> String {
     let record = regular_file::read(
         &run.join(guest_start::PROVENANCE_NAME),
@@ -586,8 +593,8 @@ fn variant_of(run: &Path) -> String {
     )
 }
 
-/// Returns the labels of the phases of a run in tables: their load, or their name if they have none
-/// or several.
+/// Returns the labels of the phases of a run in tables: the load, or the phase's name if it has no
+/// load or several.
 fn labels_of(record: &RunRecord) -> Vec<String> {
     let label = |name: &str, loads: Vec<String>| match loads.as_slice() {
         [load] => load.clone(),
@@ -607,8 +614,8 @@ fn labels_of(record: &RunRecord) -> Vec<String> {
 }
 
 impl Census {
-    /// Longest sections first, of all groups and kinds but [`Kind::Blocked`], which holds the
-    /// others.
+    /// Returns the places of all groups, the longest sections first. Leaves out [`Kind::Blocked`],
+    /// which contains the other kinds.
     #[must_use]
     pub fn longest_places(&self) -> Vec<(&Group, Kind, &Place)> {
         let places = self.groups.iter().flat_map(|group| {
@@ -624,7 +631,8 @@ impl Census {
         places
     }
 
-    /// Returns the number and the maximum by kind, function of start and end, over all groups.
+    /// Returns the number and the maximum length of sections by kind, start and end, over all
+    /// groups.
     #[must_use]
     pub fn by_place(&self) -> BTreeMap<(Kind, String, String), (u64, Nanos)> {
         let mut sum: BTreeMap<(Kind, String, String), (u64, Nanos)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Two censuses: which sections became longer, which shorter, which are new, and which are gone.
+//! Compares two censuses: which sections became longer, became shorter, are new, or are gone.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -16,24 +16,24 @@ pub enum Change {
     Gone,
 }
 
-/// Sections between two functions that differ.
+/// The difference of the sections between two functions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     pub kind: Kind,
     pub begin: String,
     pub end: String,
     pub change: Change,
-    /// The longest in the first census; absent if there is none.
+    /// Length of the longest section in the first census; absent if there is none.
     pub base_ns: Option<Nanos>,
-    /// The longest in the second.
+    /// Length of the longest section in the second census; absent if there is none.
     pub candidate_ns: Option<Nanos>,
     pub base_count: u64,
     pub candidate_count: u64,
 }
 
 /// Compares the longest sections of each kind between the same two functions. A difference counts
-/// as a change if it exceeds a fifth and `least`; a section on one side only counts if it is at
-/// least that long. The largest differences come first.
+/// as a change if it exceeds a fifth of the length, and `least`. A section that only one census has
+/// counts if it is at least `least` long. The largest differences come first.
 #[must_use]
 pub fn compare(base: &Census, candidate: &Census, least: Nanos) -> Vec<Difference> {
     let (before, after) = (base.by_place(), candidate.by_place());

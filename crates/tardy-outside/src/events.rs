@@ -9,7 +9,7 @@ use crate::stream::{Context, Window};
 
 /// The function of a timer that wakes a sleeping thread.
 const WAKER: &str = "hrtimer_wakeup";
-/// The functions that serve softirqs, by their numbers.
+/// The functions that serve softirqs, with the softirqs' numbers.
 const SOFTIRQS: [(&str, i64); 13] = [
     ("tasklet_hi_action", 0),
     ("run_timer_softirq", 1),
@@ -26,11 +26,11 @@ const SOFTIRQS: [(&str, i64); 13] = [
     ("rcu_process_callbacks", 9),
 ];
 const HRTIMER_SOFTIRQ: i64 = 8;
-/// The only timer in the model, at an invalid address.
+/// Address of the timer in the events. There is only one timer, and the address is not a valid one.
 const TIMER: u64 = 1;
 
-/// Returns an assumed kernel number of a task, because the real one is unknown; that of the idle
-/// one is 0.
+/// Returns a made-up process number of a task, because the kernel's number is unknown. The idle
+/// task has number 0.
 pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     let is_idle = tasks
         .get(task as usize)
@@ -42,7 +42,7 @@ pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     }
 }
 
-/// Returns the events of a trace.
+/// Converts the calls of a window to events of a trace.
 pub(crate) fn events(
     window: &Window,
     calls: &Calls,
@@ -71,7 +71,7 @@ pub(crate) fn events(
         mode: Some(0),
     };
     let mut has_timer = false;
-    // Before anything else: the thread's name and priority, and its timer.
+    // The first events introduce the thread's name and priority, and its timer.
     let own_priority = calls
         .moments
         .iter()
@@ -231,7 +231,8 @@ impl Teller<'_> {
     }
 }
 
-/// An interrupt's entry and exit, by the function that the processor calls.
+/// Returns the events of an interrupt's entry and exit, from the function that the processor
+/// enters.
 fn vector(function: &str) -> Option<(EventKind, EventKind)> {
     let name: Text = match function.strip_prefix("asm_sysvec_") {
         Some("apic_timer_interrupt") => "local_timer".into(),
@@ -255,14 +256,15 @@ fn vector(function: &str) -> Option<(EventKind, EventKind)> {
 /// The calls that woke the thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WakingCalls {
-    /// Index of the timer's function; `None` if no timer woke it.
+    /// Index of the call of the timer's function; `None` if no timer woke the thread.
     timer: Option<usize>,
-    /// Index of the scheduler's function.
+    /// Index of the call of the scheduler's function.
     waker: usize,
 }
 
-/// Finds the waker of the thread: the timer that it slept on; otherwise another timer from its due
-/// time on; otherwise the call that made the switch to it due.
+/// Finds the calls that woke the thread: those of the timer that the thread slept on; otherwise
+/// those of another timer, at or after the due time; otherwise the call that made the switch to the
+/// thread due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {
         return woken_by_sleep(window, calls);
@@ -295,18 +297,18 @@ fn name(calls: &Calls, call: usize) -> &str {
     }
 }
 
-/// A call and its callers, outwards.
+/// Returns a call and its callers, from the inside to the outside.
 fn outwards(calls: &Calls, call: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(call), |&call| calls.calls[call].parent)
 }
 
-/// Returns the function of a high-resolution timer that made this call.
+/// Returns the call of the high-resolution timer's function from which this call was made.
 fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
     let is_run = |call: usize| name(calls, call).starts_with("__hrtimer_run_queues");
     outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
 }
 
-/// When the thread got the CPU, from its due time on.
+/// Returns when the thread got the CPU, at or after its due time.
 fn got_cpu(window: &Window, calls: &Calls) -> Option<i64> {
     let mut running = None;
     calls.moments.iter().find_map(|moment| {
@@ -330,9 +332,9 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// Returns the first wake-up by a timer's function from the due time on, except that of a sleep;
-/// otherwise the last one before it since the thread gave up the CPU: a device's due times are
-/// estimates.
+/// Returns the first wake-up by a timer's function at or after the due time, other than the end of
+/// a sleep. If there is none, returns the last such wake-up since the thread gave up the CPU,
+/// because a device's due times are estimates.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     let is_waking = |&place: &usize| {
         name(calls, place).starts_with("try_to_wake_up")
@@ -353,7 +355,7 @@ fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
 }
 
-/// Returns the wake-up in which the switch to the thread became due: the last before it got the
+/// Returns the wake-up in which the switch to the thread became due: the last one before it got the
 /// CPU.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     let until = got_cpu(window, calls).unwrap_or(i64::MAX);
@@ -374,9 +376,9 @@ fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     (0..calls.calls.len()).rev().find(is_waking)
 }
 
-/// Returns the thread slept on a timer when it was due, and the last timer's function of the first
-/// timer interrupt from then on that wakes a thread woke it: a timer that is due earlier is called
-/// earlier.
+/// Returns the timer call that woke a thread from a sleep. It is in the first timer interrupt, at
+/// or after the due time, that wakes a thread from a sleep. Of several such calls there, it is the
+/// last one, because timers that are due earlier are called earlier.
 fn woken_by_sleep(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     let run = |call| {
         outwards(calls, call).find(|&call| name(calls, call).starts_with("__hrtimer_run_queues"))

@@ -1,15 +1,15 @@
-//! The symbols of a guest's kernel, from its own /proc/kallsyms: the input of the plugin, and names
-//! for addresses.
+//! The symbols of a guest's kernel, from its own /proc/kallsyms. They are the input of the plugin,
+//! and give names to addresses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-/// A missing requirement for watching a kernel.
+/// Why a kernel cannot be watched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolsError {
-    /// Names of Linux 5.8 and later, amd64.
+    /// The kernel lacks a symbol that Linux 5.8 and later have on amd64.
     #[error(
         "the kernel has no symbol {0}: sections can be watched on amd64 kernels from Linux 5.8 on \
          that have CONFIG_KALLSYMS_ALL"
@@ -32,26 +32,26 @@ struct Symbol {
     is_code: bool,
 }
 
-/// Options of the plugin.
+/// Settings of the plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct PluginOptions {
-    /// Virtual time of an instruction.
+    /// Virtual time of an instruction in ns.
     pub instruction_ns: u64,
-    /// For how many of the worst samples of each phase to store the code executed before them; at
-    /// most 1024.
+    /// Number of worst samples of each phase for which the plugin stores the code executed before
+    /// them; at most 1024.
     pub worst: u32,
-    /// Whether the call paths of the longest intervals of each kind are stored.
+    /// Whether the plugin stores the call paths of the longest intervals of each kind.
     pub paths: bool,
 }
 
-/// Symbols by address.
+/// The symbols, sorted by address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelSymbols {
     symbols: Vec<Symbol>,
 }
 
-/// Functions that lock, unlock, disable or enable bottom halves, or check for a pending switch, on
-/// behalf of their caller, which is named instead.
+/// Beginnings of the names of functions that lock, unlock, disable or enable bottom halves, or
+/// check for a pending switch, on behalf of their caller. The caller is named instead of them.
 const WRAPPERS: [&str; 11] = [
     "_raw_spin_",
     "_raw_read_",
@@ -67,7 +67,7 @@ const WRAPPERS: [&str; 11] = [
 ];
 
 impl KernelSymbols {
-    /// Reads `ADDRESS TYPE NAME [MODULE]` lines; others are left out.
+    /// Parses lines of the form `ADDRESS TYPE NAME [MODULE]`. Ignores other lines.
     #[must_use]
     pub fn parse(kallsyms: &str) -> Self {
         let symbol = |line: &str| {
@@ -99,8 +99,8 @@ impl KernelSymbols {
             .map(|symbol| symbol.address)
     }
 
-    /// Returns the function that an address belongs to; of several names for one place the first in
-    /// the kernel's list that is no padding.
+    /// Returns the function to which an address belongs. If a place has several names, returns the
+    /// first in the kernel's list that does not name padding.
     #[must_use]
     pub fn function(&self, address: u64) -> Option<&str> {
         let behind = self
@@ -121,7 +121,7 @@ impl KernelSymbols {
             .map(|symbol| symbol.name.as_str())
     }
 
-    /// Returns the functions that these addresses belong to, in the order of addresses, each once.
+    /// Returns the functions to which these addresses belong, each once, sorted by address.
     pub(crate) fn functions(&self, addresses: impl Iterator<Item = u64>) -> Vec<Function> {
         let mut found = BTreeMap::new();
         for address in addresses {
@@ -149,7 +149,7 @@ impl KernelSymbols {
         found.into_values().collect()
     }
 
-    /// Returns the start of the code after a symbol.
+    /// Returns the end of a symbol's code.
     fn end_of(&self, symbol: &Symbol) -> u64 {
         let behind = self
             .symbols
@@ -159,7 +159,7 @@ impl KernelSymbols {
             .map_or(symbol.address, |next| next.address)
     }
 
-    /// Returns the input of the plugin, as lines; `memory_mib` is the guest's memory.
+    /// Returns the input of the plugin as lines of text. `memory_mib` is the guest's memory.
     ///
     /// # Errors
     /// Returns [`SymbolsError`].
@@ -178,8 +178,8 @@ impl KernelSymbols {
         line("paths", asked.paths.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
-        // Of the CPU's own variables: from 6.2 to 6.14 both are in one structure (struct pcpu_hot,
-        // arch/x86/include/asm/current.h: a pointer, then the count).
+        // Both variables belong to each CPU. From 6.2 to 6.14 they are in one structure (struct
+        // pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
         let (count, current) = match self.address("pcpu_hot") {
             Some(hot) => (hot.wrapping_add(8), hot),
             None => (required("__preempt_count")?, required("current_task")?),
@@ -213,7 +213,7 @@ impl KernelSymbols {
             {
                 line("chance_of_lock", symbol.address);
             }
-            // Wrappers may be any of those, so their caller is recorded.
+            // If the function is a wrapper, the plugin must record its caller.
             if WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper)) {
                 line("wrapper_begin", symbol.address);
                 line("wrapper_end", self.end_of(symbol));

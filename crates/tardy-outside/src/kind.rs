@@ -1,8 +1,8 @@
-//! Kinds of sections, and of intervals of which only the longest is stored.
+//! Kinds of sections, and kinds of intervals of which only the longest is stored.
 
 use serde::{Deserialize, Serialize};
 
-/// Why no other task could run, or no other interrupt come. The order is that of the plugin's
+/// Why no other task could run, or no other interrupt could come. The order is that of the plugin's
 /// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -11,16 +11,16 @@ pub enum Kind {
     InterruptsOff,
     /// The kernel may not switch to another task: preemption or the bottom halves are off.
     PreemptionOff,
-    /// A softirq is served outside of a thread. On a real-time kernel threads do it.
+    /// A softirq is served outside of a thread. On a real-time kernel, threads serve softirqs.
     Softirq,
-    /// A hard interrupt, from the kernel's entry until it counts itself out of it.
+    /// A hard interrupt is served, from the kernel's entry until the kernel counts it as ended.
     Interrupt,
-    /// Any of these: no other task could have run, at any priority.
+    /// Any of these kinds: no other task could have run, at any priority.
     Blocked,
 }
 
 impl Kind {
-    /// All of them, in the order of the plugin's numbers.
+    /// All kinds, in the order of the plugin's numbers.
     pub const ALL: [Self; 5] = [
         Self::InterruptsOff,
         Self::PreemptionOff,
@@ -29,19 +29,19 @@ impl Kind {
         Self::Blocked,
     ];
 
-    /// Returns the one with this number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn of_number(number: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// Its place in [`Self::ALL`], which is its number in the plugin's files.
+    /// Returns the kind's index in [`Self::ALL`], which is its number in the plugin's files.
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Returns its name in tables.
+    /// Returns the kind's name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -54,32 +54,32 @@ impl Kind {
     }
 }
 
-/// Intervals of which the plugin reports the longest of each phase. The order is that of its
-/// numbers, which follow those of [`Kind`].
+/// Kinds of intervals of which the plugin reports the longest of each phase. The order is that of
+/// the plugin's numbers, which follow those of [`Kind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
-    /// Interrupts or preemption are off, but not to call the scheduler (`D_POID` of ECRTS 2020),
-    /// without hard interrupts.
+    /// Interrupts or preemption are off, but not for calling the scheduler (`D_POID` of ECRTS
+    /// 2020). Hard interrupts do not count.
     BeforeScheduler,
-    /// Both are on although a switch is due (`D_PAIE`), without hard interrupts; for the idle task
-    /// everything from due until it calls the scheduler.
+    /// Interrupts and preemption are on although a switch is due (`D_PAIE`). Hard interrupts do not
+    /// count. For the idle task: from when the switch is due until it calls the scheduler.
     SwitchDue,
-    /// Preemption is off to call the scheduler, until it is on again (`D_PSD`), without hard
-    /// interrupts.
+    /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). Hard interrupts
+    /// do not count.
     ToSchedule,
-    /// From interrupts off in the scheduler until preemption is on again (`D_ST`), without hard
-    /// interrupts.
+    /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). Hard
+    /// interrupts do not count.
     SwitchTail,
-    /// A task keeps the kernel without a chance to switch to another: from entry or chance to the
-    /// next or to the return to its program.
+    /// A task stays in the kernel without a chance to switch to another task: from its entry into
+    /// the kernel, or the previous such chance, to the next chance or its return to the program.
     NoChance,
-    /// From the time that a switch is due until the scheduler is done, including interrupts.
+    /// From when a switch is due until the scheduler is done. Hard interrupts count, too.
     SwitchDelay,
 }
 
 impl Stretch {
-    /// All of them, in the order of the plugin's numbers.
+    /// All kinds, in the order of the plugin's numbers.
     pub const ALL: [Self; 6] = [
         Self::BeforeScheduler,
         Self::SwitchDue,
@@ -89,14 +89,14 @@ impl Stretch {
         Self::SwitchDelay,
     ];
 
-    /// Its place in [`Self::ALL`].
+    /// Returns the kind's index in [`Self::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
-/// The kind of a phase's longest interval.
+/// The kind of a phase's longest section or interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Longest {
@@ -105,7 +105,7 @@ pub enum Longest {
 }
 
 impl Longest {
-    /// Returns the one with the plugin's number.
+    /// Returns the kind with the plugin's number.
     #[must_use]
     pub fn of_number(number: u64) -> Option<Self> {
         let index = usize::try_from(number).ok()?;
@@ -117,7 +117,7 @@ impl Longest {
         }
     }
 
-    /// Its number.
+    /// Returns the plugin's number of the kind.
     #[must_use]
     pub fn number(self) -> u64 {
         match self {

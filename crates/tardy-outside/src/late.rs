@@ -1,7 +1,8 @@
-//! Late samples of a watched guest: the holder of the CPU from due to the clock read, by the model
-//! that explains traced runs, and the executed functions.
+//! Explains late samples of a watched guest: who held the CPU from the due time to the clock read,
+//! and which functions were executed.
 //!
-//! The model gets the executed code as events of a trace: `events.rs`.
+//! The same model explains traced runs. Here its input is the executed code, converted to events of
+//! a trace (`events.rs`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -27,31 +28,31 @@ pub struct SectionInTheWay {
     /// The function in which it starts.
     pub begins_in: String,
     pub ends_in: String,
-    /// When it started, from due; before that it is negative.
+    /// When the section started, relative to the due time; negative if it started before.
     pub begin_ns: Nanos,
     pub length_ns: Nanos,
-    /// The task that had the CPU at its start.
+    /// The task that had the CPU at the start of the section.
     pub task: String,
 }
 
-/// A function that was executed between due and the clock read.
+/// A function that was executed between the due time and the clock read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionRow {
     pub function: String,
-    /// Including its callees and interrupts.
+    /// Time of the function including its callees and interrupts.
     pub inclusive_ns: u64,
-    /// Its own instructions.
+    /// Time of the function's own instructions.
     pub exclusive_ns: u64,
-    /// How often it was called or resumed.
+    /// How often the function was called or resumed.
     pub calls: u64,
 }
 
-/// A stack of functions and how long its innermost one was executed.
+/// A stack of functions, and how long its innermost function was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackTime {
-    /// Index of the piece's holder.
+    /// Index of the CPU's holder, in the list of holders of [`LateSample::delay`].
     pub holder: usize,
-    /// The innermost first.
+    /// The functions, the innermost first.
     pub functions: Vec<Arc<str>>,
     pub ns: u64,
 }
@@ -59,14 +60,14 @@ pub struct StackTime {
 /// A late sample.
 #[derive(Debug, Clone)]
 pub struct LateSample {
-    /// The name of the thread that took it.
+    /// Name of the thread that took the sample.
     pub thread: String,
     pub latency: u64,
-    /// Like a file of delays: one sample, and its holders.
+    /// The sample and its holders, in the form of a file of delays.
     pub delay: DelayChunk,
-    /// Sections that delayed it, the longest first.
+    /// Sections that delayed the sample, the longest first.
     pub sections: Vec<SectionInTheWay>,
-    /// Sorted by self time, largest first.
+    /// Executed functions, sorted by self time, largest first.
     pub functions: Vec<FunctionRow>,
     pub stacks: Vec<StackTime>,
     /// The model's input, with times on the guest's clock.
@@ -74,14 +75,14 @@ pub struct LateSample {
 }
 
 impl LateSample {
-    /// When it was due.
+    /// Returns when the sample was due.
     #[must_use]
     pub fn due(&self) -> Nanos {
         self.delay.samples[0].due
     }
 }
 
-/// Visits the late samples of a run folder, in the guest's order.
+/// Calls `visit` with each late sample of a run folder, in the guest's order.
 ///
 /// # Errors
 /// Returns [`StoreError`].
@@ -186,11 +187,11 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
     }
 }
 
-/// Position of a piece, from due.
+/// A piece: index of its holder, and its start and end relative to the due time.
 type Place = (usize, i64, i64);
 
-/// Returns the pieces of a sample as in files of delays, with the functions that held the CPU at
-/// the end of each piece.
+/// Returns the pieces of a sample in the form of a file of delays, with the functions that held the
+/// CPU in each piece. Also returns where each piece lies.
 fn in_words(
     window: &Window,
     delay: &Delay,
@@ -261,12 +262,13 @@ fn in_words(
     (chunk, places)
 }
 
-/// Returns the innermost of the calls that held the CPU for most of an interval: going inwards as
-/// long as one call has more than half of it.
+/// Returns the innermost call that held the CPU for more than half of an interval, callees
+/// included.
 fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
     let mut innermost = None;
-    // Callers precede their callees, except callers that were found by a return.
+    // The search follows `parent`, because the order of calls does not suffice: a caller that was
+    // found only by a return comes after its callees.
     loop {
         let next = calls
             .calls
@@ -280,7 +282,7 @@ fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     }
 }
 
-/// Returns the execution time of each stack of functions, by the piece that contains it.
+/// Returns how long each stack of functions was executed while each holder had the CPU.
 fn stacks(sample: &SampleDelay, places: &[Place], calls: &Calls) -> Vec<StackTime> {
     let mut by_call: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for &(holder, begin, end) in places {

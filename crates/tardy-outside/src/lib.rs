@@ -1,8 +1,8 @@
-//! Analyses a guest's kernel by the output of the QEMU plugin in `outside/`, which records the
+//! Analyses a guest's kernel from the output of the QEMU plugin in `outside/`, which records the
 //! guest's execution.
 //!
-//! The guest does not notice the plugin: its clock counts its own instructions. This crate starts
-//! no guest; `tardy-lab` does.
+//! The plugin does not disturb the guest, because the guest's clock counts the guest's own
+//! instructions. This crate starts no guest; `tardy-lab` does.
 #![forbid(unsafe_code)]
 
 pub mod bound;

@@ -1,19 +1,19 @@
-//! The latency by non-preemptible sections as abeni2002 models it: a due time at a random moment
-//! waits for the rest of the section that it falls into.
+//! The latency caused by non-preemptible sections, as abeni2002 models it: a due time at a random
+//! moment waits for the rest of the section in which it lies.
 
-/// The distribution that sections of known lengths make, in a phase of a known length. Any one unit
-/// of time.
+/// The distribution of latencies that follows from sections of known lengths, in a phase of a known
+/// length. All times are in the same unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SectionLatency {
-    /// The longest first.
+    /// The lengths of the sections, the longest first.
     lengths: Vec<u64>,
-    /// Running sum of the sections.
+    /// Running sums of the lengths.
     sums: Vec<f64>,
     phase: f64,
 }
 
 impl SectionLatency {
-    /// `None` for a phase without time.
+    /// Makes the distribution; `None` for a phase of length 0.
     #[must_use]
     pub fn new(mut lengths: Vec<u64>, phase: u64) -> Option<Self> {
         if phase == 0 {
@@ -32,19 +32,19 @@ impl SectionLatency {
         })
     }
 
-    /// Returns the longest section; 0 if there is none.
+    /// Returns the length of the longest section; 0 if there is none.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.lengths.first().copied().unwrap_or(0)
     }
 
-    /// Returns the share of the phase that is in sections.
+    /// Returns the share of the phase's time that is in sections.
     #[must_use]
     pub fn share(&self) -> f64 {
         (self.sums.last().copied().unwrap_or(0.0) / self.phase).min(1.0)
     }
 
-    /// P(L > x) = sum((C - x)+) / T.
+    /// Returns the probability of a latency above x: P(L > x) = sum((C - x)+) / T.
     #[must_use]
     pub fn exceeds(&self, x: u64) -> f64 {
         let longer = self.lengths.partition_point(|length| *length > x);
@@ -55,14 +55,14 @@ impl SectionLatency {
     }
 
     /// Returns the largest distance between the shares of samples and of the model that are above
-    /// x, for every x from `from` on. Each sample includes `way` in addition to the section: the
-    /// time of a sample that waits for none.
+    /// x, for all x from `from` on. A sample that waits for no section takes the time `way`; every
+    /// other sample takes this time in addition to its section.
     ///
-    /// `samples` are sorted. Also the critical value at 5 % (1.358 / sqrt(n), the asymptotic one of
-    /// Kolmogorov's test; for a part of the axis it is on the safe side).
+    /// `samples` must be sorted. Also returns the critical value at 5 % (1.358 / sqrt(n), the
+    /// asymptotic value of Kolmogorov's test). For a part of the axis this value is conservative.
     #[must_use]
     pub fn distance(&self, samples: &[u64], way: u64, from: u64) -> Option<Distance> {
-        /// Critical value of Kolmogorov's limiting distribution.
+        /// Critical value of Kolmogorov's limiting distribution at 5 %.
         const CRITICAL: f64 = 1.358;
         let (first, count) = (
             samples.partition_point(|sample| *sample < from),
@@ -97,13 +97,13 @@ impl SectionLatency {
     }
 }
 
-/// The distance of samples from the model.
+/// The distance between samples and the model.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Distance {
     pub samples: u64,
-    /// The largest difference between both shares.
+    /// The largest difference between the two shares.
     pub distance: f64,
-    /// The value that it exceeds in one of twenty cases although the model is right.
+    /// The value that the distance exceeds in one of twenty cases although the model is right.
     pub critical: f64,
 }
 
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn samples_that_follow_the_sections_are_near_and_others_are_far() {
-        // Sections of 400 in 1000: of the moments 0 to 999 those in the section wait for its rest.
+        // Sections take 400 of 1000. Of the moments 0 to 999, those in a section wait for its rest.
         let model = SectionLatency::new(vec![400], 1000).unwrap();
         let way = 7;
         let mut samples: Vec<u64> = (0..1000)

@@ -1,5 +1,5 @@
 //! The stored data of a watched guest in its run folder: every section, compressed, and the names
-//! of the functions where they start and end.
+//! of the functions where sections start and end.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,48 +16,51 @@ use tardy_sys::regular_file;
 use crate::kernel_symbols::{Function, KernelSymbols};
 use crate::stream::{End, Item, StreamError, StreamReader};
 
-/// The folder in a run folder.
+/// Name of the folder in a run folder.
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
-/// More than any has: the names of a kernel's functions.
+/// Size limit of the description. Real ones are smaller: they have the names of a kernel's
+/// functions.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
-/// QEMU takes no slower clock (`-icount shift`, at most 10).
+/// Maximum virtual time of an instruction in ns. QEMU offers no slower clock (`-icount shift`, at
+/// most 10).
 const INSTRUCTION_NS_MAX: u64 = 1 << 10;
 /// Version of [`WatchedGuest`]. Version 1 has sections; 2 adds the code executed before the worst
 /// samples; 3 adds the longest intervals.
 const VERSION: u32 = 3;
 
-/// The data of a watched guest apart from its sections.
+/// The data of a watched guest, except for its sections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedGuest {
     /// Version of this file.
     pub version: u32,
-    /// Virtual time of one instruction.
+    /// Virtual time of one instruction in ns.
     pub instruction_ns: u64,
-    /// Sections stored.
+    /// Number of stored sections.
     pub sections: u64,
     /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
-    /// Sections left out because there were too many places.
+    /// Number of sections left out because there were too many places where sections start or end.
     pub unstored: u64,
     /// Whether sections with preemption off could be seen.
     pub knows_preemption: bool,
     /// Names of functions by address (hexadecimal).
     pub functions: BTreeMap<String, String>,
-    /// Samples with known preceding code.
+    /// Number of samples whose preceding code is stored.
     #[serde(default)]
     pub windows: u64,
-    /// Worst samples whose preceding code could not be stored.
+    /// Number of worst samples whose preceding code could not be stored.
     #[serde(default)]
     pub left_out_windows: u64,
-    /// Whether the scheduler was seen at work.
+    /// Whether the plugin saw the scheduler at work.
     #[serde(default)]
     pub knows_scheduler: bool,
-    /// Longest intervals whose call path could not be stored.
+    /// Number of longest intervals whose call path could not be stored.
     #[serde(default)]
     pub left_out_paths: u64,
-    /// The functions whose code was executed before them, and before the longest intervals.
+    /// The functions whose code was executed before the worst samples, and before the longest
+    /// intervals.
     #[serde(default)]
     pub code: Vec<Function>,
 }

@@ -1,8 +1,8 @@
-//! The plugin's output: a stream of items, read one by one. The reader must not panic on any bytes,
-//! and returns an error for a truncated stream.
+//! The plugin's output: a stream of items, which are read one by one. The reader accepts any bytes
+//! without a panic, and returns an error for a truncated stream.
 //!
-//! Numbers are little-endian base-128, as in Perfetto and DWARF (unsigned LEB128); addresses are
-//! eight bytes. The format has one version; `outside/README.md` describes it.
+//! Numbers are little-endian base-128 (unsigned LEB128), as in Perfetto and DWARF. Addresses are
+//! eight bytes. `outside/README.md` describes the format.
 
 use std::io::{self, BufRead};
 
@@ -10,23 +10,24 @@ use tardy_core::varint::unfold;
 
 use crate::kind::{Kind, Longest};
 
-/// The first bytes.
+/// The first bytes of a stream.
 const MAGIC: &[u8; 8] = b"tardyout";
 /// Version 1 has sections; 2 adds the code executed before the worst samples; 3 adds the longest
 /// intervals of each phase and their call paths.
 const VERSION: u64 = 3;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
-/// More places or tasks than the plugin keeps: a damaged stream.
+/// Maximum number of sites or tasks. The plugin keeps fewer, so more of them mean a damaged stream.
 const DEFINITIONS_MAX: usize = 1 << 18;
-/// More blocks of code, or steps of a window, than the plugin keeps.
+/// Maximum number of code blocks, or of steps of a window. The plugin keeps fewer.
 const BLOCKS_MAX: usize = 1 << 20;
 const STEPS_MAX: u64 = 1 << 23;
-/// A block ends with the second page that it reaches into at the latest.
+/// Maximum length of a block, in bytes: a block ends at the latest with the second page that it
+/// reaches.
 const BLOCK_BYTES_MAX: u64 = 1 << 13;
 
-/// Upper bound of the instructions, or ns, of any guest: 13 days at one a ns. It keeps sums of a
-/// damaged stream's times from overflowing.
+/// Maximum time of any guest in instructions or ns: 13 days at one per ns. With this limit, sums of
+/// a damaged stream's times cannot overflow.
 const TIME_MAX: u64 = 1 << 50;
 
 const TAG_SITE: u64 = 0;
@@ -42,16 +43,16 @@ const TAG_FIRST_SITE: u64 = 8;
 /// Why a stream cannot be read to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// It stops in the middle.
+    /// The stream stops in the middle of an item.
     #[error(
         "the record of sections is truncated: the guest did not finish, or the disk was full; \
          measure again"
     )]
     Cut,
-    /// Its content is not from the plugin.
+    /// The content does not come from the plugin.
     #[error("the record of sections is damaged at byte {0}: measure again")]
     Damaged(u64),
-    /// A newer plugin's.
+    /// A newer plugin wrote the stream.
     #[error(
         "the record of sections has version {0}, this tardy knows {VERSION}: use the tardy that \
          made it"
@@ -65,45 +66,46 @@ impl From<io::Error> for StreamError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::Cut,
-            // For a compressed stream: its own checks.
+            // The decompressor of a compressed stream found an error.
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Damaged(0),
             _ => Self::Io(error),
         }
     }
 }
 
-/// Start and end of sections of a kind.
+/// Where sections of a kind start and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
     pub kind: Kind,
-    /// Address of the instruction that started it; for an interrupt that of the kernel's entry.
+    /// Address of the instruction that started the section; for an interrupt, of the kernel's
+    /// entry.
     pub begin_pc: u64,
-    /// Address of the instruction at which it was over.
+    /// Address of the instruction that ended the section.
     pub end_pc: u64,
 }
 
 /// One section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// Its place, by number.
+    /// Where the section starts and ends, as an index of [`StreamReader::sites`].
     pub site: u32,
-    /// The task that had the CPU at its start, by number; 0 if it is not known.
+    /// The task that had the CPU at the start of the section, by number; 0 if unknown.
     pub task: u32,
-    /// When it ended: instructions executed since the guest's program started. An idle CPU executes
-    /// none.
+    /// When the section ended, in instructions executed since the guest's program started. An idle
+    /// CPU executes none.
     pub ended_at: u64,
-    /// Instructions executed in it.
+    /// Number of instructions executed in the section.
     pub length: u64,
 }
 
 /// A block of code, as QEMU translates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Address of its first instruction.
+    /// Address of the block's first instruction.
     pub pc: u64,
-    /// Its length in bytes.
+    /// Length of the block in bytes.
     pub bytes: u64,
-    /// Number of its instructions.
+    /// Number of the block's instructions.
     pub instructions: u64,
 }
 
@@ -112,45 +114,46 @@ pub struct Block {
 pub struct Window {
     /// When the sample was due, on the guest's clock.
     pub due: i64,
-    /// Its latency, in ns.
+    /// Latency of the sample in ns.
     pub latency: u64,
-    /// Number of the task that took it.
+    /// Number of the task that took the sample.
     pub task: u32,
-    /// The program's last clock read, in the instructions of [`Section::ended_at`].
+    /// The program's last clock read, in instructions like [`Section::ended_at`].
     pub clock_at: u64,
-    /// Instructions from there to the end of the last block.
+    /// Number of instructions from the clock read to the end of the last block.
     pub after: u64,
     pub steps: Vec<Step>,
 }
 
-/// The longest interval of a kind in the phase that ends after it.
+/// The longest interval of a kind in a phase. The item precedes the end of the phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongestStretch {
     pub what: Longest,
-    /// Addresses of the instructions that started and ended it.
+    /// Address of the instruction that started the interval.
     pub begin_pc: u64,
     pub end_pc: u64,
-    /// The task that had the CPU at its start, by number.
+    /// The task that had the CPU at the start of the interval, by number.
     pub task: u32,
-    /// When it ended, as [`Section::ended_at`] since the guest's program started.
+    /// When the interval ended, in instructions like [`Section::ended_at`].
     pub ended_at: u64,
-    /// Instructions executed in it, by the kind without hard interrupts.
+    /// Number of instructions executed in the interval. For some kinds, hard interrupts are left
+    /// out.
     pub length: u64,
-    /// The code executed before its start, as a sample's window that ends there; without steps if
-    /// it was not stored.
+    /// The code executed before the start of the interval, as a window that ends there. The window
+    /// has no steps if the code was not stored.
     pub before: Window,
 }
 
 /// A step of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A block is executed, by number.
+    /// The block with this number is executed.
     Block(u32),
-    /// From here on a task has the CPU.
+    /// From here on, this task has the CPU.
     Task {
-        /// The task, by number.
+        /// Number of the task.
         task: u32,
-        /// The kernel's priority of it.
+        /// Priority of the task, in the kernel's numbers.
         priority: i32,
     },
     /// The conditions that forbid interrupts or switches change.
@@ -164,25 +167,25 @@ pub enum Step {
 pub struct Context(pub u32);
 
 impl Context {
-    /// Depth of sections with preemption off.
+    /// Returns the depth of sections with preemption off.
     #[must_use]
     pub fn depth(self) -> u8 {
         self.0 as u8
     }
 
-    /// A softirq is served, outside of a thread.
+    /// Returns whether a softirq is served outside of a thread.
     #[must_use]
     pub fn is_in_softirq(self) -> bool {
         self.0 & 0x100 != 0
     }
 
-    /// A hard interrupt is served.
+    /// Returns whether a hard interrupt is served.
     #[must_use]
     pub fn is_in_interrupt(self) -> bool {
         self.0 & 0xf_0000 != 0
     }
 
-    /// Interrupts are off.
+    /// Returns whether interrupts are off.
     #[must_use]
     pub fn are_interrupts_off(self) -> bool {
         self.0 & 0x10_0000 != 0
@@ -195,7 +198,7 @@ impl Context {
     }
 }
 
-/// One item.
+/// One item of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     Section(Section),
@@ -209,21 +212,21 @@ pub enum Item {
     End(End),
 }
 
-/// The plugin's final item.
+/// The counts in the plugin's last item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// Number of interrupts that came although interrupts seemed to be off: the enabling was not
-    /// seen.
+    /// Number of interrupts that came although interrupts seemed to be off, because the enabling
+    /// was not seen.
     pub corrected: u64,
-    /// Sections left out because there were too many places.
+    /// Number of sections left out because there were too many places where sections start or end.
     pub unstored: u64,
     /// Whether the preemption count was found in the guest's memory.
     pub knows_preemption: bool,
-    /// Worst samples whose preceding code could not be stored.
+    /// Number of worst samples whose preceding code could not be stored.
     pub left_out_windows: u64,
-    /// Whether the scheduler was seen at work: without, nothing is known of switches.
+    /// Whether the plugin saw the scheduler at work. Otherwise nothing is known about switches.
     pub knows_scheduler: bool,
-    /// Longest intervals whose call path could not be stored.
+    /// Number of longest intervals whose call path could not be stored.
     pub left_out_paths: u64,
 }
 
@@ -241,7 +244,7 @@ pub struct StreamReader<R> {
 }
 
 impl<R: BufRead> StreamReader<R> {
-    /// Reads the head.
+    /// Reads the head of the stream.
     ///
     /// # Errors
     /// Returns [`StreamError`].
@@ -353,19 +356,19 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// Returns the places so far, by their numbers.
+    /// Returns the sites read so far, by their numbers.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
 
-    /// Returns the tasks' names so far, by their numbers; the first is empty.
+    /// Returns the tasks' names read so far, by their numbers. The first name is empty.
     #[must_use]
     pub fn tasks(&self) -> &[String] {
         &self.tasks
     }
 
-    /// Returns the blocks of code so far, by their numbers.
+    /// Returns the blocks of code read so far, by their numbers.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
@@ -467,7 +470,7 @@ impl<R: BufRead> StreamReader<R> {
         Ok(())
     }
 
-    /// A length or a time.
+    /// Reads a length or a time.
     fn time(&mut self) -> Result<u64, StreamError> {
         let time = self.number()?;
         if time > TIME_MAX {
@@ -507,7 +510,7 @@ pub(crate) mod tests {
     use crate::kind::Stretch;
     use proptest::prelude::*;
 
-    /// Writes as the plugin does.
+    /// Writes a stream like the plugin.
     #[derive(Debug)]
     pub(crate) struct Writer(pub(crate) Vec<u8>);
 

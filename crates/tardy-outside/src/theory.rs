@@ -1,6 +1,6 @@
-//! Theory beside measurement: from the sections of a phase the bound of the scheduling latency
-//! (ECRTS 2020) and the distribution of the latency by sections (abeni2002), each beside the
-//! measurement in the same guests.
+//! Compares theory with measurement. From the sections of a phase it computes the bound of the
+//! scheduling latency (ECRTS 2020) and the distribution of the latency by sections (abeni2002).
+//! Each is shown beside the measurement in the same guests.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -9,14 +9,13 @@ use crate::bound::{Instances, Interrupts, Stretches, bound};
 use crate::kind::{Longest, Stretch};
 use crate::lnp::{Distance, SectionLatency};
 
-/// Latencies at which the shares of model and probe are set side by side.
+/// Latencies for which the shares of the model and the probes are shown side by side.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
-/// Below, the time of undisturbed samples varies by as much as short sections last: model and
-/// samples are compared from here on, in addition to the time of a sample that waits for no
-/// section.
+/// Minimum time beyond an undisturbed sample from which model and samples are compared. Below it,
+/// the time of undisturbed samples varies by as much as short sections last.
 const COMPARED_FROM_NS: u64 = 10_000;
 
-/// Points of the curve in a factor of ten.
+/// Number of points of the curve per factor of ten.
 const POINTS_A_DECADE: f64 = 40.0;
 
 /// The longest interval of a kind, and its cause.
@@ -27,54 +26,55 @@ pub struct LongestRow {
     /// The functions in which it starts and ends.
     pub begin: String,
     pub end: String,
-    /// The task that had the CPU at its start.
+    /// The task that had the CPU at the start of the interval.
     pub task: String,
-    /// The function that was executing at its start, and its callers, outwards; empty if not
-    /// stored.
+    /// The function that was executing at the start of the interval, and its callers, from the
+    /// inside to the outside; empty if they were not stored.
     pub path: Vec<String>,
 }
 
-/// The bound of the scheduling latency, from the moment that a switch is due until the scheduler is
+/// The bound of the scheduling latency, from the moment when a switch is due until the scheduler is
 /// done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulingBound {
-    /// `max(D_ST, D_POID) + D_PAIE + D_PSD`.
+    /// The bound without interrupts: `max(D_ST, D_POID) + D_PAIE + D_PSD`.
     pub without_interrupts_ns: Nanos,
-    /// The longest such latency of all switches of the same guests; absent if none was due.
+    /// The longest measured scheduling latency of all switches in the same guests; absent if no
+    /// switch was due.
     pub observed_ns: Option<Nanos>,
-    /// Hard interrupts that were seen.
+    /// Number of hard interrupts that were seen.
     pub interrupts: u64,
     pub bounds: Vec<AssumedBound>,
 }
 
-/// The bound with an assumption of the interrupts.
+/// The bound under one assumption about interrupts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AssumedBound {
     pub interrupts: Interrupts,
-    /// Absent if it does not converge.
+    /// The bound; absent if it does not converge.
     pub bound_ns: Option<Nanos>,
-    /// The bound by the longest observed.
+    /// The bound divided by the longest measured latency.
     pub ratio: Option<f64>,
 }
 
-/// abeni2002's distribution and the probes'.
+/// The distribution of latencies by abeni2002's model, and that of the probes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SectionLatencyRow {
     /// Virtual time of the phase over all guests.
     pub phase_ns: Nanos,
-    /// Time of a sample that waits for no section: the median of those.
+    /// Time of an undisturbed sample: the median of the samples that wait for no section.
     pub way_ns: Nanos,
     pub shares: Vec<ShareAbove>,
-    /// The distributions from that time to the longest latency of both, as densely as a picture
-    /// shows.
+    /// Both distributions, from the time of an undisturbed sample to the longest latency, with as
+    /// many points as a picture needs.
     #[serde(skip)]
     pub curve: Vec<ShareAbove>,
-    /// Latency from which on both are compared.
+    /// Latency from which on the two distributions are compared.
     pub compared_from_ns: Nanos,
     pub distance: Distance,
 }
 
-/// The share of latencies above a limit, which includes the time of an undisturbed sample.
+/// The shares of latencies above a limit. Latencies include the time of an undisturbed sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareAbove {
     pub above_ns: Nanos,
@@ -85,7 +85,7 @@ pub struct ShareAbove {
 /// Totals of guests for one variant and load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuestTotals {
-    /// One for each guest.
+    /// The interrupts of each guest.
     pub interrupts: Vec<Instances>,
     /// Lengths of the intervals in which no other task could run, in ns.
     pub blocked: Vec<u64>,
@@ -94,7 +94,7 @@ pub(crate) struct GuestTotals {
     pub samples: Vec<u64>,
 }
 
-/// Returns the bound, if the plugin reported the intervals that it consists of.
+/// Returns the bound, if the plugin reported the intervals from which it is computed.
 pub(crate) fn scheduling_bound(
     longest: &[LongestRow],
     gathered: &GuestTotals,
@@ -136,14 +136,14 @@ pub(crate) fn scheduling_bound(
     })
 }
 
-/// Returns the index of the median of those sorted samples that wait for no section: of the lowest
-/// share. The minimum would be wrong: a due time within a timer's interrupt gets its wake-up
-/// without a separate interrupt.
+/// Returns the index of the median of the samples that wait for no section. These are the lowest of
+/// the sorted samples. `share` is the share of time in sections. The minimum would be wrong: a due
+/// time during a timer's interrupt needs no further interrupt for its wake-up.
 fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
 
-/// Returns abeni2002's distribution, if there are samples to compare it with.
+/// Returns the distribution by abeni2002's model, if there are samples to compare it with.
 pub(crate) fn section_latency(gathered: &mut GuestTotals) -> Option<SectionLatencyRow> {
     let model = SectionLatency::new(std::mem::take(&mut gathered.blocked), gathered.phase_ns)?;
     let samples = &mut gathered.samples;
@@ -258,12 +258,14 @@ mod tests {
             .iter()
             .find(|share| share.above_ns == Nanos(50_000))
             .unwrap();
-        // The part of both sections that is longer than 36 us.
+        // The part of both sections that is longer than 36 us: the limit of 50 us less the 14 us of
+        // an undisturbed sample.
         assert!(
             (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
             "{share:?}"
         );
-        // From that time to the end of the longest section after it, downwards.
+        // The curve falls from the time of an undisturbed sample to this time plus the longest
+        // section.
         let (first, last) = (row.curve.first().unwrap(), row.curve.last().unwrap());
         assert_eq!(
             (
@@ -282,7 +284,8 @@ mod tests {
             "{:?}",
             row.curve
         );
-        // One sample without a separate interrupt does not determine the path.
+        // A single sample without a further interrupt does not change the time of an undisturbed
+        // sample.
         let samples = vec![2_000, 14_000, 14_000, 14_000, 14_000, 64_000];
         let mut gathered = GuestTotals {
             blocked: vec![100_000, 200_000],

@@ -1,12 +1,12 @@
-//! The plugin's own code: which machine code of kernels changes the preemption count, what a count
-//! says, and which samples are kept.
+//! Tests the plugin's own code: which machine code of kernels changes the preemption count, what a
+//! count means, and which samples are kept.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::process::Command;
 
-/// Instructions are those of Debian's 6.12 (32 bits) and 7.3 (64 bits), at an address from where
-/// they reach the count.
+/// A program that decodes instructions of Debian's 6.12 (32 bits) and 7.3 (64 bits), at an address
+/// from which they reach the count.
 const PROGRAM: &str = r#"
 #include PLUGIN
 #include <stdio.h>
@@ -91,7 +91,8 @@ int main(void)
 }
 "#;
 
-/// Samples of one step an instruction, of which four of a thousand steps have room.
+/// A program that takes samples with one step per instruction. Four samples of a thousand steps
+/// fit.
 const SAMPLES: &str = r#"
 #define STEPS_KEPT 4000u
 #include PLUGIN
@@ -139,13 +140,13 @@ int main(void)
 }
 "#;
 
-/// What a program prints that includes the plugin.
+/// Compiles and runs a program that includes the plugin. Returns its output.
 fn printed(program: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (source, built) = (folder.path().join("test.c"), folder.path().join("test"));
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../outside/tardy_outside.c");
     std::fs::write(&source, program.replace("PLUGIN", &format!("{plugin:?}"))).unwrap();
-    // QEMU's functions are called by nothing here.
+    // The program calls none of QEMU's functions, so they may stay undefined.
     let options = [
         "-std=gnu11",
         "-O1",
@@ -175,7 +176,7 @@ fn where_memory_ends_the_worst_samples_are_kept_and_the_others_counted() {
     let text = printed(SAMPLES);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "65/100 70/2500 and 6 left out, 0 steps kept");
-    // The next phase has all the room again; only the eight that were asked for are kept.
+    // The next phase again has all the space. Only the requested eight samples are kept.
     assert_eq!(
         lines[1],
         "2/100 3/100 4/100 5/100 6/100 7/100 8/100 9/100 and 6 left out, 0 steps kept"

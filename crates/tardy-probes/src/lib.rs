@@ -2,7 +2,7 @@
 //!
 //! - [`probe`]: the measuring loops, one file each, and their shared code
 //! - [`work`]: a calibrated unit of work, for the probe `work`
-//! - [`app`]: loops in users' programs: the shared memory, the program, and the relay from its ring
+//! - [`app`]: loops of users' programs: the shared memory, the program, and the relay from its ring
 //!   to the recorder
 //! - [`link`]: links to a device or machine that answers a stimulus, one file each with both ends,
 //!   and the list of them ([`link::LINKS`])

@@ -1,17 +1,17 @@
-//! Links: the ways from this machine out to something that answers, and back. The initiator's end
-//! is the probe `response`; the other end is the kernel of another machine (`icmp`), or
-//! `tardy respond` there.
+//! Links: paths from this machine to a device or machine that answers a stimulus, and back. The
+//! probe `response` is the initiator's end. The other end is `tardy respond` on another machine, or
+//! that machine's kernel (`icmp`).
 //!
 //! A link is one file in this folder and one line in [`LINKS`]. The file has the link's
-//! [`LinkInfo`], and its [`Place`]: if it leads, and how both ends open.
+//! [`LinkInfo`] and its [`Place`], which opens both ends.
 //!
-//! A stimulus without an answer is a sample of the time-out, so it fails any shorter deadline.
-//! Stimuli sent after the last answer do not count as samples, because a dead responder is not a
-//! late one.
+//! A stimulus without an answer is recorded with the time-out as its latency, so it misses any
+//! shorter deadline. Stimuli sent after the last answer are no samples, because then the responder
+//! was gone, not late.
 //!
 //! A round trip in which the initiator was interrupted is kept. A second series contains the
-//! longest time between two of its polls. Answers of the other machine's kernel have a series of
-//! another name than answers of a process.
+//! longest time between two of its polls. Answers of the other machine's kernel and answers of a
+//! process have series with different names.
 
 pub mod answer_log;
 mod budget;
@@ -56,23 +56,23 @@ pub const LINKS: &[&LinkInfo] = &[
 /// A kind of link.
 #[derive(Debug)]
 pub struct LinkInfo {
-    /// The kind, which precedes the place, as in `udp:board7`.
+    /// Name of the kind, which precedes the destination, as in `udp:board7`.
     pub name: &'static str,
-    /// Form of the place, as shown in help: `HOST[:PORT]`. Empty if the link leads to one place
-    /// only.
+    /// Syntax of the destination, as shown in help: `HOST[:PORT]`. Empty if all links of this kind
+    /// have the same destination.
     pub form: &'static str,
-    /// A place as an error message proposes it.
+    /// An example of a destination, for error messages.
     pub example: &'static str,
     /// The medium of stimuli and answers, in one line.
     pub carries: &'static str,
-    /// The answering side, in one line.
+    /// What answers the stimuli, in one line.
     pub answered_by: &'static str,
-    /// Reads the place; it is not empty, unless `form` is.
+    /// Parses a destination, which is empty only if `form` is.
     pub parse: fn(&str) -> Result<Arc<dyn Place>, ParseLinkError>,
 }
 
 impl LinkInfo {
-    /// Returns its syntax, as in `udp:HOST[:PORT]`.
+    /// Returns the link's syntax, such as `udp:HOST[:PORT]`.
     #[must_use]
     pub fn written(&self) -> String {
         if self.form.is_empty() {
@@ -83,7 +83,7 @@ impl LinkInfo {
     }
 }
 
-/// The destination of a link; its text is the part after the link's name.
+/// The destination of a link. Its text is the part after the link's name.
 pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     /// Opens the initiator's end, and checks that the other end answers.
     ///
@@ -105,13 +105,13 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Returns the same place with authentication by a shared secret; `None` if only the other end
-    /// can reach the link.
+    /// Returns the same destination with authentication by a shared secret; `None` if only the
+    /// other end can reach the link.
     fn with_secret(&self, _: Secret) -> Option<Arc<dyn Place>> {
         None
     }
 
-    /// Returns a note about which peers a responder here answers.
+    /// Returns a note that states which peers this machine's responder answers.
     fn responders_note(&self) -> Option<&'static str> {
         None
     }
@@ -121,17 +121,17 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// Returns what every round trip includes apart from the two machines; `None` if that is
+    /// Returns what every round trip includes besides the two machines; `None` if that is
     /// negligible.
     fn includes(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// Remedy for an unknown name or device.
+/// What to do about an unknown name or device.
 const NAME_REMEDY: &str = "is the name right?";
 
-/// A link to one place. Two links are equal if their texts are.
+/// A link to one destination. Two links are equal if their texts are equal.
 #[derive(Debug, Clone)]
 pub struct Link {
     info: &'static LinkInfo,
@@ -139,7 +139,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Returns its destination.
+    /// Returns the link's destination.
     #[must_use]
     pub fn place(&self) -> &dyn Place {
         &*self.place
@@ -167,21 +167,21 @@ impl PartialEq for Link {
     }
 }
 
-/// Why a text is no link.
+/// Why a text is not a link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
-    /// Not one of the kinds.
+    /// The kind is unknown.
     #[error("`{0}` is not a link: write {forms}", forms = forms())]
     Unknown(String),
-    /// The place after the kind is missing.
+    /// The destination after the kind is missing.
     #[error("`{0}` has no destination: write {0}:{1}")]
     NoPlace(&'static str, &'static str),
-    /// An invalid place, with an example of a valid one.
+    /// The destination is invalid. The text contains an example of a valid one.
     #[error("{0}")]
     BadPlace(String),
 }
 
-/// Returns all forms, as in `icmp:HOST, udp:HOST[:PORT] or loopback`.
+/// Returns the syntax of all kinds, such as `icmp:HOST, udp:HOST[:PORT] or loopback`.
 fn forms() -> String {
     let forms: Vec<String> = LINKS.iter().map(|info| info.written()).collect();
     forms

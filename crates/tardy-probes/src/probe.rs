@@ -1,43 +1,45 @@
-//! Probes: the ways to cause a wake-up and time it. One file each; a new probe is one new file and
-//! one line in [`PROBES`].
+//! Probes: the ways to cause a wake-up and time it. Each probe is one file and one line in
+//! [`PROBES`].
 //!
-//! Its [`ProbeInfo`] describes it: what it times, where its timer expires, its parameters, its
-//! series, where it runs ([`Placement`]), what it waits for, which system calls its loop makes,
-//! whose cycles it times. A description lists only the differences from `ProbeInfo::USUAL`. Every
-//! probe also has `period`, `policy`, `priority`, `dither`, `offset` and `name`. Parameters are
-//! kinds of [`tardy_run::parameter`]. Two functions belong to it:
+//! A probe's [`ProbeInfo`] describes it: the timed operation, where its timer expires, its
+//! parameters and series, where it runs ([`Placement`]), what it waits for, the system calls of its
+//! loop, and the source of its cycles. A description lists only the differences from
+//! `ProbeInfo::USUAL`. Every probe also has the parameters of `request::COMMON`, such as `period`
+//! and `priority`. The types of parameters are in [`tardy_run::parameter`]. Each probe has two
+//! functions:
 //!
 //! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
-//! - `open` acquires the resources of one place. It runs on the main thread before any thread of
+//! - `open` acquires the resources of one instance. It runs on the main thread before any thread of
 //!   the run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the reader, and the
 //!   error of the probe's clock.
 //!
 //! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`]
-//! separates preparation from the loop and supplies the start time and the stop signal. One thread
-//! and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair of
+//! separates preparation from the loop and supplies the start time and the stop signal. Most probes
+//! have one thread and one series ([`member::one_thread`]; start from `cyclic.rs`). A pair of
 //! threads is two members of one `open`. They share the resources that `open` made, such as an
-//! `Arc` or two ends of a pipe. `role` names the second one in reports. After its loop each thread
-//! calls [`Control::leave`](crate::recording::control::Control::leave), before it closes or frees
-//! anything, and returns its value.
+//! `Arc` or two ends of a pipe. `role` names the second one in reports. After its loop, and before
+//! it closes or frees anything, each thread calls
+//! [`Control::leave`](crate::recording::control::Control::leave), and returns the value of this
+//! call.
 //!
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
 //! The thread that takes a producer must close it. The first series has the probe's name, the
 //! others are called `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`]
-//! defines when samples are due and the meaning of values; `is_outside_verdict` excludes values
-//! that are not latencies from verdicts. On a grid the clock gives the number of expected samples;
-//! elsewhere `begin_cycle` counts them.
+//! defines when samples are due and the meaning of values. `is_outside_verdict` excludes values
+//! that are not latencies from verdicts. On a grid, the number of expected samples follows from the
+//! clock; without a grid, `begin_cycle` counts them.
 //!
 //! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps are too frequent to pass on
-//! one by one, so the ring counts them in bins (`bins_below_least`, `Producer::count`): recorded,
-//! not stored, in the histogram. `Producer::observed` adds the time during which the probe looked
-//! for gaps. The share of time in the summary is relative to it.
+//! one by one, so the ring counts them in bins (`bins_below_least`, `Producer::count`). Such gaps
+//! are recorded and in the histogram, but not stored. `Producer::observed` adds the time during
+//! which the probe looked for gaps. The summary divides the gaps by this time.
 //!
 //! **Tests.** Kernel calls of the loop are in `tardy-sys`. `tests/alone/hot_loop.rs` checks for
 //! each of [`PROBES`] that its loop does not allocate, and makes only the system calls of its
-//! description. Tests of one probe's behaviour belong into `tests/integration/probes.rs`.
+//! description. Tests of one probe's behaviour belong in `tests/integration/probes.rs`.
 //!
-//! Probes open before any thread starts. A signal must be blocked in every thread, or it kills the
-//! process.
+//! Probes open before any thread starts, because a signal must be blocked in every thread: it would
+//! kill the process in a thread that does not block it.
 
 pub mod app;
 mod busy_loop;
@@ -103,10 +105,11 @@ pub const PROBES: &[&ProbeInfo] = &[
     &media::INFO,
 ];
 
-/// Old names of probes, with the new ones: accepted for one more minor version.
+/// Old names of probes, with the new ones. Requests may use the old names for one more minor
+/// version.
 pub const RENAMED: &[(&str, &str)] = &[("spin", "oslat"), ("deadline", "sched-deadline")];
 
-/// Returns the probe of that name, or that had it before.
+/// Returns the probe with this name or old name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeInfo> {
     let name = RENAMED

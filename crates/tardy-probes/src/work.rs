@@ -2,7 +2,8 @@
 //!
 //! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The
 //! length is calibrated before the measurement, on the CPU that will do the work, as undisturbed as
-//! possible: time above it during a run was taken by other tasks, or by a slower kernel.
+//! possible. If the work takes longer during a run, other tasks took the time, or the kernel was
+//! slower.
 
 mod calibrate;
 mod compute;
@@ -21,8 +22,8 @@ use compute::Compute;
 use memory::Memory;
 use syscalls::SystemCalls;
 
-/// A number of steps of one kind. All that it needs is made and touched before the first one is
-/// done.
+/// A number of steps of one kind of work. All memory is allocated and touched before the first
+/// step.
 #[derive(Debug)]
 pub struct UnitOfWork {
     body: Body,
@@ -37,13 +38,13 @@ enum Body {
 }
 
 impl UnitOfWork {
-    /// Bytes that `memory` goes through by default: more than the second-level caches hold, and
-    /// than most shares of a last-level one.
+    /// Default size of the area of `memory`, in bytes: more than the second-level caches hold, and
+    /// more than most CPUs' share of a last-level cache.
     pub const AREA_BYTES: u64 = 32 << 20;
 
-    /// Makes a unit that takes `length` without disturbance; `area_bytes` is the area of `memory`.
-    /// The calling thread should be on the CPU that will do it, and takes at most about half a
-    /// second of it, or three lengths if that is more.
+    /// Makes a unit that takes `length` without disturbance. `area_bytes` is the size of the area
+    /// of `memory`. Should be called on the CPU that will do the work. The calibration takes at
+    /// most about half a second, or three times `length` if that is more.
     ///
     /// # Errors
     /// Returns errors of making a pipe, and of its system calls.

@@ -1,5 +1,5 @@
-//! The run folder of `tardy attach`, with a series for each thread and kind of wake-up. It grows
-//! while the threads are followed.
+//! The run folder of `tardy attach`, with a series for each thread and kind of wake-up. The folder
+//! grows while the threads are followed.
 //!
 //! The run has the kind `imported`, because no probe took the samples.
 //!
@@ -58,13 +58,13 @@ pub struct AttachedPlan {
     pub has_metrics: bool,
 }
 
-/// A run folder that is being written.
+/// The run folder while it is being written.
 #[derive(Debug)]
 pub struct AttachedFolder {
     folder: RunFolder,
     record: RunRecord,
     series: Vec<Series>,
-    /// Index in `series` by thread and kind of wake-up.
+    /// Index in `series`, by thread and kind of wake-up.
     of: BTreeMap<(i32, WakeUpKind), usize>,
     division: Option<AttachedDivision>,
     series_max: usize,
@@ -119,7 +119,7 @@ impl AttachedFolder {
         Ok(Self::with(folder, record, plan))
     }
 
-    /// Continues the recording in the folder `path`; makes a new one if there is none.
+    /// Continues the recording in the folder `path`, or makes a new folder if there is none.
     ///
     /// # Errors
     /// Returns [`ResumeError`]; the folder is then unchanged.
@@ -208,13 +208,13 @@ impl AttachedFolder {
         &self.record
     }
 
-    /// Returns the division of the bytes of `--disk`.
+    /// Returns the division of the disk budget of `--disk`; `None` without `--disk`.
     #[must_use]
     pub fn division(&self) -> Option<AttachedDivision> {
         self.division
     }
 
-    /// Adds a wake-up of this kind of a thread.
+    /// Adds a wake-up of a thread to the series of this thread and kind.
     ///
     /// # Errors
     /// Returns an error if the sample cannot be written.
@@ -242,7 +242,7 @@ impl AttachedFolder {
         self.series[place].push(sample, self.record.plan.window)
     }
 
-    /// Returns the index of the series for a thread and kind without one.
+    /// Returns the index of a series for a thread and kind that have no series yet.
     fn series_for(&mut self, thread: i32, name: &str, kind: &WakeUpKind) -> io::Result<usize> {
         if self.series_max == usize::MAX {
             return self.open(Some(thread), name, kind);
@@ -313,14 +313,15 @@ impl AttachedFolder {
                 ..StatedTotals::default()
             });
         }
-        // Readers of the growing folder find the series.
+        // The new record lets readers of the growing folder find the series.
         self.folder
             .publish(&self.record)
             .map_err(io::Error::other)?;
         Ok(place)
     }
 
-    /// Frees the series of threads that are no longer followed.
+    /// Releases the series of threads that are no longer followed, so that new threads can continue
+    /// them. `threads` are those that are still followed.
     pub fn left(&mut self, threads: &BTreeSet<i32>) {
         if self.series_max == usize::MAX {
             return;
@@ -334,7 +335,7 @@ impl AttachedFolder {
     /// Writes the samples that are only in memory, so that a kill cannot lose them.
     ///
     /// # Errors
-    /// Returns an error if they cannot be written.
+    /// Returns an error if the samples cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.series
             .iter_mut()
@@ -342,13 +343,13 @@ impl AttachedFolder {
             .try_for_each(|series| series.write(false))
     }
 
-    /// Returns the series that need space; the caller runs [`Rotation::make_room`] on another
+    /// Returns the series that need space. The caller must run [`Rotation::make_room`] on another
     /// thread.
     pub fn full(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
         self.rotations().filter(|rotation| rotation.wants_room())
     }
 
-    /// Returns the series with a new segment; the caller runs [`Rotation::settle`] on another
+    /// Returns the series with a new segment. The caller must run [`Rotation::settle`] on another
     /// thread.
     pub fn unsettled(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
         self.rotations()
@@ -359,13 +360,13 @@ impl AttachedFolder {
         self.series.iter().filter_map(Series::rotation).cloned()
     }
 
-    /// Returns the metrics of each series, over the time since tardy started.
+    /// Returns the metrics of each series, since the start of this process.
     pub fn metrics(&self) -> impl Iterator<Item = SeriesMetrics> + '_ {
         self.series.iter().filter_map(Series::metrics)
     }
 
-    /// Writes the remaining samples and the outcome of the run. `lost` counts, for each kind, the
-    /// timers whose end is missing from the trace; the first series of the kind reports them.
+    /// Writes the remaining samples and the outcome of the run. `lost` is the number of timers of
+    /// each kind whose end is missing from the trace; the first series of the kind reports them.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be written.

@@ -1,32 +1,32 @@
 //! The additional part of `run.json` in a folder of kind `cost`.
 //!
-//! Each metric is an event series: a sample is a trial, due when it started (ns on the run's
-//! clock), its value the time of *one operation* in the unit of the descriptor (`ps`), so that less
-//! is better for every metric, bandwidths included, and values of two runs can be divided by each
-//! other for any lengths of the loops. Trials come in rounds, which are the run's phases; each
-//! round prepares every metric again.
+//! Each metric is an event series, and each sample is a trial. The sample's due time is the start
+//! of the trial (ns on the run's clock). Its value is the time of *one operation* in the unit of
+//! the descriptor (`ps`). Smaller values are therefore better for every metric, bandwidths
+//! included, and values of two runs can be compared as ratios whatever the lengths of their loops.
+//! Trials come in rounds, which are the run's phases; each round prepares every metric again.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 
-/// `cost` of `run.json`.
+/// The key `cost` of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CostRecord {
     /// The set of operations that were measured.
     pub set: CostSet,
-    /// The command, for sets of one.
+    /// The command, if a single command was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// CPU that everything was bound to; absent if nothing was.
+    /// CPU that all threads and processes were bound to; absent if they were not bound.
     pub cpu: Option<CpuId>,
-    /// CPU of the second thread, for metrics of two.
+    /// CPU of the second thread, for metrics with two threads.
     pub other_cpu: Option<CpuId>,
     /// How often each metric was prepared and measured.
     pub rounds: u32,
-    /// Trials of each metric in a round.
+    /// Number of trials of each metric in a round.
     pub trials: u32,
-    /// Length of a trial that the number of operations was chosen for; 0 if a trial is one
+    /// Length of a trial, from which the number of operations follows; 0 if a trial is one
     /// operation.
     pub trial_length_ns: Nanos,
     /// Cost of one read of the clock, subtracted from each trial.
@@ -47,7 +47,7 @@ pub enum CostSet {
     Metrics,
     /// A kernel build.
     Build,
-    /// A command of the user's.
+    /// A command of the user.
     Command,
 }
 
@@ -57,8 +57,8 @@ pub enum CostSet {
 pub enum CostUnit {
     /// Time, in ps.
     Time,
-    /// Executed instructions, in thousandths: the machine is emulated, and its clock moves by this
-    /// much with each.
+    /// Executed instructions, in thousandths. The machine is emulated, and its clock advances by
+    /// `instruction_ns` with each instruction.
     Instructions {
         /// Virtual time of one instruction.
         instruction_ns: Nanos,
@@ -66,7 +66,7 @@ pub enum CostUnit {
 }
 
 impl CostUnit {
-    /// Returns its name in the descriptor of a series.
+    /// Returns the unit's name in the descriptor of a series.
     #[must_use]
     pub fn descriptor_unit(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl CostUnit {
         }
     }
 
-    /// A value of a series from the time in ps that an operation took on the run's clock.
+    /// Converts the time of an operation on the run's clock, in ps, to a value of a series.
     #[must_use]
     pub fn value(self, picoseconds: i64) -> i64 {
         match self {
@@ -88,39 +88,39 @@ impl CostUnit {
 /// One metric that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricRecord {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
-    /// Its group in tables.
+    /// Group of the metric in tables.
     pub group: Group,
     /// Description of one operation.
     pub operation: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// State of the caches when operations start.
+    /// State of the caches when an operation starts.
     pub state: CacheState,
     /// The program of LMbench that measures the same.
     pub lmbench: Option<String>,
-    /// Operations of one trial.
+    /// Number of operations of one trial.
     pub operations: u64,
-    /// Waiting time of its trials; only if instructions are counted.
+    /// Idle time during the trials; only if instructions are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<IdleTime>,
-    /// Its series in `samples/`.
+    /// File of the metric's series in `samples/`.
     pub file: String,
 }
 
-/// Idle time during a metric's trials. The clock of an emulated machine moves on while its CPU is
-/// idle, without any instruction.
+/// Idle time during a metric's trials. The clock of an emulated machine advances while its CPU is
+/// idle, although no instruction is executed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleTime {
-    /// Idle time of the CPU according to the kernel, to 10 ms per round.
+    /// Idle time of the CPU according to the kernel, exact to 10 ms per round.
     pub idle_ns: Nanos,
     /// Length of all trials.
     pub of_ns: Nanos,
 }
 
 impl IdleTime {
-    /// Returns the idle part of the time; 0 of no time.
+    /// Returns the idle part of the time, or 0 if there were no trials.
     #[must_use]
     pub fn share(self) -> f64 {
         if self.of_ns > Nanos::ZERO {
@@ -131,7 +131,7 @@ impl IdleTime {
     }
 }
 
-/// Groups of metrics, in the order of LMbench's summary; the last one is ours.
+/// Groups of metrics, in the order of LMbench's summary. tardy added the groups after `Bandwidth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
@@ -139,20 +139,20 @@ pub enum Group {
     Processor,
     /// Switches from one process to the next.
     ContextSwitch,
-    /// There and back between two processes.
+    /// Round trips between two processes.
     Communication,
     /// Files and virtual memory.
     FileAndMemory,
-    /// Bytes a second.
+    /// Bytes per second.
     Bandwidth,
     /// Services that today's programs use.
     Today,
-    /// A program, whole.
+    /// A whole program.
     Program,
 }
 
 impl Group {
-    /// Returns its name in tables.
+    /// Returns the group's name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ impl Group {
         }
     }
 
-    /// Returns its name on the command line.
+    /// Returns the group's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -181,23 +181,23 @@ impl Group {
     }
 }
 
-/// State of the caches when operations start.
+/// State of the caches when an operation starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// The operation was just done: code and data are in the caches that they fit into, files in
+    /// The operation was just done. Code and data are in the caches if they fit, and files are in
     /// the page cache.
     Warm,
-    /// Each operation works on memory or files that are new.
+    /// Each operation works on new memory or files.
     Cold,
 }
 
 /// A metric that was not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
-    /// Why.
+    /// Why the metric was not measured.
     pub reason: String,
 }
 

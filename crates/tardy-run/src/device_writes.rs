@@ -1,4 +1,4 @@
-//! Estimates how much a run's loads write to devices: flash wears out by writing, so the amount is
+//! Estimates how much a run's loads write to devices. Flash wears out by writing, so the amount is
 //! announced before the loads start.
 
 use std::collections::BTreeMap;
@@ -12,15 +12,17 @@ use tardy_core::units::Nanos;
 pub struct DeviceWrites {
     /// The device, or the kind of file system if the device is unknown.
     pub device: String,
-    /// Bytes a second, over all workers.
+    /// Bytes per second, over all workers.
     pub rate: u64,
-    /// Whether the rate is the usual one of such work; otherwise the load never exceeds it.
+    /// Whether the rate is only the usual one of such work. Otherwise the load never exceeds the
+    /// rate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_estimate: bool,
 }
 
 impl DeviceWrites {
-    /// Returns the bytes written in a time. A load may write a second's worth as soon as it starts.
+    /// Returns the maximum number of bytes written in this time. A load may write the bytes of one
+    /// second as soon as it starts.
     #[must_use]
     pub fn bytes_in(&self, length: Nanos) -> u64 {
         let bytes = u128::from(self.rate)

@@ -1,7 +1,7 @@
-//! Making, opening and updating a run folder.
+//! Creates, opens and updates run folders.
 //!
-//! Stored samples must exist. If a file has fewer samples than the last record counts, the tool
-//! reports it and decides nothing; a cut file once passed its deadline.
+//! If a file has fewer samples than the last record counts, the tool reports this and gives no
+//! verdict, because a truncated file can seem to meet its deadline.
 
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
@@ -18,14 +18,14 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::reserved_file::{self, ReservedFile};
 use tardy_samples::segments::{segment_path, segments_behind};
 
-/// Space reserved for the last `run.json`, in bytes; it fits a machine of 1000 interrupts and 256
-/// CPUs.
+/// Space reserved for the last `run.json`, in bytes. It suffices for a machine with 1000 interrupts
+/// and 256 CPUs.
 const RECORD_BYTES_RESERVED: usize = 1 << 20;
-/// Largest `run.json` that is believed, in bytes.
+/// Maximum size of a `run.json` that is read, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// Maximum depth of runs below a folder: `lab run` puts those of a variant into
-/// `VARIANT/replica-000`, and shards of it have a folder each.
+/// Maximum depth of runs below a folder. `lab run` puts the runs of a variant into
+/// `VARIANT/replica-000`, and each shard has a folder.
 const DEPTH: usize = 3;
 
 /// Why a folder cannot be made or opened.
@@ -58,12 +58,12 @@ pub enum FolderError {
     Malformed {
         /// The `run.json` that was read.
         path: PathBuf,
-        /// Where.
+        /// The line of the error.
         line: usize,
         /// The reason.
         reason: String,
     },
-    /// `run.json` has a time that no run has.
+    /// `run.json` has a time that no real run has.
     #[error("{path}: {key} is an impossible time: the file was damaged or written by hand")]
     FarTime {
         /// The `run.json` that was read.
@@ -71,12 +71,12 @@ pub enum FolderError {
         /// The key of the time.
         key: String,
     },
-    /// A later tool wrote it.
+    /// A newer tool wrote the `run.json`.
     #[error("{path} has format {format}, this tool reads up to {FORMAT}: use a newer tardy")]
     TooNew {
         /// The `run.json` that was read.
         path: PathBuf,
-        /// The version that it states.
+        /// The format version that `run.json` states.
         format: u64,
     },
 }
@@ -89,7 +89,7 @@ impl FolderError {
     }
 }
 
-/// Identifies a folder, so that a later one at its path is recognised.
+/// Identifies a folder, so that another folder at its path is not taken for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderIdentity {
     path: PathBuf,
@@ -124,7 +124,7 @@ pub struct RunFolder {
     path: PathBuf,
     identity: FolderIdentity,
     reserved: Option<ReservedFile>,
-    /// Locked while it is open.
+    /// The folder, which is locked while this file is open.
     lock: File,
 }
 
@@ -165,7 +165,7 @@ impl RunFolder {
         })
     }
 
-    /// Returns the same folder after it was moved to `path`.
+    /// Returns this folder after it was moved to `path`.
     ///
     /// # Errors
     /// Returns [`FolderError::Unwritable`].
@@ -185,19 +185,19 @@ impl RunFolder {
         })
     }
 
-    /// Returns its path.
+    /// Returns the folder's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the identity that distinguishes the folder from a later one at its path.
+    /// Returns the identity that distinguishes this folder from a later one at its path.
     #[must_use]
     pub fn identity(&self) -> &FolderIdentity {
         &self.identity
     }
 
-    /// Returns the path of its series.
+    /// Returns the path of the folder's series.
     #[must_use]
     pub fn samples(&self) -> PathBuf {
         self.path.join("samples")
@@ -211,8 +211,8 @@ impl RunFolder {
         self.put(&encode(record), reserved_file::replace)
     }
 
-    /// Replaces `run.json` without waiting for the disk: readers see it, and it outlives the tool,
-    /// but not a failure of power.
+    /// Replaces `run.json` without waiting for the disk. Readers see the new record, which survives
+    /// the end of the tool, but not a power failure.
     ///
     /// # Errors
     /// Returns [`FolderError::Unwritable`]; the old record then stays.
@@ -226,7 +226,7 @@ impl RunFolder {
         replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
     ) -> Result<(), FolderError> {
         let path = self.path.join("run.json");
-        // Another folder may have taken the path by now.
+        // Another folder may have taken the path meanwhile.
         let gone = || {
             io::Error::new(
                 io::ErrorKind::NotFound,
@@ -263,7 +263,8 @@ impl RunFolder {
     }
 }
 
-/// Locks the folder at `path` for as long as the file is open; `None` if another tool does.
+/// Locks the folder at `path` until the returned file is closed. Returns `None` if another tool
+/// holds the lock.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let folder = File::open(path)?;
     // On a file system without locks, the process number shows whether a run is in progress.
@@ -306,18 +307,19 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
             path,
         });
     }
-    // Parsed from the text, so that an error names the line.
+    // The original text is parsed if possible, so that an error names the line.
     let text = if harmless(&mut value) {
         serde_json::to_vec_pretty(&value).map_err(malformed)?
     } else {
         text
     };
     let mut record: RunRecord = serde_json::from_slice(&text).map_err(malformed)?;
-    // `tardy restore` moves the samples of a run that was killed to the run.
+    // If the samples folder is gone, `tardy restore` has moved the samples of a killed run into the
+    // run's folder.
     record.samples_folder = record.samples_folder.filter(|spool| spool.is_dir());
     if record.state == State::Running {
-        // Files are made before the start is chosen, and get their heads after it: a run that was
-        // killed in between has no sample.
+        // Files of series are created before the start of the run is chosen, and get their heads
+        // afterwards. A run that was killed in between has no samples.
         let samples = record
             .samples_folder
             .clone()
@@ -342,7 +344,7 @@ pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(),
         .map_err(|error| FolderError::Unwritable { path, error })
 }
 
-/// Returns whether other files have samples of a series whose own file is empty.
+/// Returns whether a series whose own file is empty has samples in other files.
 fn has_samples(series: &Path) -> bool {
     let gave_way = Hours::read(&hours::path(series))
         .is_ok_and(|hours| hours.is_some_and(|hours| hours.through > 0));
@@ -365,7 +367,8 @@ pub fn folders(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// `seen` has device and inode of each folder: one that several links name is found once.
+/// Adds run folders at or below `path` to `found`. `seen` has device and inode of each visited
+/// folder, so that a folder with several links is found once.
 fn find(path: &Path, depth: usize, seen: &mut HashSet<(u64, u64)>, found: &mut Vec<PathBuf>) {
     if let Ok(metadata) = fs::metadata(path)
         && !seen.insert((metadata.dev(), metadata.ino()))
@@ -381,7 +384,7 @@ fn find(path: &Path, depth: usize, seen: &mut HashSet<(u64, u64)>, found: &mut V
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.is_dir())
             .collect();
-        // Folders before links to them, so that a run is shown by its own name.
+        // Folders come before links to them, so that a run is shown under its own name.
         children.sort_by_key(|child| (child.is_symlink(), child.clone()));
         children
             .iter()

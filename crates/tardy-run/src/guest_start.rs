@@ -6,15 +6,15 @@ use std::path::Path;
 use serde::Deserialize;
 use tardy_sys::regular_file;
 
-/// The file of the lab in a run folder.
+/// Name of the lab's file in a run folder.
 pub const PROVENANCE_NAME: &str = "lab.json";
-/// More than any has.
+/// Size limit of this file; real ones are far smaller.
 pub const PROVENANCE_BYTES_MAX: u64 = 16 << 20;
 
 /// The starting state of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestStart {
-    /// Digest of its kernel.
+    /// Digest of the guest's kernel.
     pub kernel: String,
     /// The kernel's whole command line.
     pub command_line: String,
@@ -46,8 +46,8 @@ struct Kernel {
 }
 
 impl GuestStart {
-    /// Reads the start of the run in `folder`; `None` if it was not made in a guest, or its record
-    /// cannot be read.
+    /// Reads how the guest of the run in `folder` started; `None` if the run was not made in a
+    /// guest, or its record cannot be read.
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
         let record: Provenance = serde_json::from_slice(

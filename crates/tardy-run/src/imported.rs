@@ -9,32 +9,32 @@ use tardy_core::verdict::Window;
 /// Format name of runs of `tardy attach`, which import no file.
 pub(crate) const FORMAT_OF_TIMERS: &str = "tardy-attach";
 
-/// Key `imported` of `run.json`.
+/// The key `imported` of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImportRecord {
     /// Name of the format, as `--as` takes it.
     pub format: String,
-    /// The file, as on the command line.
+    /// Path of the file, as on the command line.
     pub file: String,
     /// Command line of the other tool, if its output contains it.
     pub command_line: Option<String>,
-    /// One for each series, in the order of the record's series.
+    /// The totals that the other tool stated for each series, in the order of the record's series.
     pub series: Vec<StatedTotals>,
-    /// Whether only the order of the samples is known: the n-th one is then placed at n ns.
+    /// Whether only the order of the samples is known. The n-th sample is then due at n ns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_times: bool,
 }
 
 impl ImportRecord {
-    /// Returns whether `tardy attach` saw each timer of the program: every due time is then known,
-    /// though no period is.
+    /// Returns whether `tardy attach` saw each timer of the program. Every due time is then known,
+    /// but there is no period.
     #[must_use]
     pub fn is_of_timers(&self) -> bool {
         self.format == FORMAT_OF_TIMERS
     }
 }
 
-/// The totals that the other tool states for a series; unstated ones are absent.
+/// The totals that the other tool states for a series. Totals that it does not state are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StatedTotals {
     /// Number of samples.
@@ -43,27 +43,28 @@ pub struct StatedTotals {
     pub min_ns: Option<Nanos>,
     /// The largest value.
     pub max_ns: Option<Nanos>,
-    /// The mean, which includes the samples beyond a histogram's last bucket.
+    /// The mean value. It includes the samples beyond a histogram's last bucket.
     pub mean_ns: Option<f64>,
-    /// Values are multiples of this, rounded down.
+    /// Resolution of the values: they are rounded down to multiples of this.
     pub resolution_ns: Nanos,
-    /// Maximum difference of a sample below its value, because a bucket is counted at its end.
+    /// How far a sample can be below its value at most: the samples of a bucket are counted at its
+    /// upper end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
-    /// Samples with only known limits; they are counted at the maximum.
+    /// Samples with only a known lower limit. They are counted at the maximum.
     pub overflow: Option<Overflow>,
-    /// Samples without information.
+    /// Number of samples about which nothing is known.
     #[serde(default)]
     pub lost: u64,
-    /// Periods that passed while the wake-up before them was still late; absent if the tool does
-    /// not count them.
+    /// Number of periods that passed during a late wake-up; absent if the tool does not count them.
     #[serde(default, alias = "missed", skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
 }
 
 impl StatedTotals {
-    /// Returns the value from which on the file contains only the number of samples: they are
-    /// counted at the maximum, and may lie anywhere below it. Absent if every sample has its place.
+    /// Returns the value from which on the file contains only the number of samples. These samples
+    /// are counted at the maximum, and may lie anywhere between this value and the maximum. Returns
+    /// `None` if the value of every sample is known.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         let overflow = self.overflow?;
@@ -73,7 +74,7 @@ impl StatedTotals {
         (!is_placed).then_some(overflow.from_ns)
     }
 
-    /// Returns the maximum difference of a sample above its value, because values are rounded down.
+    /// Returns how far a sample can be above its value at most, because values are rounded down.
     #[must_use]
     pub fn above(&self) -> Nanos {
         Nanos((self.resolution_ns.get() - 1).max(0))
@@ -85,20 +86,22 @@ impl StatedTotals {
         self.above() > Nanos::ZERO || self.below_ns > Nanos::ZERO
     }
 
-    /// Returns a window that each value misses whose sample may have missed `window`.
+    /// Returns the window to apply to values: a value misses it if the sample may have missed
+    /// `window`.
     #[must_use]
     pub fn maybe_missed(&self, window: Window) -> Window {
         self.moved(window, (self.above(), self.below_ns))
     }
 
-    /// Returns a window that no value misses whose sample may have met `window`.
+    /// Returns the window to apply to values: a value misses it only if the sample must have missed
+    /// `window`.
     #[must_use]
     pub fn surely_missed(&self, window: Window) -> Window {
         let outwards = |by: Nanos| Nanos(-by.get());
         self.moved(window, (outwards(self.below_ns), outwards(self.above())))
     }
 
-    /// `window` with its ends moved inwards.
+    /// Returns `window` with its ends moved inwards.
     fn moved(&self, window: Window, (latest, earliest): (Nanos, Nanos)) -> Window {
         let by = |end: Nanos, by: i64| Nanos(end.get().saturating_add(by));
         Window {
@@ -107,14 +110,14 @@ impl StatedTotals {
         }
     }
 
-    /// Returns the minimum and maximum number of samples that missed `window`, by a histogram of
-    /// the values: samples lie in the range of their bucket, and those without a bucket anywhere up
-    /// to the maximum, except for the maximum itself.
+    /// Returns the minimum and maximum number of samples that missed `window`, for a histogram of
+    /// the values. A sample lies in the range of its bucket. A sample without a bucket lies
+    /// anywhere up to the maximum, except for one sample, which is the maximum itself.
     #[must_use]
     pub fn misses_in_buckets(&self, values: &Histogram, window: Window) -> (u64, u64) {
         let (surely, maybe) = (self.surely_missed(window), self.maybe_missed(window));
         let (mut fewest, mut most) = (0, 0);
-        // Samples without a bucket are counted there.
+        // Samples without a bucket are counted at this value.
         let mut beyond = self.overflow.map(|overflow| {
             let at = self.max_ns.unwrap_or(overflow.from_ns);
             (at, overflow.samples)
@@ -138,7 +141,7 @@ impl StatedTotals {
                 most += samples;
             }
         }
-        // The maximum is one of the samples, and more exact than its bucket.
+        // The maximum is one of the samples, and is more exact than its bucket.
         let is_late = self.max_ns.is_some_and(|max| max > window.latest);
         (fewest.max(u64::from(is_late && most > 0)), most)
     }
@@ -152,12 +155,12 @@ fn is_zero(time: &Nanos) -> bool {
     *time == Nanos::ZERO
 }
 
-/// Samples whose buckets are not in the file, usually because they lie beyond the last one.
+/// Samples whose buckets are not in the file, usually because they lie beyond the last bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overflow {
-    /// How many.
+    /// Number of such samples.
     pub samples: u64,
-    /// They are at or above this.
+    /// Lower limit of these samples.
     pub from_ns: Nanos,
 }
 
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_wide_bucket_is_undecided_for_a_deadline_inside_it_but_for_the_maximum() {
-        // From 10 us up to 19.999 us.
+        // A value of 19 us stands for samples from 10 us to 19.999 us.
         let stated = StatedTotals {
             resolution_ns: Nanos(1_000),
             below_ns: Nanos(9_000),
@@ -243,7 +246,7 @@ mod tests {
             at(of(300, None)),
             [(300, 300), (0, 300), (0, 300), (0, 300)]
         );
-        // A single one is the maximum.
+        // A single sample without a bucket must be the maximum.
         let single = of(1, Some(5_000));
         assert_eq!(at(single), [(1, 1), (1, 1), (1, 1), (0, 0)]);
         assert_eq!(single.open_from(), None);

@@ -10,7 +10,7 @@ use tardy_machine::context_switches::ContextSwitches;
 use tardy_machine::cpu_time::CpuTime;
 use tardy_machine::interrupts::InterruptLineDelta;
 
-/// Counts between the start and the end of a run, on the measured CPUs.
+/// Differences of the kernel's counts between the start and the end of a run, on the measured CPUs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Interference {
@@ -24,16 +24,17 @@ pub struct Interference {
     pub context_switches: Option<u64>,
     /// Context switches of each CPU, if the kernel reports them.
     pub context_switches_by_cpu: Option<ContextSwitches>,
-    /// System-management interrupts of each CPU; absent with the reason below.
+    /// System-management interrupts of each CPU. If absent, `management_interrupts_absent` has the
+    /// reason.
     pub management_interrupts: Option<BTreeMap<CpuId, u64>>,
-    /// Why they are absent.
+    /// Why the system-management interrupts are absent.
     pub management_interrupts_absent: Option<String>,
-    /// The throttling by the control group's quota.
+    /// The throttling by the quota of the control group.
     pub cgroup: Option<CgroupThrottling>,
 }
 
 impl Interference {
-    /// Returns the warnings that it implies.
+    /// Returns the warnings that follow from the counts.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();

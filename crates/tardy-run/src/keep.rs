@@ -1,4 +1,4 @@
-//! Which samples are stored.
+//! Selects the samples to store.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,12 +11,12 @@ use tardy_core::units::{Nanos, ParseNanosError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeptSamples {
-    /// Every one.
+    /// All samples.
     #[default]
     All,
-    /// Those with at least this latency, and a histogram of all.
+    /// Samples with at least this latency, and a histogram of all samples.
     Tail(Nanos),
-    /// Only a histogram of all.
+    /// Only a histogram of all samples.
     Histogram,
 }
 

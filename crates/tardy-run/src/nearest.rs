@@ -1,7 +1,7 @@
 //! Suggests the intended name for a mistyped one.
 
-/// Minimum similarity for a suggestion; 1 is equal. Found by trial: a letter omitted, added,
-/// changed or swapped in names of this tool exceeds it.
+/// Minimum similarity for a suggestion; 1 means equal. Found by trial: for the names of this tool,
+/// one letter omitted, added, changed or swapped stays above it.
 const LIKENESS_MIN: f64 = 0.6;
 
 /// Returns ` (did you mean NAME?)` with the name most similar to `given`, or nothing if no name is
@@ -17,7 +17,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     let given = given.to_lowercase();
     let likeness = |name: &str| {
         let edits = strsim::normalized_damerau_levenshtein(&given, &name.to_lowercase());
-        // A start is meant as the name that it starts.
+        // If `given` is the beginning of a name, that name is meant.
         if given.chars().count() > 2 && name.starts_with(&given) {
             edits.max(LIKENESS_MIN)
         } else {

@@ -1,8 +1,8 @@
-//! Output files that a user names: written completely or not at all, and replacing regular files
-//! only.
+//! Writes output files that a user names, either completely or not at all, and replaces only
+//! regular files.
 //!
-//! One function writes all files that users ask for. It refuses links: following one would write an
-//! incomplete file at its target, and replacing it would cut the link.
+//! One function writes all files that users ask for. It refuses links: writing through a link could
+//! leave an incomplete file at its target, and replacing the link would remove it.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use tardy_sys::{regular_file, unnamed_file};
 
 use tardy_samples::reserved_file::sync_name;
 
-/// The files of a run folder, apart from its subfolders.
+/// The files of a run folder outside of its subfolders.
 const FILES_OF_A_RUN: [&str; 8] = [
     "run.json",
     "state.jsonl",
@@ -27,9 +27,9 @@ const FILES_OF_A_RUN: [&str; 8] = [
 ];
 const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 
-/// Writes a file next to `path`, syncs and renames it, so that readers never see half a file and a
-/// full disk destroys no existing one. A replaced file's mode is kept, and its owner and group if
-/// this process may set them.
+/// Writes a file next to `path`, syncs it and renames it to `path`. Readers therefore never see an
+/// incomplete file, and a full disk destroys no existing file. The new file gets the mode of the
+/// replaced file, and its owner and group if this process may set them.
 ///
 /// # Errors
 /// Returns errors of writing and of `write`, and `InvalidInput` if `path` is not a regular file, or
@@ -42,7 +42,7 @@ pub fn replace<T, E: From<io::Error>>(
     replace_in_run(path, write)
 }
 
-/// Works like [`replace`], also for files of a run.
+/// Works like [`replace`], but also replaces files of a run.
 ///
 /// # Errors
 /// Returns the errors of [`replace`].
@@ -53,7 +53,7 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     refuse_no_file(path)?;
     let old = fs::symlink_metadata(path).ok();
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    // Two threads may write the same file.
+    // Two threads may write the same file at once, so each gets its own temporary name.
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     name.push(format!(
         ".{}-{}.part",
@@ -62,7 +62,7 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     ));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
-        // On file systems with unnamed files, a killed process leaves nothing.
+        // An unnamed file disappears if the process is killed. Some file systems support none.
         let unnamed = unnamed_file::create(
             part.parent()
                 .filter(|parent| !parent.as_os_str().is_empty())
@@ -84,8 +84,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
         let value = write(&file)?;
         file.sync_all()?;
         if is_unnamed {
-            // A single call if there is no file to replace: a kill between two calls would leave
-            // the temporary name.
+            // If there is no file to replace, the file gets its name by a single call: a kill
+            // between two calls would leave the temporary name.
             match unnamed_file::give_name(&file, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     unnamed_file::give_name(&file, &part)?
@@ -107,7 +107,7 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     written
 }
 
-/// Gives `file` the owner, group and mode of the one that it replaces, before it has any content.
+/// Gives `file` the owner, group and mode of the file that it replaces, before it has any content.
 fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o777;
@@ -118,7 +118,7 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
         // The rights of the old file's group must not pass to another group.
         mode &= if has_group { 0o777 } else { 0o707 };
     }
-    // A file system without modes refuses to set any.
+    // On a file system without modes, setting a mode fails.
     if mode == new.mode() & 0o777 {
         Ok(())
     } else {
@@ -126,8 +126,8 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     }
 }
 
-/// Writes `bytes` like [`replace`]; if the path is `-`, to standard output, whose reader may close
-/// it early.
+/// Writes `bytes` like [`replace`]. If the path is `-`, writes to standard output, whose reader may
+/// close it early.
 ///
 /// # Errors
 /// Returns the errors of [`replace`] and of writing.
@@ -153,7 +153,7 @@ fn refused(words: &str) -> io::Result<()> {
 }
 
 fn refuse_no_file(path: &Path) -> io::Result<()> {
-    // A rename would replace a device by a file, and a link instead of its target.
+    // A rename would replace a device by a file, and would replace a link instead of its target.
     if let Ok(there) = fs::symlink_metadata(path)
         && let Some(name) = regular_file::name(there.file_type())
     {

@@ -1,4 +1,4 @@
-//! The cost of the tool itself; reported with every result, never subtracted from it.
+//! The cost of the tool itself. It is reported with every result and never subtracted from it.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -7,9 +7,9 @@ use tardy_core::units::Nanos;
 /// Overhead of the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Cost of one read of the monotonic clock: the median of many.
+    /// Cost of one read of the monotonic clock: the median of many reads.
     pub clock_read_ns: Nanos,
-    /// The measuring threads.
+    /// Overhead of each measuring thread.
     pub threads: Vec<ThreadOverhead>,
     /// CPU time of the whole process between arming and disarming.
     pub process_cpu_time_ns: Nanos,
@@ -20,16 +20,16 @@ pub struct Overhead {
 /// Overhead of one measuring thread, between arming and disarming.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadOverhead {
-    /// The thread's probe.
+    /// Probe of the thread.
     pub probe: String,
-    /// The CPU that it was bound to.
+    /// CPU that the thread was bound to.
     pub cpu: Option<CpuId>,
-    /// CPU time, sleeping and waking included.
+    /// CPU time, including sleeping and waking up.
     pub cpu_time_ns: Nanos,
-    /// Page faults.
+    /// Number of page faults.
     pub faults: u64,
-    /// Context switches because it slept.
+    /// Number of context switches because the thread slept.
     pub switches_voluntary: u64,
-    /// Context switches because the kernel preempted the thread.
+    /// Number of context switches because the kernel preempted the thread.
     pub switches_involuntary: u64,
 }

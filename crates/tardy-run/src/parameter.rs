@@ -1,5 +1,5 @@
-//! Parameters of loads and probes: their units, defaults and limits, and the values that requests
-//! give them.
+//! Parameters of loads and probes: their types, defaults and limits, and the values given in
+//! requests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,36 +12,36 @@ use tardy_core::units::Nanos;
 /// The type of a parameter's value, with its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A size, read as `64MiB`; within the limits, in bytes.
+    /// A size within the limits, such as `64MiB`.
     Bytes {
-        /// Smallest, in bytes.
+        /// Minimum in bytes.
         min: u64,
-        /// Largest, in bytes.
+        /// Maximum in bytes.
         max: u64,
     },
     /// A number within the limits.
     Count {
-        /// Smallest.
+        /// Minimum.
         min: u64,
-        /// Largest.
+        /// Maximum.
         max: u64,
     },
-    /// A time, read as `1ms`; within the limits.
+    /// A time within the limits, such as `1ms`.
     Duration {
-        /// Shortest.
+        /// Minimum.
         min: Nanos,
-        /// Longest.
+        /// Maximum.
         max: Nanos,
     },
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A file or folder.
     Path,
-    /// A name of lower-case letters, digits and dashes, that starts with a letter.
+    /// A name of lower-case letters, digits and dashes that starts with a letter.
     Name,
     /// A list of CPUs, as in `1-3,6`.
     Cpus,
-    /// Any text; it takes the rest of the request, colons and all.
+    /// Any text. It takes the rest of the request, including colons.
     Text,
 }
 
@@ -68,16 +68,16 @@ impl std::fmt::Display for Kind {
 /// One parameter of a load or a probe.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
-    /// Its name in a request.
+    /// Name of the parameter in a request.
     pub name: &'static str,
-    /// One line about its effect.
+    /// Effect of the parameter, in one line.
     pub means: &'static str,
-    /// The type of its value.
+    /// Type of the parameter's value.
     pub kind: Kind,
-    /// The value if the request gives none, in the syntax of a request; without one, the parameter
-    /// may stay unset.
+    /// The value if the request gives none, in the syntax of a request. Without a default, the
+    /// parameter may stay unset.
     pub default: Option<&'static str>,
-    /// Whether a request must give it, because there is no sensible default.
+    /// Whether a request must give the parameter, because there is no sensible default.
     pub needed: bool,
 }
 
@@ -98,7 +98,7 @@ impl Parameter {
         }
     }
 
-    /// A size in bytes.
+    /// Describes a parameter that is a size in bytes.
     #[must_use]
     pub const fn bytes(
         name: &'static str,
@@ -110,7 +110,7 @@ impl Parameter {
         Self::new(name, means, Kind::Bytes { min, max }, Some(default))
     }
 
-    /// A parameter that is a number from `min` to `max`.
+    /// Describes a parameter that is a number from `min` to `max`.
     #[must_use]
     pub const fn count(
         name: &'static str,
@@ -122,7 +122,7 @@ impl Parameter {
         Self::new(name, means, Kind::Count { min, max }, Some(default))
     }
 
-    /// A parameter that is a time from `min` to `max`.
+    /// Describes a parameter that is a time from `min` to `max`.
     #[must_use]
     pub const fn duration(
         name: &'static str,
@@ -134,7 +134,7 @@ impl Parameter {
         Self::new(name, means, Kind::Duration { min, max }, Some(default))
     }
 
-    /// Describes a choice of words; the first is the default.
+    /// Describes a parameter that is one of several words; the first is the default.
     #[must_use]
     pub const fn choice(
         name: &'static str,
@@ -144,14 +144,14 @@ impl Parameter {
         Self::new(name, means, Kind::Choice(words), Some(words[0]))
     }
 
-    /// A path that may stay unset.
+    /// Describes a parameter that is a path and may stay unset.
     #[must_use]
     pub const fn path(name: &'static str, means: &'static str) -> Self {
         Self::new(name, means, Kind::Path, None)
     }
 }
 
-/// Names occur in file names and tables.
+/// Returns whether a text is a valid name. Names occur in file names and tables.
 fn is_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     text.len() <= 32
@@ -171,11 +171,12 @@ pub enum Value {
     Duration(Nanos),
     /// One of the parameter's words.
     Word(String),
-    /// Any text: it takes the rest of a request, so no other value can follow it.
+    /// Any text. It takes the rest of a request, so no other value can follow it.
     Text(String),
     /// A file or folder.
     Path(PathBuf),
-    /// A program and its arguments, each passed unchanged; the text of a request cannot express it.
+    /// A program and its arguments, each passed unchanged. The text of a request cannot express
+    /// this value.
     Words(Vec<String>),
 }
 
@@ -194,15 +195,15 @@ impl std::fmt::Display for Value {
 
 /// The values of the parameters of one load or probe, by name.
 ///
-/// A request's text is checked against the table of parameters, which also supplies the defaults:
-/// the names used below are in the table.
+/// The text of a request was checked against the table of parameters, which also supplies the
+/// defaults. The methods below expect names from this table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, Value>);
 
 impl Values {
-    /// Returns the size in bytes, or the number, of a parameter; 0 if it has none, which the table
-    /// rules out for those with a default.
+    /// Returns the value of a parameter that is a size or a number. Returns 0 if it has no value,
+    /// which cannot happen for parameters with a default.
     #[must_use]
     pub fn number(&self, name: &str) -> u64 {
         match self.0.get(name) {
@@ -211,7 +212,7 @@ impl Values {
         }
     }
 
-    /// Returns the time of a parameter; zero if it has none.
+    /// Returns the value of a parameter that is a time; zero if it has none.
     #[must_use]
     pub fn duration(&self, name: &str) -> Nanos {
         match self.0.get(name) {
@@ -220,7 +221,7 @@ impl Values {
         }
     }
 
-    /// Returns the word or text of a parameter; empty if it has none.
+    /// Returns the value of a parameter that is a word or text; empty if it has none.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
@@ -229,7 +230,7 @@ impl Values {
         }
     }
 
-    /// Returns the path of a parameter.
+    /// Returns the value of a parameter that is a path.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<&std::path::Path> {
         match self.0.get(name) {
@@ -238,7 +239,7 @@ impl Values {
         }
     }
 
-    /// Returns the words of a parameter that is a program and its arguments.
+    /// Returns the value of a parameter that is a program and its arguments.
     #[must_use]
     pub fn words(&self, name: &str) -> Option<&[String]> {
         match self.0.get(name) {
@@ -247,7 +248,7 @@ impl Values {
         }
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -274,87 +275,87 @@ impl FromIterator<(String, Value)> for Values {
     }
 }
 
-/// Why a value is refused; `parameter` is its name.
+/// Why a value is refused. `parameter` is the parameter's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// No size.
+    /// The text is not a size.
     #[error(
         "`{text}` is not a size for `{parameter}`: write a number and B, KiB, MiB or GiB, as in \
          64MiB"
     )]
     NotBytes {
-        /// Whose value.
+        /// The parameter's name.
         parameter: &'static str,
-        /// As given.
+        /// The refused text.
         text: String,
     },
-    /// No number.
+    /// The text is not a number.
     #[error("`{text}` is not a number for `{parameter}`: write digits only")]
     NotCount {
-        /// Whose value.
+        /// The parameter's name.
         parameter: &'static str,
-        /// As given.
+        /// The refused text.
         text: String,
     },
-    /// No time.
+    /// The text is not a time.
     #[error("`{parameter}`: {source}")]
     NotDuration {
-        /// Whose value.
+        /// The parameter's name.
         parameter: &'static str,
         /// The parse error.
         source: tardy_core::units::ParseNanosError,
     },
-    /// Not one of the words.
+    /// The text is not one of the words.
     #[error("`{text}` is not one of the values of `{parameter}`: {}", choices.join(", "))]
     NotAChoice {
-        /// Whose value.
+        /// The parameter's name.
         parameter: &'static str,
-        /// As given.
+        /// The refused text.
         text: String,
         /// The valid choices.
         choices: &'static [&'static str],
     },
-    /// No name.
+    /// The text is not a valid name.
     #[error(
         "`{text}` is not a name for `{parameter}`: use at most 32 lower-case letters, digits and \
          dashes, starting with a letter"
     )]
     NotAName {
-        /// Whose value.
+        /// The parameter's name.
         parameter: &'static str,
-        /// As given.
+        /// The refused text.
         text: String,
     },
-    /// Not a list of CPUs.
+    /// The text is not a list of CPUs.
     #[error("`{parameter}`: {source}")]
     NotCpus {
-        /// Whose value.
+        /// The parameter's name.
         parameter: &'static str,
         /// The parse error.
         source: ParseCpuListError,
     },
-    /// Beyond a limit.
+    /// The value is beyond a limit.
     #[error("`{parameter}` is {text}: give a value from {min} to {max}")]
     OutOfRange {
-        /// Whose value.
+        /// The parameter's name.
         parameter: &'static str,
-        /// As given.
+        /// The refused text.
         text: String,
-        /// The smallest that is taken, as a user writes it.
+        /// The minimum, in the syntax of a request.
         min: String,
-        /// The largest that is taken, as a user writes it.
+        /// The maximum, in the syntax of a request.
         max: String,
     },
-    /// An empty value.
+    /// The value is empty.
     #[error("`{parameter}` is empty: give it a value")]
     Empty {
-        /// Whose value.
+        /// The parameter's name.
         parameter: &'static str,
     },
 }
 
 impl Parameter {
-    /// Reads a value as a request writes it.
+    /// Parses a value in the syntax of a request.
     ///
     /// # Errors
     /// Returns the error and an example of a valid value.
@@ -432,28 +433,28 @@ impl Parameter {
 /// Why the part of a request after its name is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParameterError {
-    /// Unknown parameter.
+    /// The parameter is unknown.
     Unknown {
-        /// As given.
+        /// The name in the request.
         name: String,
         /// The valid names.
         known: Vec<&'static str>,
     },
-    /// More values than parameters.
+    /// There are more values than parameters.
     TooMany {
-        /// The first that has no parameter.
+        /// The first value without a parameter.
         value: String,
         /// Number of parameters.
         count: usize,
     },
-    /// The same parameter twice.
+    /// The same parameter was given twice.
     Twice(&'static str),
     /// A value is wrong.
     Value(ValueError),
 }
 
-/// Parses `text`, the part of a request after its name: `64MiB:block=1MiB`, by name or in the order
-/// of `parameters`.
+/// Parses the part of a request after its name, such as `64MiB:block=1MiB`. Values without a name
+/// are assigned in the order of `parameters`.
 ///
 /// # Errors
 /// Returns [`ParameterError`].
@@ -475,7 +476,8 @@ pub fn parse_values(
             name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty()
         });
         let (parameter, value) = match named {
-            // A command may contain `a=b`: if a text is expected, only known parameters are names.
+            // A command may contain `a=b`. If a text is expected, only known parameters therefore
+            // count as names.
             Some((name, value))
                 if !takes_text || parameters.iter().any(|parameter| parameter.name == name) =>
             {
@@ -496,7 +498,7 @@ pub fn parse_values(
                 (positional.next().ok_or_else(too_many)?, part)
             }
         };
-        // A text takes everything up to the end.
+        // A text takes the rest of the request.
         let (value, tail) = match parameter.kind {
             Kind::Text => (
                 &text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..],

@@ -1,9 +1,9 @@
-//! The plan of a run, as a value: stored in its folder, and the same for a guest, a board over SSH
-//! and this machine.
+//! The plan of a run. It is stored in the run's folder, and is the same for a guest, a board over
+//! SSH and this machine.
 //!
-//! A probe's name is the name of its series; its kind identifies the probe. Several of one kind run
-//! side by side, and readers distinguish them without a new key. Names have no dots, because a dot
-//! separates a probe's name from its parts.
+//! A probe's `name` is the name of its series; its `kind` identifies the probe. Names let several
+//! probes of one kind run side by side without a further key in the files. A name contains no dots,
+//! because a dot separates a probe's name from its parts.
 
 pub mod request;
 
@@ -30,15 +30,15 @@ use crate::system_clock::{ProbeClocks, ThreadClocks};
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
-/// Name of a responder's probe and series, and of its run's scenario.
+/// Name of a responder's probe, of its series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
-/// Planned length of the last phase of an endless run, 100 years: additions of lengths and times
-/// keep working, and no run reaches it.
+/// Planned length of the last phase of an endless run: 100 years. No run reaches this length, and
+/// sums of such lengths and times do not overflow.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
-/// The period for which an endless run states its amounts: bytes on the disk, and bytes that loads
-/// write.
+/// For an endless run, estimated amounts are for this period: bytes on the disk, and bytes that
+/// loads write.
 pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
-/// Name of the scenario that flags make.
+/// Name of the scenario that is defined by flags.
 pub const FLAGS: &str = "flags";
 
 /// The source of a scenario, and how to request it again.
@@ -55,15 +55,16 @@ pub enum Origin {
     Responder,
 }
 
-/// The plan of a run. Serialisable: a guest, a board over SSH and this machine take the same plan.
+/// The plan of a run. It can be serialised: a guest, a board over SSH and this machine use the same
+/// plan.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
     pub scenario: String,
-    /// The source of the scenario; absent in plans of older tools, see [`Plan::origin`].
+    /// The source of the scenario; absent in plans of older tools: see [`Plan::origin`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// Its file, as given; absent for built-in scenarios.
+    /// Path of the scenario's file, as given; absent for built-in scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_file: Option<PathBuf>,
     /// Whether phases come in random order, so that loads can be ranked.
@@ -71,27 +72,27 @@ pub struct Plan {
     /// How long probes run before the first phase.
     #[serde(rename = "warm_up_ns")]
     pub warm_up: Nanos,
-    /// The probes, each on every measured CPU.
+    /// The probes.
     pub probes: Vec<ProbePlan>,
-    /// The measuring threads; start times of grids are offsets from the start of the run.
+    /// The measuring threads. Start times of grids are offsets from the start of the run.
     pub threads: Vec<ThreadEntry>,
     /// CPUs to measure.
     pub measured_cpus: CpuList,
-    /// CPUs for the tool's own threads; the measured ones if no other is left.
+    /// CPUs for the tool's own threads. If all CPUs are measured, these are measured CPUs.
     #[serde(rename = "tool_cpus")]
     pub housekeeping_cpus: CpuList,
-    /// Phases in their order.
+    /// The phases in their order.
     pub phases: Vec<PhasePlan>,
-    /// Cycles after which each thread ends by itself: if the only phase is counted in them, and has
-    /// no load.
+    /// Number of cycles after which each thread ends by itself. Only set if the run has a single
+    /// phase, which is counted in cycles and has no load.
     pub cycles: Option<u64>,
-    /// Whether the run lasts until the user stops it: the length of the last phase is then
+    /// Whether the run lasts until the user stops it. The length of the last phase is then
     /// meaningless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_stopped: bool,
-    /// Allowed latencies.
+    /// Allowed latencies of the run.
     pub window: Option<Window>,
-    /// Share of samples that may miss.
+    /// Share of samples that may miss the window.
     pub misses_allowed: Option<f64>,
     /// How many periods may be skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,20 +103,21 @@ pub struct Plan {
     /// hourly histograms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<u64>,
-    /// Folder in memory to write to while measuring.
+    /// Folder in memory to which the run is written while measuring.
     pub spool: Option<PathBuf>,
-    /// Wake-up latency in us to request from power management; absent to leave it.
+    /// Wake-up latency in us to request from power management; absent for no request.
     pub cpu_dma_latency_us: Option<i32>,
-    /// Replaces it by a request for the measured CPUs alone.
+    /// Wake-up latency in us to request for the measured CPUs only, instead of
+    /// `cpu_dma_latency_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_latency_us: Option<u32>,
-    /// Control group of the measuring threads; by default that of the tool.
+    /// Control group of the measuring threads; absent for the tool's own group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_cgroup: Option<PathBuf>,
-    /// Control group of the loads; by default that of the tool.
+    /// Control group of the loads; absent for the tool's own group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_cgroup: Option<PathBuf>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Whether due times of all CPUs coincide.
     pub aligned: bool,
@@ -124,7 +126,7 @@ pub struct Plan {
     pub stop_above: Option<Nanos>,
     /// Whether a stop also switches off the kernel's tracing.
     pub tracing_off: bool,
-    /// The actions at that latency; if empty, the run only stops.
+    /// The actions at a latency above the threshold. Without actions, the run only stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_threshold: Vec<ThresholdAction>,
     /// The amount of kernel tracing that explains samples.
@@ -135,27 +137,27 @@ pub struct Plan {
     pub keep_trace: bool,
     /// Settings of the machine that are changed for the run, with their old values.
     pub changes: Vec<Change>,
-    /// The cost of one wake-up here; absent if the period is long enough on any machine.
+    /// The cost of one wake-up on this machine; absent if the period is long enough on any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
-    /// Bytes that the run will take, at most about this; in an hour, if it has no end.
+    /// Approximate maximum of the bytes that the run will take. For an endless run: bytes per hour.
     pub bytes_estimated: u64,
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Options as the user gave them, by name, if no other field has their values.
+    /// Options as the user gave them, if no other field has their values.
     #[serde(default, skip_serializing_if = "Request::is_empty")]
     pub asked: Request,
-    /// Defaults that come from files of the machine or the user, a sentence a file.
+    /// Defaults that come from files of the machine or the user, with a sentence for each file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
-    /// Shortcomings that are known before the start.
+    /// Shortcomings of the run that are known before the start.
     pub warnings: Vec<Warning>,
 }
 
 impl Plan {
-    /// Returns one line per device with the bytes that the loads write to it, so that a user can
-    /// spare the device.
+    /// Returns a line for each device with the bytes that the loads write to it, so that the user
+    /// can decide to spare the device.
     #[must_use]
     pub fn device_writes(&self) -> Vec<String> {
         let length = |phase: &PhasePlan| {
@@ -183,8 +185,9 @@ impl Plan {
             .collect()
     }
 
-    /// Returns the source of the scenario. An older tool's plan has only its name, which a user's
-    /// file may have too: the file has priority.
+    /// Returns the source of the scenario. The plan of an older tool has only the scenario's name.
+    /// If it also has a file, the file counts, because a user's file may have the name of a
+    /// built-in scenario.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
@@ -206,7 +209,7 @@ impl Plan {
         }
     }
 
-    /// A plan of a run that probes nothing: of costs, or of another tool's results.
+    /// Returns the plan of a run without probes: of costs, or of another tool's results.
     #[must_use]
     pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {
         Self {
@@ -221,35 +224,35 @@ impl Plan {
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePlan {
-    /// Its name, like that of its series: the probe's own, or another one if several of a kind run
-    /// side by side.
+    /// Name of the probe and of its series. If several probes of a kind run side by side, the name
+    /// differs from the kind.
     pub name: String,
-    /// The probe's own name, if different; see [`ProbePlan::kind`].
+    /// Kind of the probe, if it differs from the name; see [`ProbePlan::kind`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Time between two wake-ups, or requested time.
+    /// Time between two wake-ups, or the requested sleep time.
     #[serde(rename = "period_ns")]
     pub period: Nanos,
-    /// Widest random move of a due time.
+    /// Maximum random shift of a due time.
     #[serde(rename = "dither_ns")]
     pub dither: Nanos,
-    /// The first due time after the start, if the user gave it; random otherwise.
+    /// The first due time after the start, if the user gave it; otherwise it is random.
     #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Nanos>,
-    /// Measured CPUs that it is limited to, if the user limited it.
+    /// Measured CPUs on which the probe runs, if the user limited it to some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
-    /// Clocks of its timer and of its due times.
+    /// Clocks of the probe's timer and of its due times.
     #[serde(flatten)]
     pub clocks: ProbeClocks,
     /// Scheduling policy.
     pub policy: PolicyName,
-    /// Real-time priority; absent for ordinary tasks.
+    /// Real-time priority; absent for the policy `other`.
     pub priority: Option<u32>,
-    /// The event that it waits for.
+    /// The event that the probe waits for.
     #[serde(default)]
     pub waits_for: WaitsFor,
-    /// Its own parameters, by name.
+    /// The probe's own parameters, by name.
     #[serde(default, skip_serializing_if = "Values::is_empty")]
     pub parameters: Values,
 }
@@ -283,23 +286,24 @@ impl std::fmt::Display for ProbePlan {
     }
 }
 
-/// The event that a probe waits for, as far as it affects its latencies.
+/// The event that a probe waits for, as far as it affects the probe's latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
-    /// The probe's own timer, after whose expiry its latencies count.
+    /// The probe's own timer. Latencies count from its expiry.
     #[default]
     Timer,
-    /// Another thread, program, machine or device; or a timer that only shows its intervals.
+    /// Another thread, program, machine or device; or a timer of which only the intervals are
+    /// known.
     Event,
-    /// No event: it looks for gaps all the time, and has no period.
+    /// No event: the probe looks for gaps continuously, and has no period.
     Nothing,
 }
 
-/// One place of a probe: a measuring thread, or a group of threads that measure together.
+/// One instance of a probe: a measuring thread, or a group of threads that measure together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadEntry {
-    /// The probe that it belongs to.
+    /// Name of the probe.
     pub probe: String,
     /// The plan of the threads.
     #[serde(flatten)]
@@ -309,9 +313,9 @@ pub struct ThreadEntry {
 /// One phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhasePlan {
-    /// Its name in tables.
+    /// Name of the phase in tables.
     pub name: String,
-    /// Its length; if it is counted in cycles, an estimate.
+    /// Length of the phase. If the phase is counted in cycles, an estimate.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
     /// Minimum number of cycles of each measuring thread in the phase, used instead of the length.
@@ -325,14 +329,14 @@ pub struct PhasePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
-    /// Holds /dev/cpu_dma_latency open with this value; the kernel withdraws it when the tool ends
-    /// in any way.
+    /// Holds /dev/cpu_dma_latency open with this value. The kernel withdraws the value when the
+    /// tool ends, however it ends.
     CpuDmaLatency {
-        /// In us.
+        /// The value in us.
         value_us: i32,
     },
     /// Sets the wake-up latency that power management may add on one CPU
-    /// (`pm_qos_resume_latency_us`); restored at the end, or by `tardy restore`.
+    /// (`pm_qos_resume_latency_us`). Restored at the end, or by `tardy restore`.
     ResumeLatency {
         /// The CPU's file below /sys.
         path: PathBuf,
@@ -341,7 +345,7 @@ pub enum Change {
         /// The new content.
         new: String,
     },
-    /// Moves an interrupt; restored at the end, or by `tardy restore`.
+    /// Moves an interrupt to other CPUs. Restored at the end, or by `tardy restore`.
     Interrupt {
         /// The old and the new CPUs.
         #[serde(flatten)]
@@ -350,7 +354,8 @@ pub enum Change {
 }
 
 impl Plan {
-    /// Returns the share of `--disk` for explanations: a quarter, if there are any.
+    /// Returns the part of the disk budget for explanations: a quarter, if the run explains
+    /// samples.
     #[must_use]
     pub fn disk_of_explanations(&self) -> Option<u64> {
         self.disk
@@ -358,27 +363,27 @@ impl Plan {
             .map(Self::share_of_explanations)
     }
 
-    /// Returns the share of explanations in a `--disk` of so many bytes.
+    /// Returns the part of a disk budget of `disk` bytes that is for explanations.
     #[must_use]
     pub fn share_of_explanations(disk: u64) -> u64 {
         disk / 4
     }
 
-    /// Returns the minimum `--disk` with which a run of this many series can be explained, in
+    /// Returns the minimum disk budget with which a run of this many series can be explained, in
     /// bytes.
     #[must_use]
     pub fn disk_least_explained(series: usize) -> u64 {
         (series as u64).max(16) << 20
     }
 
-    /// Returns the bytes of `--disk` for all but explanations.
+    /// Returns the part of the disk budget that is not for explanations.
     #[must_use]
     pub fn disk_of_samples(&self) -> Option<u64> {
         let explanations = self.disk_of_explanations().unwrap_or(0);
         self.disk.map(|bytes| bytes - explanations)
     }
 
-    /// Length of the warm-up and all phases.
+    /// Returns the length of the warm-up and all phases.
     #[must_use]
     pub fn length(&self) -> Nanos {
         self.phases
@@ -422,36 +427,36 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// The plan of one place of a probe: everything its threads need. Times are offsets from the run's
-/// start until [`ThreadPlan::at`].
+/// The plan of one instance of a probe, with everything that its threads need. Times are offsets
+/// from the run's start until [`ThreadPlan::at`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
-    /// CPU that is measured; absent for copies that move among the measured ones.
+    /// CPU to measure; absent for copies that move among the measured CPUs.
     pub cpu: Option<CpuId>,
     /// Number of the copy, for probes whose copies have no fixed CPU.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub copy: Option<u32>,
-    /// When samples of the first series are due.
+    /// Schedule of the first series: when its samples are due.
     pub schedule: Schedule,
     /// Seed of the due times' dither.
     pub seed: u64,
-    /// Cycles after which the probe ends; until it is stopped if absent.
+    /// Number of cycles after which the probe ends; absent to run until stopped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles: Option<u64>,
-    /// Latency at which all probes stop; if absent, none stops them.
+    /// Latency at which all probes stop; absent for none.
     #[serde(
         rename = "stop_above_ns",
         skip_serializing_if = "Option::is_none",
         default
     )]
     pub stop_above: Option<Nanos>,
-    /// The clocks of its timer and its grid, if one of them is not the run's.
+    /// The clocks of the instance's timer and grid, if one of them is not the run's clock.
     #[serde(skip_serializing_if = "ThreadClocks::are_plain", default)]
     pub clocks: ThreadClocks,
 }
 
 impl ThreadPlan {
-    /// Returns the plan with its grid on the clock of a run that starts at `start`.
+    /// Returns the plan with its times on the clock of a run that starts at `start`.
     #[must_use]
     pub fn at(&self, start: Nanos) -> Self {
         let first = |period, offset| match self.clocks.grid {
@@ -477,54 +482,55 @@ impl ThreadPlan {
     }
 }
 
-/// A resolved load; stored in the run and sent to the guardian.
+/// A resolved load, which is stored in the run and sent to the guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadPlan {
-    /// Its name in events and reports: the request as written, numbered if it was given twice.
+    /// Name of the load in events and reports: the request as written, numbered if it was given
+    /// twice.
     pub label: String,
     /// The load's name.
     pub name: String,
-    /// Every parameter that has a value.
+    /// All parameters that have a value.
     pub parameters: Values,
-    /// The CPUs it runs on.
+    /// The CPUs on which the load runs.
     pub cpus: CpuList,
-    /// Whether each CPU has its own worker; otherwise one worker uses them all.
+    /// Whether each CPU has its own worker. Otherwise one worker uses all CPUs.
     pub each_cpu: bool,
-    /// Its resource limits over all workers.
+    /// Resource limits of the load over all workers.
     pub budget: Budget,
-    /// Time to stop on request; after it, the load is killed, and the run reports that.
+    /// Time to stop on request. After this time the load is killed, and the run reports that.
     pub finish_limit: Nanos,
-    /// Path of its named scratch files, for a load that needs names.
+    /// Path of the load's named scratch files, if it needs names.
     pub scratch: Option<PathBuf>,
-    /// The changes it makes to the machine, journaled before the start and undone by the surviving
-    /// process.
+    /// The changes that the load makes to the machine. They are journaled before the start. The
+    /// guardian undoes them.
     pub undo: Vec<Undo>,
-    /// Its writes to a device; `None` if it writes to none.
+    /// The load's writes to a device; `None` if it writes to no device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes: Option<DeviceWrites>,
-    /// Differences from the load's description on this machine.
+    /// How the load differs from its description on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// How it gets its share of the CPUs among the loads of its phase.
+    /// How the load gets its share of the CPUs among the loads of its phase.
     #[serde(default, skip_serializing_if = "Share::is_of_tasks")]
     pub share: Share,
-    /// Number of other loads in its phase.
+    /// Number of other loads in the same phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub beside: u32,
 }
 
-/// How a load gets its share of the CPUs among others.
+/// How a load gets its share of the CPUs among other loads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// Each of its tasks has one, like any other task: it is alone, or the kernel offers no
-    /// grouping.
+    /// Each task of the load has a share, like any other task. The load is alone, or the kernel
+    /// offers no grouping.
     #[default]
     Tasks,
-    /// Each of its workers has its own, as a session.
+    /// Each worker of the load has a share, as a session.
     Session,
-    /// Each of its workers has one, as a control group: this path with a dash and the worker's
-    /// number.
+    /// Each worker of the load has a share, as a control group. The group's path is this path with
+    /// a dash and the worker's number.
     Group(PathBuf),
 }
 
@@ -541,8 +547,8 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl LoadPlan {
-    /// Returns its device writes in a time, if any, in the form that [`device_writes::lines`]
-    /// takes.
+    /// Returns the device writes of the load in this time, in the form that
+    /// [`device_writes::lines`] takes; `None` if the load writes to no device.
     #[must_use]
     pub fn writes_for(&self, length: Nanos) -> Option<(&str, &DeviceWrites, Nanos)> {
         self.device_writes
@@ -550,21 +556,21 @@ impl LoadPlan {
             .map(|writes| (self.label.as_str(), writes, length))
     }
 
-    /// Returns the number of its workers.
+    /// Returns the number of the load's workers.
     #[must_use]
     pub fn worker_count(&self) -> usize {
         if self.each_cpu { self.cpus.len() } else { 1 }
     }
 }
 
-/// Resource limits of a load over all of its workers.
+/// Resource limits of a load over all its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Bytes of memory.
     pub memory: u64,
     /// Bytes of scratch files.
     pub disk: u64,
-    /// Processes and threads at a time.
+    /// Number of simultaneous processes and threads.
     pub processes: u64,
 }
 
@@ -581,10 +587,10 @@ pub enum PolicyName {
 }
 
 impl PolicyName {
-    /// Every one.
+    /// All policies.
     pub const ALL: [Self; 3] = [Self::Fifo, Self::Rr, Self::Other];
 
-    /// Returns its name on the command line.
+    /// Returns the policy's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -594,8 +600,8 @@ impl PolicyName {
         }
     }
 
-    /// Returns the kernel's policy: `Fifo` and `Rr` need a priority, and are an ordinary task
-    /// without one.
+    /// Returns the kernel's policy. `Fifo` and `Rr` need a priority; without one, the result is the
+    /// policy of an ordinary task.
     #[must_use]
     pub fn policy(self, priority: Option<u32>) -> sched::Policy {
         match (self, priority) {

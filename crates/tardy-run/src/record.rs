@@ -1,8 +1,8 @@
 //! `run.json`: the plan, the facts of the machine, the events of the run, and how it ended.
 //!
-//! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Readers skip
-//! unknown keys, so a later minor addition does not break an older tool; `format` rises when that
-//! is not enough.
+//! Every time is in ns, on the run's monotonic clock unless the key states another one. Readers
+//! skip unknown keys, so added keys do not break an older tool. `format` increases when a change
+//! would break it.
 //!
 //! History of `format`: 1 (2026-11): first.
 
@@ -25,18 +25,18 @@ use crate::overhead::Overhead;
 use crate::plan::Plan;
 use crate::tracing::TracingRecord;
 
-/// The version that this tool writes.
+/// The format version that this tool writes.
 pub const FORMAT: u32 = 1;
 
 /// The kind of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunKind {
-    /// Latencies of task starts.
+    /// Latencies that probes measured.
     Latency,
     /// The cost of operations.
     Cost,
-    /// Made from another tool's output.
+    /// Values from another tool's output, or wake-ups that `tardy attach` followed.
     Imported,
 }
 
@@ -44,27 +44,27 @@ pub enum RunKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It is in progress, or was interrupted.
+    /// The run is in progress, or its tool was killed.
     Running,
-    /// It reached its planned end.
+    /// The run reached its planned end.
     Finished,
-    /// A signal ended it before its time.
+    /// A signal ended the run before its planned end.
     Interrupted,
-    /// A latency above `--stop-above` ended it.
+    /// A latency above `--stop-above` ended the run.
     Stopped,
-    /// The watchdog ended it.
+    /// The watchdog ended the run.
     EndedByWatchdog,
 }
 
 /// The tool that wrote the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// `tardy`.
+    /// Name of the tool: `tardy`.
     pub name: String,
-    /// As printed by `tardy --version`.
+    /// Version of the tool, as printed by `tardy --version`.
     pub version: String,
-    /// The process that makes the run; with the boot ID, it shows whether the run is still in
-    /// progress.
+    /// Number of the process that makes the run. Together with the boot ID, it shows whether the
+    /// run is still in progress.
     pub process: u32,
 }
 
@@ -73,47 +73,48 @@ pub struct Tool {
 pub struct PhaseRecord {
     /// Name of the planned phase.
     pub name: String,
-    /// Loads that ran in it.
+    /// Loads that ran in the phase.
     pub loads: Vec<String>,
-    /// When it started.
+    /// When the phase started.
     pub begin_ns: Nanos,
-    /// Its end; absent while it lasts. Its loads work during a part of it:
+    /// When the phase ended; absent while it lasts. The loads work only in a part of the phase:
     /// [`RunRecord::under_load`].
     pub end_ns: Option<Nanos>,
-    /// Planned start and end.
+    /// Planned start and end of the phase.
     pub planned_ns: (Nanos, Nanos),
-    /// Time that each CPU was not idle, over all tasks; absent if /proc/stat lacks it.
+    /// Time during which each CPU was not idle; absent if /proc/stat lacks it.
     #[serde(default)]
     pub cpu_busy_ns: BTreeMap<CpuId, Nanos>,
 }
 
-/// The work of one load in one phase.
+/// The work of one load in one phase, on one CPU if the load has a worker for each CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadWork {
     /// Index of the phase in the list of phases.
     pub phase: usize,
     /// The load's label in the plan.
     pub load: String,
-    /// CPU that this part of it ran on.
+    /// CPU of the worker; absent if the worker used several CPUs.
     pub cpu: Option<CpuId>,
-    /// The number of operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Bytes that it moved.
+    /// Number of bytes moved.
     pub bytes: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub errors: u64,
-    /// CPU time that it used.
+    /// CPU time used.
     pub cpu_time_ns: Nanos,
-    /// The part of it in the kernel; absent in older files.
+    /// The part of the CPU time spent in the kernel; absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_time_ns: Option<Nanos>,
-    /// When this part of it was at work for the first time; absent in runs of older tools.
+    /// When the worker first worked; absent in runs of older tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_ns: Option<Nanos>,
-    /// When it stopped working, or when its last process was gone; absent while it works, and in runs of older tools.
+    /// When the worker stopped working, or its last process was gone; absent while it works, and in
+    /// runs of older tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_ns: Option<Nanos>,
-    /// Total time between its deaths and restarts.
+    /// Total time between the worker's deaths and restarts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub away_ns: Nanos,
 }
@@ -124,7 +125,7 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl LoadWork {
-    /// Makes the record of a part of a load that has not reported anything yet.
+    /// Makes the record of a worker that has not reported anything yet.
     #[must_use]
     pub fn new(phase: usize, load: &str, cpu: Option<CpuId>) -> Self {
         Self {
@@ -151,27 +152,28 @@ pub struct StoreFailure {
     pub since: Nanos,
     /// The error of the system.
     pub error: String,
-    /// Number of affected samples.
+    /// Number of samples that were not stored.
     pub samples: u64,
 }
 
 /// One series of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesRecord {
-    /// File in `samples/`.
+    /// Name of the file in `samples/`.
     pub file: String,
-    /// Probe that took it.
+    /// Name of the probe that took the samples.
     pub probe: String,
     /// CPU that the probe was bound to.
     pub cpu: Option<CpuId>,
-    /// The counts at the end; absent while it lasts.
+    /// The counts at the end; absent while the series grows.
     pub counts: Option<Counts>,
-    /// For how long the probe looked for gaps, in series of gaps.
+    /// How long the probe looked for gaps; only for series of gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_ns: Option<Nanos>,
     /// Why samples could not be stored.
     pub failure: Option<StoreFailure>,
-    /// The samples that another CPU took, as a list of intervals, if the kernel reports the CPU.
+    /// The samples that were taken on another CPU than planned, as a list of intervals, if the
+    /// kernel reports the CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<MovedStretch>,
 }
@@ -184,38 +186,38 @@ impl SeriesRecord {
     }
 }
 
-/// Consecutive samples that a bound probe took on the wrong CPU.
+/// An interval of consecutive samples that a bound probe took on the wrong CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedStretch {
-    /// The CPU; the last interval covers all later ones, and has the CPU of the first.
+    /// The wrong CPU. The last interval of a list also covers all later samples on any wrong CPU.
     pub cpu: CpuId,
-    /// When the first of them was due.
+    /// Due time of the first of these samples.
     pub first_due_ns: Nanos,
-    /// When the last of them was due.
+    /// Due time of the last of these samples.
     pub last_due_ns: Nanos,
-    /// Their number.
+    /// Number of these samples.
     pub samples: u64,
 }
 
-/// A measuring thread that was scheduled in another way than it started.
+/// A change in the scheduling of a measuring thread during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulingChange {
-    /// Its name, as in `overhead`.
+    /// Name of the thread, as in `overhead`.
     pub thread: String,
-    /// Its CPU, if bound.
+    /// CPU of the thread, if it is bound.
     pub cpu: Option<CpuId>,
-    /// When it was seen, at most a second late.
+    /// When the tool noticed the change, at most a second late.
     pub seen_ns: Nanos,
-    /// Its initial scheduling.
+    /// Scheduling of the thread before the change.
     pub before: String,
-    /// Its new scheduling.
+    /// Scheduling of the thread after the change.
     pub after: String,
 }
 
 /// An interval without measurement: the tool had ended, or the machine was off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
-    /// Time of the last sample before it.
+    /// Time of the last sample before the interruption.
     pub from_ns: Nanos,
     /// When the run resumed.
     pub to_ns: Nanos,
@@ -226,28 +228,28 @@ pub struct Interruption {
 /// When the run started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartTime {
-    /// Wall-clock time, ns since 1970; for people, never for data.
+    /// Wall-clock time in ns since 1970. It is for people, and is never used for data.
     pub realtime_ns: Nanos,
-    /// The same time on the run's clock.
+    /// The same moment on the run's clock.
     pub monotonic_ns: Nanos,
 }
 
-/// The whole of `run.json`.
+/// The content of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Version of the format.
     pub format: u32,
     /// The kind of measurement.
     pub kind: RunKind,
-    /// The tool that wrote it.
+    /// The tool that wrote the record.
     pub tool: Tool,
-    /// The state.
+    /// State of the run.
     pub state: State,
     /// Clock of all times.
     pub clock: ClockKind,
-    /// When it started.
+    /// When the run started.
     pub started: StartTime,
-    /// When its last probe ended; absent while it lasts.
+    /// When the run's last probe ended; absent while the run lasts.
     pub ended_ns: Option<Nanos>,
     /// Caveats to read before the numbers.
     pub warnings: Vec<Warning>,
@@ -261,7 +263,7 @@ pub struct RunRecord {
     pub imported: Option<ImportRecord>,
     /// CPUs that were measured.
     pub measured_cpus: CpuList,
-    /// Intervals without measurement: see `--resume`.
+    /// Intervals without measurement, from runs with `--resume`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interruptions: Vec<Interruption>,
     /// Phases as they happened.
@@ -271,12 +273,13 @@ pub struct RunRecord {
     /// Times that were marked during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks_ns: Vec<Nanos>,
-    /// Path of the series while they are not yet in `samples/`: see `--spool`.
+    /// Path of the folder that holds the series while they are not yet in `samples/`: see
+    /// `--spool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_folder: Option<PathBuf>,
-    /// One for each file of samples.
+    /// A record for each file of samples.
     pub series: Vec<SeriesRecord>,
-    /// Measuring threads whose policy, priority or CPUs another process changed.
+    /// Changes that another process made to the policy, priority or CPUs of measuring threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduling_changes: Vec<SchedulingChange>,
     /// Other activity on the measured CPUs.
@@ -295,7 +298,7 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the record of a run that is about to start, in the machine's real time.
+    /// Returns the record of a run that is about to start, on the machine's own clock.
     #[must_use]
     pub fn begun(kind: RunKind, plan: Plan, machine: MachineFacts, started: StartTime) -> Self {
         Self {

@@ -1,18 +1,16 @@
-//! Resumes a run with `--disk` in its folder after its tool ended normally, was killed, or stopped
+//! Resumes a run with `--disk` in its folder, after its tool ended normally, was killed, or stopped
 //! with the machine.
 //!
-//! All of its samples are folded into hourly histograms. Times are converted to the current clock:
-//! the clock of runs restarts with each boot, and the time of day gives the distance between both.
-//! The new state is made in a folder next to the run's, and both change places in one step: a crash
-//! leaves the old one whole, or the new one.
+//! All samples of the earlier part are folded into hourly histograms, so a series keeps one grid of
+//! due times and readers need no change. Times are converted to the current clock: the run's clock
+//! restarts with each boot, and the time of day gives the distance between the two clocks.
+//!
+//! The resumed run is built in a folder next to the run's. The two folders are then exchanged in
+//! one step, so after a crash either the old or the new one is complete. Converting the times in
+//! place would need a separate journal: a crash in the middle would leave some times converted and
+//! others not.
 //!
 //! A run that lost samples is refused, because no later number would include them.
-//!
-//! A resumed run is rebuilt beside its folder, and the two are exchanged in one step. All samples
-//! of the earlier part are folded into hourly histograms, and the time of day maps their times to
-//! the current clock. Moving times in place would need a separate journal: after a crash in the
-//! middle, some times would be moved and others not. Because the earlier part has no individual
-//! samples, a series keeps one grid of due times, and readers need no change.
 
 use std::fs::{self, File};
 use std::io;
@@ -34,8 +32,9 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::reserved_file;
 use tardy_samples::rotation::{DiskDivision, Rotation, RotationRule};
 
-/// The entries of a resumed run's folder, including replacements that wait to be moved. All other
-/// entries belong to the user, and stay; [`is_of_series`] does the same for `samples`.
+/// The entries of a run folder that belong to the run, including replacements that wait to be
+/// renamed. All other entries belong to the user and are kept. [`is_of_series`] makes the same
+/// distinction for `samples`.
 const OWN: [&str; 6] = [
     "run.json",
     "run.json.new",
@@ -48,7 +47,7 @@ const OWN: [&str; 6] = [
 /// Why a run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// It is not a run, or its folder cannot be written.
+    /// The path is not a run, or its folder cannot be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot be folded into hourly histograms.
@@ -57,28 +56,29 @@ pub enum ResumeError {
          loads, or one of `tardy attach` with these options, can be resumed; give another folder with --out"
     )]
     NotBounded(PathBuf),
-    /// It would not be the same run.
+    /// The command would not continue the same run.
     #[error(
         "{path} cannot be resumed, because {what} differ from this command: repeat the original \
          command (see `tardy show --full`), or give another folder with --out"
     )]
     Other {
-        /// The folder.
+        /// The run's folder.
         path: PathBuf,
         /// The aspect that differs.
         what: &'static str,
     },
-    /// Kernels are compared, and not added up.
+    /// The run was measured on another kernel. Results of different kernels are compared, but never
+    /// added up.
     #[error(
         "{path} was measured on kernel {release}, not on this one: give another folder with --out"
     )]
     OtherKernel {
-        /// The folder.
+        /// The run's folder.
         path: PathBuf,
-        /// The kernel that it was measured on.
+        /// The kernel on which the run was measured.
         release: String,
     },
-    /// Its tool is still running.
+    /// The run's tool is still running.
     #[error(
         "{0} is still being measured by process {1}: stop it, or give another folder with \
          --out"
@@ -87,7 +87,7 @@ pub enum ResumeError {
     /// A part of the run cannot be read or rewritten.
     #[error("{path} cannot be resumed: {error}")]
     System {
-        /// The folder.
+        /// The run's folder.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -96,8 +96,8 @@ pub enum ResumeError {
 
 /// Resumes the run in `path` at `now` under `plan`. Returns `None` if `path` does not exist.
 ///
-/// The returned record is that of the earlier part, on the current clock; it ends with the
-/// interruption that lasts until `now`.
+/// The returned record is that of the earlier part, on the current clock. It ends with the
+/// interruption, which lasts until `now`.
 ///
 /// # Errors
 /// Returns [`ResumeError`]; the run is then unchanged.
@@ -117,14 +117,14 @@ pub fn resume(
     };
     // If `path` is a link, its target is resumed, on the target's disk.
     let run = fs::canonicalize(path).map_err(system)?;
-    // A process of another container has no number here, and another one may take the run up at the
-    // same time.
+    // The lock is needed because a process of another container has no number here, and because
+    // another process may resume the run at the same time.
     let Some(_lock) = lock(&run).map_err(system)? else {
         return Err(ResumeError::UnderWay(path.to_owned(), process));
     };
     let record = folder::open(path)?;
     check(path, &record, plan, root)?;
-    // Remains of an interrupted resumption: the run itself is whole.
+    // An interrupted resumption may have left this folder. The run itself is complete.
     let beside = beside(&run);
     if beside.exists() {
         remove(&beside, &run, &record).map_err(system)?;
@@ -147,8 +147,8 @@ pub fn resume(
     Ok(Some((taken_up.moved_to(path)?, record)))
 }
 
-/// Locks the run's folder; `None` if another tool has it, or has just resumed the run and replaced
-/// the folder.
+/// Locks the run's folder. Returns `None` if another tool holds the lock, or has just resumed the
+/// run and replaced the folder.
 fn lock(run: &Path) -> io::Result<Option<File>> {
     let Some(folder) = folder::lock(run)? else {
         return Ok(None);
@@ -157,14 +157,14 @@ fn lock(run: &Path) -> io::Result<Option<File>> {
     Ok(((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(folder))
 }
 
-/// Removes the folder next to the run's; entries that no run made are moved into the run's folder.
-/// `record` is that of the run.
+/// Removes the folder next to the run's folder. Entries that no run made are first moved into the
+/// run's folder. `record` is the run's record.
 fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     keep_of_others(beside, run, |entry| {
         OWN.iter().any(|own| entry.file_name() == *own)
     })?;
     let samples = beside.join("samples");
-    // The target of a link is never removed.
+    // If `samples` is a link, its target is not touched.
     if fs::symlink_metadata(&samples).is_ok_and(|samples| samples.is_dir()) {
         keep_of_others(&samples, &run.join("samples"), |entry| {
             is_of_series(entry, record)
@@ -173,12 +173,12 @@ fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     fs::remove_dir_all(beside)
 }
 
-/// Moves entries that are not `own` out of a folder before it is removed.
+/// Moves all entries except those that `own` selects out of a folder that will be removed.
 fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let place = to.join(entry.file_name());
-        // If both have the same name, the one in the run's own folder is newer.
+        // If both folders have an entry with this name, the one in the run's own folder is newer.
         if !own(&entry) && fs::symlink_metadata(&place).is_err() {
             fs::rename(entry.path(), place)?;
         }
@@ -186,8 +186,8 @@ fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -
     Ok(())
 }
 
-/// Returns whether the run in `record` made a file of `samples`: the head of a series, a segment,
-/// the hours, or a replacement of one of them.
+/// Returns whether the run of `record` made this file of `samples`: the head of a series, a
+/// segment, the hours, or a replacement of one of them.
 fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else {
@@ -201,7 +201,8 @@ fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
         Some((head, number)) if is_number(number) => head.to_owned(),
         _ => name.to_owned(),
     };
-    // A series without a head is not in the record: its tool was killed before the first due time.
+    // A series without a head is not in the record, because its tool was killed before the first
+    // due time.
     let is_prepared = || {
         let is_of_a_probe = record
             .plan
@@ -253,7 +254,7 @@ fn check(path: &Path, record: &RunRecord, plan: &Plan, root: &Root) -> Result<()
     }
 }
 
-/// Writes the run into the new folder, and returns its record.
+/// Writes the resumed run into the new folder, and returns its record.
 fn fill(
     path: &Path,
     new: &RunFolder,
@@ -272,9 +273,9 @@ fn fill(
         );
         let mut hours = rotation.with_all_segments()?;
         refuse_gone(series, &rotation, &hours)?;
-        // A series that has not started yet starts with the rest of the run.
+        // A series that has no samples yet starts with the resumed part.
         if hours.through > 0 {
-            // `run.json` also counts chunks that did not fit on a full disk.
+            // The counts of `run.json` include chunks that did not fit on a full disk.
             if let Some(counts) = series.counts {
                 let unstored = series.not_stored();
                 hours.counts = Counts { unstored, ..counts };
@@ -287,8 +288,8 @@ fn fill(
         .filter_map(|(_, _, hours)| hours.last_wake())
         .max()
         .unwrap_or(record.started.monotonic_ns);
-    // A part that was killed before its first sample ends at its start: its gap is recorded
-    // already.
+    // If a resumed part was killed before its first sample, the last interruption ends at the
+    // part's start. The new interruption starts there.
     let noted = record
         .interruptions
         .last()
@@ -296,8 +297,8 @@ fn fill(
     let last = record.ended_ns.unwrap_or(last).max(last).max(noted);
     let boot = root.text("proc/sys/kernel/random/boot_id");
     let is_reboot = boot.is_none() || record.machine.boot_id != boot;
-    // A time of day that is behind, as on a board without a battery-backed clock, must not put past
-    // samples into the future.
+    // A time of day that is behind, as on a board without a battery-backed clock, must not move
+    // past samples into the future.
     let by = if is_reboot {
         ahead(record.started) - ahead(now)
     } else {
@@ -321,7 +322,7 @@ fn fill(
     });
     record.state = State::Running;
     record.ended_ns = None;
-    // They are recorded again when the run ends; until then the samples replace them.
+    // The counts are recorded again when the run ends. Until then, readers count the samples.
     record
         .series
         .iter_mut()
@@ -330,7 +331,7 @@ fn fill(
     Ok(record)
 }
 
-/// How the bytes of `--disk` were divided.
+/// Returns how the disk budget of the run was divided.
 fn division(record: &RunRecord, bytes: u64) -> io::Result<DiskDivision> {
     if record
         .imported
@@ -343,14 +344,14 @@ fn division(record: &RunRecord, bytes: u64) -> io::Result<DiskDivision> {
         .map_err(|least| io::Error::other(format!("--disk was below {least} bytes")))
 }
 
-/// Refuses a series with fewer samples than `run.json` counts, or without its histograms by hour.
+/// Refuses a series with fewer samples than `run.json` counts, or without its hourly histograms.
 fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io::Result<()> {
     let (file, hours) = (rotation.series(), hours::path(rotation.series()));
     let stored = series.counts.map_or(found.counts.stored(), |counts| {
         counts.recorded.saturating_sub(series.not_stored())
     });
     let gone = stored.saturating_sub(found.samples);
-    // The tool may have been killed before the first due time.
+    // The tool may have been killed before the first due time, so there may be no head.
     let is_begun = fs::metadata(file).is_ok_and(|head| head.len() > 0) || found.through > 0;
     let has_lost_hours = is_begun && rotation.has_lost_hours()?;
     // In an interrupted run, the counts of later chunks keep reporting the loss.
@@ -379,7 +380,7 @@ fn ahead(started: StartTime) -> Nanos {
     started.realtime_ns - started.monotonic_ns
 }
 
-/// Puts the times of a record on another clock, which reads `by` more.
+/// Converts the times of a record to another clock, which is ahead by `by`.
 fn shift(record: &mut RunRecord, by: Nanos) {
     let move_on = |time: &mut Nanos| *time = time.saturating_add(by);
     move_on(&mut record.started.monotonic_ns);
@@ -412,7 +413,7 @@ fn shift(record: &mut RunRecord, by: Nanos) {
 }
 
 impl RunRecord {
-    /// Adds the history of `earlier`, which was interrupted, to this record of the resumed run.
+    /// Adds the history of `earlier`, the interrupted part, to this record of the resumed run.
     pub fn go_on(&mut self, earlier: &Self) {
         self.started = earlier.started;
         self.interruptions.clone_from(&earlier.interruptions);
@@ -439,7 +440,8 @@ impl RunRecord {
         }
     }
 
-    /// Records the origin of the first due times, of the whole run or of its resumed part.
+    /// Records `start` as the start of the run or, after an interruption, of its resumed part. The
+    /// first due times are relative to `start`.
     pub fn begin_at(&mut self, start: Nanos) {
         let Some(last) = self.interruptions.last_mut() else {
             self.started.realtime_ns += start - self.started.monotonic_ns;
@@ -457,7 +459,7 @@ impl RunRecord {
         }
     }
 
-    /// Adds the recorded data of the series of `earlier`, apart from their samples.
+    /// Adds the facts that `earlier` recorded about its series, except for the counts.
     pub fn add_series_of(&mut self, earlier: &Self) {
         for series in &mut self.series {
             if let Some(before) = earlier
@@ -479,7 +481,7 @@ impl RunRecord {
         }
     }
 
-    /// Returns the time between `begin` and `end` during which the run was interrupted.
+    /// Returns how long the run was interrupted between `begin` and `end`.
     #[must_use]
     pub fn away(&self, begin: Nanos, end: Nanos) -> Nanos {
         let within =
@@ -491,7 +493,7 @@ impl RunRecord {
     }
 }
 
-/// Returns the path where a run is rebuilt before it replaces the old one.
+/// Returns the path at which a run is rebuilt before it replaces the old one.
 fn beside(path: &Path) -> PathBuf {
     let name = path
         .file_name()

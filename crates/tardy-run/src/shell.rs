@@ -1,4 +1,4 @@
-//! Words as a shell reads them.
+//! Quotes words for a shell.
 
 /// Quotes a word for a shell if necessary.
 #[must_use]
@@ -11,7 +11,7 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// Words on one line.
+/// Returns the words on one line, quoted where necessary.
 #[must_use]
 pub fn line<S: AsRef<str>>(words: &[S]) -> String {
     words

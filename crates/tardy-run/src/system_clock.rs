@@ -1,14 +1,13 @@
-//! The clocks that timers and grids of due times can use, in addition to the run's own.
+//! The clocks that timers and grids of due times can use, in addition to the run's own clock.
 //!
-//! All times of a run are of CLOCK_MONOTONIC. The others run at its rate, adjustments by NTP and
-//! PTP included, and differ from it by a number of ns that changes only in steps. So a due time on
-//! another clock equals one on the run's, until that clock is stepped.
+//! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, adjustments by
+//! NTP and PTP included. They differ from it by a number of ns that changes only in steps. A due
+//! time on another clock therefore corresponds to a fixed time on the run's clock, until the other
+//! clock is stepped.
 //!
-//! Times of a run are CLOCK_MONOTONIC, independent of the timers' clock. The clocks run at one rate
-//! and differ by a number that changes only in steps. `run.json` stores it per thread, exact to the
-//! ns, read from the coarse clocks that the kernel moves together. After a step, timers are set
-//! again, a signal interrupts waits that would last as long as the step, and the run decides
-//! nothing.
+//! `run.json` stores the difference for each thread, exact to the ns. It is read from the coarse
+//! clocks, which the kernel updates together. After a step, timers are set again, a signal
+//! interrupts waits that would last as long as the step, and the run gives no verdict.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -27,30 +26,30 @@ pub enum SystemClock {
 }
 
 impl SystemClock {
-    /// Every one.
+    /// All clocks.
     pub const ALL: [Self; 3] = [Self::Monotonic, Self::Realtime, Self::Tai];
-    /// Names as in requests, in the order of the variants.
+    /// Names of the clocks in requests, in the order of the variants.
     pub const NAMES: &[&str] = &["monotonic", "realtime", "tai"];
 
-    /// Returns the clock of that name.
+    /// Returns the clock with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|clock| clock.name() == name)
     }
 
-    /// Returns its name in requests.
+    /// Returns the clock's name in requests.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Returns whether it is the clock of all times of a run.
+    /// Returns whether this is the clock of all times of a run.
     #[must_use]
     pub fn is_of_the_run(&self) -> bool {
         *self == Self::Monotonic
     }
 
-    /// Returns the clock for system calls.
+    /// Returns the clock as system calls need it.
     #[must_use]
     pub fn of_the_system(self) -> tardy_sys::clock::Clock {
         match self {
@@ -60,7 +59,7 @@ impl SystemClock {
         }
     }
 
-    /// Reads how far it is ahead of the run's clock now.
+    /// Reads how far the clock is currently ahead of the run's clock.
     #[must_use]
     pub fn read(self) -> ClockReading {
         ClockReading {
@@ -80,20 +79,20 @@ impl std::fmt::Display for SystemClock {
     }
 }
 
-/// A clock, and how far it was ahead of the run's when the run started: add that to a time of the
-/// run for the time on this clock.
+/// A clock, and how far it was ahead of the run's clock when the run started. A time of the run
+/// plus this difference is the time on this clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClockReading {
     /// The clock that was read.
     pub clock: SystemClock,
-    /// How far it was ahead.
+    /// How far the clock was ahead of the run's clock.
     #[serde(rename = "ahead_ns")]
     pub ahead: Nanos,
 }
 
 impl ClockReading {
     /// Returns the first time at `start` or later that is `offset` after a whole multiple of
-    /// `period` on this clock. All arguments but `offset` and `period` are times of the run.
+    /// `period` on this clock. `start` and the result are times on the run's clock.
     #[must_use]
     pub fn first_multiple(&self, start: Nanos, period: Nanos, offset: Nanos) -> Nanos {
         let on_clock = i128::from(start.get()) + i128::from(self.ahead.get());
@@ -106,15 +105,15 @@ impl ClockReading {
 /// The requested clocks of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProbeClocks {
-    /// Clock of its timer.
+    /// Clock of the probe's timer.
     #[serde(
         rename = "clock",
         default,
         skip_serializing_if = "SystemClock::is_of_the_run"
     )]
     pub timer: SystemClock,
-    /// Clock on which its due times are whole multiples of its period, if they are; its offset
-    /// comes on top.
+    /// Clock on which the due times are whole multiples of the period, plus the probe's offset;
+    /// absent if they are not aligned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
 }
@@ -132,16 +131,16 @@ impl std::fmt::Display for ProbeClocks {
 /// The clocks of a measuring thread, with their readings when the run started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ThreadClocks {
-    /// Reading of its timer's clock.
+    /// Reading of the timer's clock.
     #[serde(default)]
     pub timer: ClockReading,
-    /// Reading of its grid's clock.
+    /// Reading of the grid's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grid: Option<ClockReading>,
 }
 
 impl ThreadClocks {
-    /// Returns the clocks of a plan: their readings are unknown before the run.
+    /// Returns the clocks of a plan. Their readings are unknown before the run.
     #[must_use]
     pub fn planned(clocks: ProbeClocks) -> Self {
         let unread = |clock| ClockReading {
@@ -163,7 +162,7 @@ impl ThreadClocks {
         }
     }
 
-    /// Returns whether everything uses the run's own clock, and no grid is aligned.
+    /// Returns whether the timer uses the run's own clock, and no grid is aligned.
     #[must_use]
     pub fn are_plain(&self) -> bool {
         self.timer.clock.is_of_the_run() && self.grid.is_none()

@@ -1,5 +1,5 @@
-//! A line-based log of bounded length: when it is full, every second line is dropped, so that the
-//! oldest lines are the furthest apart.
+//! A log of lines with a bounded length. When it is full, every second line is dropped, so that
+//! older lines are further apart than newer ones.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use tardy_samples::reserved_file;
 
-/// Adds whole lines to the file at `path`, which must be there; it is not longer than `length_max`
-/// bytes then, if the lines themselves are not.
+/// Adds whole lines to the file at `path`, which must exist. Afterwards the file has at most
+/// `length_max` bytes, unless the new lines alone are longer.
 ///
 /// # Errors
-/// Returns errors of reading and writing; when lines are dropped, the file is either the old or the
-/// new one.
+/// Returns errors of reading and writing. If lines are dropped, an error leaves either the old or
+/// the new file.
 pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
     let mut length = fs::metadata(path)?.len();
     let more = lines.len() as u64;
@@ -29,7 +29,7 @@ pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
         .open(path)
         .and_then(|mut file| file.write_all(lines));
     written.inspect_err(|_| {
-        // Half a line would corrupt the next one.
+        // Half a line would corrupt the next one, so it is removed.
         let _ = OpenOptions::new()
             .write(true)
             .open(path)
@@ -37,7 +37,7 @@ pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
     })
 }
 
-/// Returns the first of every two lines.
+/// Returns the first line of every two.
 fn every_second(content: &[u8]) -> Vec<u8> {
     let lines: Vec<&[u8]> = content.split_inclusive(|&byte| byte == b'\n').collect();
     let kept = if lines.len() > 1 {

@@ -5,28 +5,28 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// One action. Without any the run stops.
+/// An action on a latency above the threshold. Without any action, the run stops.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThresholdAction {
-    /// Store the kernel's trace of it.
+    /// Store the kernel's trace of the latency.
     Trace,
     /// Run a command in a shell.
     Shell(String),
-    /// Send SIGTERM to a process.
+    /// Send SIGTERM to this process.
     Signal(i32),
-    /// Send a signal of this number to a process: by default to the tool's parent.
+    /// Send this signal to a process.
     SignalNumber {
-        /// As in signal(7).
+        /// Number of the signal, as in signal(7).
         num: i32,
-        /// `None` sends it to the parent.
+        /// Number of the process; `None` for the parent of the tool.
         pid: Option<i32>,
     },
     /// Keep measuring.
     Continue,
 }
 
-/// Linux has no more signals (signal(7)).
+/// Number of the last signal of Linux (signal(7)).
 const SIGNAL_MAX: i32 = 64;
 
 impl fmt::Display for ThresholdAction {
@@ -47,7 +47,7 @@ impl fmt::Display for ThresholdAction {
     }
 }
 
-/// Parses `num=10,pid=1234`, in any order, as in rtla; `pid=parent` is the process that started the
+/// Parses `num=10,pid=1234`, in any order, as in rtla. `pid=parent` is the process that started the
 /// tool.
 fn signal_number(text: &str) -> Option<ThresholdAction> {
     let (mut num, mut pid) = (None, None);
@@ -72,7 +72,8 @@ fn signal_number(text: &str) -> Option<ThresholdAction> {
     })
 }
 
-/// 0 and below mean groups of processes, and 1 is the machine's.
+/// Parses the number of a process. Refuses 0 and below, which are process groups, and 1, which is
+/// the machine's init.
 fn process(text: &str) -> Option<i32> {
     text.parse::<i32>().ok().filter(|&process| process > 1)
 }

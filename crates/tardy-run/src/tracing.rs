@@ -1,4 +1,4 @@
-//! What a run recorded of the kernel's trace, and how many samples it explains.
+//! What a run recorded of the kernel's trace, and how many samples the trace explains.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -11,22 +11,22 @@ use tardy_trace::text::Text;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExplainLevel {
-    /// Nothing.
+    /// No tracing.
     #[default]
     Off,
     /// Events of stock kernels.
     Events,
-    /// These, and the functions that were running when a probe was due and when it got the CPU.
+    /// Events, and the functions that were running when a probe was due and when it got the CPU.
     Stacks,
     /// Events, and the kernel's tracer timerlat as a second opinion.
     Timerlat,
 }
 
 impl ExplainLevel {
-    /// Every one.
+    /// All levels.
     pub const ALL: [Self; 4] = [Self::Off, Self::Events, Self::Stacks, Self::Timerlat];
 
-    /// Returns its name on the command line.
+    /// Returns the level's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,23 +46,24 @@ impl ExplainLevel {
 /// The recording of the kernel's trace in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TracingRecord {
-    /// 1 events of stock kernels, 2 stacks of the kernel too, 3 events and the tracer timerlat.
+    /// Number of the level: 1 for events of stock kernels, 2 for events and kernel stacks, 3 for
+    /// events and the tracer timerlat.
     pub level: u32,
     /// The instance of tracefs, which is removed after the run.
     pub instance: String,
-    /// Events that were recorded, as SYSTEM:EVENT.
+    /// Recorded events, as SYSTEM:EVENT.
     pub events: Vec<String>,
-    /// Events that explanations use and that this kernel does not have.
+    /// Events that explanations use but this kernel lacks.
     pub absent: Vec<String>,
     /// Results of the tool's own wake-ups before the run.
     pub calibration: Calibration,
-    /// Events that were read.
+    /// Number of events read.
     #[serde(default)]
     pub events_read: u64,
-    /// Pages that were read.
+    /// Number of pages read.
     #[serde(default)]
     pub pages_read: u64,
-    /// Number of gaps.
+    /// Number of gaps in the trace.
     #[serde(default)]
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
@@ -74,32 +75,32 @@ pub struct TracingRecord {
     /// Whether the kernel hides the addresses of its functions, so that their names are unknown.
     #[serde(default)]
     pub are_functions_hidden: bool,
-    /// Stacks that were read, at level 2.
+    /// Number of stacks read, at level 2.
     #[serde(default)]
     pub stacks_read: u64,
     /// Why stacks are missing despite the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_stacks: Option<String>,
-    /// At level 3, the comparison of the kernel's timerlat tracer with events, for wake-ups of
-    /// timerlat's thread.
+    /// Comparison of the tracer timerlat with events for the wake-ups of timerlat's thread, at
+    /// level 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_opinion: Option<SecondOpinion>,
-    /// Why it is missing despite the request.
+    /// Why the second opinion is missing despite the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_second_opinion: Option<String>,
     /// The series whose samples are explained.
     #[serde(default)]
     pub series: Vec<ExplainedSeries>,
-    /// Program loops, and their deviations from a correct periodic loop.
+    /// How often each loop of a program broke the rules for a correct periodic loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<LoopRules>,
 }
 
 impl TracingRecord {
-    /// The level with stacks: each costs the measured CPU up to tens of microseconds, so the
+    /// The level with stacks. Each stack costs the measured CPU up to tens of microseconds, so the
     /// latencies are not those of the untraced machine.
     pub const STACKS: u32 = 2;
-    /// The level with the timerlat tracer, whose thread takes the CPU every millisecond.
+    /// The level with the tracer timerlat, whose thread takes the CPU every millisecond.
     pub const TIMERLAT: u32 = 3;
 
     /// Returns whether the run's numbers must not be compared.
@@ -109,98 +110,99 @@ impl TracingRecord {
     }
 }
 
-/// Findings about the kernel's trace from wake-ups of the tool's own threads before the run.
+/// Findings about the kernel's trace, from wake-ups of the tool's own threads before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Sleeps that were made.
+    /// Number of sleeps made.
     pub sleeps: u64,
-    /// Number of these wake-ups in the trace.
+    /// Number of sleeps whose wake-up is in the trace.
     pub wake_ups: u64,
-    /// Number of these with the timer's due time.
+    /// Number of these wake-ups whose due time is in the trace.
     pub timed: u64,
-    /// Number of these with the switch to the thread.
+    /// Number of these wake-ups whose switch to the thread is in the trace.
     pub switches: u64,
-    /// Switches from a thread to the idle one that were seen in the same time.
+    /// Number of switches from a thread to the idle task in the same time.
     pub into_idle: u64,
-    /// Switches from the idle one: 0 if the kernel does not trace them.
+    /// Number of switches from the idle task; 0 if the kernel does not trace them.
     pub out_of_idle: u64,
 }
 
 /// Comparison of timerlat's records with events for the same wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SecondOpinion {
-    /// Wake-ups that were compared.
+    /// Number of wake-ups compared.
     pub wake_ups: u64,
-    /// Time from due to the timer's function.
+    /// Time from the due time to the timer's function.
     pub interrupt: Agreement,
-    /// Time from due to the thread's clock read.
+    /// Time from the due time to the thread's clock read.
     pub thread: Agreement,
 }
 
-/// The agreement of two figures for the same wake-ups.
+/// How far two figures for the same wake-ups agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Agreement {
-    /// How many.
+    /// Number of wake-ups compared.
     pub compared: u64,
-    /// Wake-ups that agree within [`Agreement::WITHIN_NS`], or 2 %.
+    /// Number of wake-ups that agree within [`Agreement::WITHIN_NS`] or 2 %.
     pub agreeing: u64,
-    /// The smallest and largest of timerlat's figure minus ours.
+    /// Minimum of timerlat's figure minus tardy's.
     pub difference_min_ns: i64,
-    /// See `difference_min_ns`.
+    /// Maximum of timerlat's figure minus tardy's.
     pub difference_max_ns: i64,
     /// The largest of timerlat's figures.
     pub theirs_max_ns: u64,
 }
 
 impl Agreement {
-    /// Figures agree that differ by so much at most, in ns,
+    /// Two figures agree if they differ by at most this number of ns.
     pub const WITHIN_NS: u64 = 1_000;
-    /// or by this part of them.
+    /// Two figures also agree if they differ by at most the figure divided by this number.
     pub const WITHIN_PART: u64 = 50;
 }
 
 /// Counts of actions that a real-time loop must avoid.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LoopRules {
-    /// Name of its thread.
+    /// Name of the loop's thread.
     pub thread: String,
-    /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to
-    /// 139 others.
+    /// Priority of the thread in the kernel's numbers: -1 for deadline, 0 to 98 for real-time (99
+    /// minus the priority), 100 to 139 for others.
     pub priority: i32,
-    /// The kinds of events in the trace; a count without its event is 0 and means nothing.
+    /// The kinds of events in the trace. A count whose kind of event is missing is 0 and means
+    /// nothing.
     pub recorded: RecordedKinds,
-    /// Pages that the program touched and that were not there.
+    /// Number of page faults of the program itself.
     pub page_faults_user: u64,
-    /// Page faults in the kernel on the program's behalf.
+    /// Number of page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
-    /// Page faults before the first wake-up by a timer, which are in none of the other counts.
+    /// Number of page faults before the first wake-up by a timer. No other count includes them.
     pub page_faults_at_start: u64,
-    /// Sleeps for a length of time instead of until a time.
+    /// Number of sleeps for a length of time instead of until a time.
     pub sleeps_relative: u64,
-    /// Sleeps on a clock that can be set.
+    /// Number of sleeps on a clock that can be set.
     pub sleeps_on_wall_clock: u64,
-    /// Waits at a futex that knows no priority inheritance.
+    /// Number of waits at a futex without priority inheritance.
     pub futex_waits_plain: u64,
-    /// Wake-ups by threads of lower priority, the most frequent waker first.
+    /// Threads of lower priority that woke the loop, the most frequent one first.
     pub woken_by_lower: Vec<LowerWaker>,
-    /// Wake-ups from a softirq.
+    /// Number of wake-ups from a softirq.
     pub woken_from_softirq: u64,
-    /// Waits for locks of the kernel.
+    /// Number of waits for locks of the kernel.
     pub lock_waits: u64,
-    /// Sum of all waits.
+    /// Sum of all waits for locks of the kernel.
     pub lock_waits_sum_ns: u64,
-    /// The longest of them.
+    /// The longest wait for a lock of the kernel.
     pub lock_waits_max_ns: u64,
 }
 
-/// Kinds of events that rules for loops are counted from.
+/// Kinds of events from which the rules for loops are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RecordedKinds {
     /// Page faults.
     pub page_faults: bool,
-    /// Timers that are set.
+    /// Settings of timers.
     pub timers: bool,
-    /// Wakings.
+    /// Wake-ups of threads.
     pub wakings: bool,
     /// Waits for locks of the kernel.
     pub contention: bool,
@@ -211,11 +213,11 @@ pub struct RecordedKinds {
 /// A thread of lower priority that woke a loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LowerWaker {
-    /// As the kernel stores it.
+    /// Name of the thread, as the kernel stores it.
     pub name: String,
-    /// The kernel's.
+    /// Priority of the thread in the kernel's numbers.
     pub priority: i32,
-    /// How often.
+    /// Number of wake-ups by the thread.
     pub count: u64,
 }
 
@@ -252,24 +254,24 @@ impl LoopRules {
 /// How many samples of one series are explained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedSeries {
-    /// The series' file.
+    /// File of the series.
     pub file: String,
-    /// The probe that took its samples.
+    /// Probe that took the samples.
     pub probe: String,
-    /// The CPU that the probe was bound to.
+    /// CPU that the probe was bound to.
     pub cpu: Option<CpuId>,
-    /// Number of samples to explain: those with any latency above 0.
+    /// Number of samples to explain: those with a latency above 0.
     pub samples: u64,
-    /// Number of them with an explanation; each adds up to its latency.
+    /// Number of explained samples. Each explanation adds up to the sample's latency.
     pub explained: u64,
-    /// Number of these that are explained only partly, because events were lost or late.
+    /// Number of samples that are explained only partly, because events were lost or late.
     pub with_unknown: u64,
-    /// Number of samples that did not reach the explainer, because it was late.
+    /// Number of samples that did not reach the explainer, because the explainer was late.
     pub left_out: u64,
-    /// Number of explanations dropped for newer ones in a run with `--disk`.
+    /// Number of explanations that were dropped for newer ones, in a run with `--disk`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub given_way: u64,
-    /// Bytes written to their files.
+    /// Bytes written to the files of explanations.
     pub bytes: u64,
 }
 

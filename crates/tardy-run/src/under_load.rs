@@ -1,10 +1,9 @@
-//! When the loads of a phase were at work: the samples of that time are the phase's, and those
-//! before and after it belong to no phase.
+//! Determines when the loads of a phase worked. Samples of this time belong to the phase. All other
+//! samples count for the whole run and belong to no phase.
 //!
-//! Samples belong to a load while it worked. Each worker reports its start and the init its end
-//! (`load_work` in `run.json`); all other samples count in the whole run and in no phase. With
-//! several loads it is the time when all worked. Tables, charts, comparisons and exports all use
-//! `RunRecord::under_load`.
+//! Each worker reports its start, and the init reports its end (`load_work` in `run.json`). With
+//! several loads, the time in which all of them worked counts. Tables, charts, comparisons and
+//! exports all use `RunRecord::under_load`.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -13,11 +12,11 @@ use crate::record::{LoadWork, PhaseRecord, RunRecord};
 
 impl RunRecord {
     /// Returns the start and end of the time in which all loads of the phase at `index` worked on
-    /// `cpu`; the whole phase if it has no load, or an older tool did not record the times. If they
-    /// never worked at the same time, the end equals the start.
+    /// `cpu`. Returns the whole phase if it has no load, or an older tool did not record the times.
+    /// If the loads never worked at the same time, the end equals the start.
     ///
-    /// The workers of a CPU are those bound to it and those that use several CPUs. If there is
-    /// none, loads ran on other CPUs: then all of them count.
+    /// The workers that count are those bound to the CPU and those that use several CPUs. If there
+    /// are none, the loads ran on other CPUs, and all their workers count.
     #[must_use]
     pub fn under_load(&self, index: usize, cpu: Option<CpuId>) -> (Nanos, Nanos) {
         let phase = &self.phases[index];

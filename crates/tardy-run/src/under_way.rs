@@ -1,8 +1,9 @@
-//! Decides whether a run is in progress, because the record of a killed run does not change.
+//! Decides whether a run is in progress. The record alone cannot show this, because the record of a
+//! killed run does not change.
 //!
-//! The process and the boot of a run show whether it is still running. A killed run leaves the same
-//! `run.json`; a folder that was copied from another machine, or is older than a reboot, must not
-//! look alive because a process happens to have its number.
+//! A run is in progress if its process exists in the boot that the record names. A folder that was
+//! copied from another machine, or is older than a reboot, does not count because some process has
+//! the same number.
 
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
@@ -10,14 +11,14 @@ use tardy_sys::clock;
 
 use crate::record::{RunRecord, State};
 
-/// Number of the start time in proc_pid_stat(5).
+/// Number of the field with the start time in proc_pid_stat(5).
 const FIELD_OF_START: usize = 22;
-/// USER_HZ is 100 on every architecture that this tool runs on.
+/// Length of a tick in ns. USER_HZ is 100 on every architecture on which this tool runs.
 const NANOS_A_TICK: i64 = 10_000_000;
 
 impl RunRecord {
-    /// Returns whether the process that makes the run exists, on the machine below `root` and in
-    /// the same boot. Its clock is then this machine's.
+    /// Returns whether the process that makes the run still exists: on the machine below `root`,
+    /// which has not restarted since. If so, the run's clock is this machine's clock.
     #[must_use]
     pub fn is_under_way(&self, root: &Root) -> bool {
         let is_here = self.machine.boot_id.is_some()
@@ -25,11 +26,12 @@ impl RunRecord {
         self.state == State::Running && is_here && self.is_process_its_own(root)
     }
 
-    /// Returns whether the process of that number makes the run, whatever its name: it existed when
-    /// the run started, so it is not a later process with the same number.
+    /// Returns whether the process with the recorded number makes the run, whatever its name is. It
+    /// must have existed when the run started, so that it is not a later process with the same
+    /// number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
-        // The fields after the name, which may have spaces and brackets: field 3 of
+        // The fields after the name, which may contain spaces and parentheses: field 3 of
         // proc_pid_stat(5) and later ones.
         let fields = stat
             .as_deref()
@@ -46,7 +48,7 @@ impl RunRecord {
             return false;
         };
         // The process's start is on the clock that includes suspend, which is never behind the
-        // run's.
+        // run's clock.
         let ahead = Nanos(clock::boottime() - clock::monotonic());
         let began = self
             .interruptions

@@ -1,8 +1,8 @@
-//! The kind of work in a unit.
+//! The kinds of work in a unit of work.
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of work.
+/// The kind of work in a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkKind {
@@ -15,10 +15,10 @@ pub enum WorkKind {
 }
 
 impl WorkKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Compute, Self::Syscalls, Self::Memory];
 
-    /// Returns its name on the command line.
+    /// Returns the kind's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,17 +1,18 @@
-//! A file for metrics of mappings and of rereading, all of it in the page cache.
+//! A file for metrics that map or reread a file. All of it is in the page cache.
 
 use std::fs::File;
 use std::io::{self, Write};
 
 use crate::metric::{Place, Unavailable};
 
-/// As long as the blocks of the metrics of memory, so that rereading a file is comparable with
-/// reading memory.
+/// Length of the file: the same as the blocks of the memory metrics, so that rereading a file is
+/// comparable with reading memory.
 pub(super) const FILE_BYTES: usize = super::memory::BLOCK_BYTES;
 /// Bytes per write and read.
 pub(super) const PORTION_BYTES: usize = 64 << 10;
 
-/// Returns the file, opened for reading and writing; the first metric that asks for it writes it.
+/// Returns the file, opened for reading and writing. The first metric that needs the file writes
+/// it.
 pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
     let path = place.scratch.join("big");
     let open = || -> io::Result<File> {
@@ -26,7 +27,7 @@ pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
             for _ in 0..FILE_BYTES / PORTION_BYTES {
                 file.write_all(&portion)?;
             }
-            // Lets the disk become idle again before the timing.
+            // After the sync, the disk is idle again before the timing starts.
             file.sync_all()?;
         }
         Ok(file)

@@ -1,14 +1,11 @@
-//! Switching between processes: a token goes round a ring of pipes, and each process reads all of
-//! its own memory before it passes it on.
+//! Switches between processes. A token goes round a ring of pipes, and each process reads all of
+//! its own memory before it passes the token on.
 //!
-//! The cost of passing it on without a switch is subtracted: the same writes, reads and sums, all
-//! by one process.
+//! The cost of the same writes, reads and memory reads in a single process, without switches, is
+//! subtracted. To subtract it exactly, both are measured alternately, in short batches.
 //!
-//! Metrics read memory through atomics or volatile. Otherwise the compiler may hoist a load out of
-//! the loop in one place and not in another, and the subtracted read cost would be wrong.
-//!
-//! Overhead around an operation is measured alternately with it, in short rounds, and subtracted: a
-//! handler's signal, passing a token without a switch, mapping without a touch.
+//! The memory is read through atomics. Otherwise the compiler could move a load out of the loop in
+//! one place and not in another, and the subtracted cost would be wrong.
 
 use std::hint::black_box;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -21,7 +18,7 @@ use tardy_sys::clock;
 use crate::metric::{Metric, Place, Unavailable, Work, share};
 use crate::peer::Peer;
 
-/// Turns of the ring between two measurements of the cost without switches.
+/// Number of turns of the ring between two measurements of the cost without switches.
 const STRETCH: u64 = 50;
 
 const fn metric(
@@ -41,63 +38,63 @@ const fn metric(
     }
 }
 
-/// Two processes.
+/// Two processes without memory.
 pub(super) const OF_2_WITH_0K: Metric = metric(
     "switch-2p-0k",
     "switch in a ring of 2 processes",
     "lat_ctx -s 0 2",
     ring::<2, 0>,
 );
-/// Each with memory that fits into the first cache.
+/// Two processes, each with memory that fits into the first-level cache.
 pub(super) const OF_2_WITH_16K: Metric = metric(
     "switch-2p-16k",
     "switch in a ring of 2 processes that read 16 KiB each",
     "lat_ctx -s 16 2",
     ring::<2, 16>,
 );
-/// Each with more than that.
+/// Two processes, each with more memory than the first-level cache.
 pub(super) const OF_2_WITH_64K: Metric = metric(
     "switch-2p-64k",
     "switch in a ring of 2 processes that read 64 KiB each",
     "lat_ctx -s 64 2",
     ring::<2, 64>,
 );
-/// Eight processes.
+/// Eight processes without memory.
 pub(super) const OF_8_WITH_0K: Metric = metric(
     "switch-8p-0k",
     "switch in a ring of 8 processes",
     "lat_ctx -s 0 8",
     ring::<8, 0>,
 );
-/// Eight with 16 KiB.
+/// Eight processes with 16 KiB each.
 pub(super) const OF_8_WITH_16K: Metric = metric(
     "switch-8p-16k",
     "switch in a ring of 8 processes that read 16 KiB each",
     "lat_ctx -s 16 8",
     ring::<8, 16>,
 );
-/// Eight with 64 KiB.
+/// Eight processes with 64 KiB each.
 pub(super) const OF_8_WITH_64K: Metric = metric(
     "switch-8p-64k",
     "switch in a ring of 8 processes that read 64 KiB each",
     "lat_ctx -s 64 8",
     ring::<8, 64>,
 );
-/// Sixteen processes.
+/// Sixteen processes without memory.
 pub(super) const OF_16_WITH_0K: Metric = metric(
     "switch-16p-0k",
     "switch in a ring of 16 processes",
     "lat_ctx -s 0 16",
     ring::<16, 0>,
 );
-/// Sixteen with 16 KiB.
+/// Sixteen processes with 16 KiB each.
 pub(super) const OF_16_WITH_16K: Metric = metric(
     "switch-16p-16k",
     "switch in a ring of 16 processes that read 16 KiB each",
     "lat_ctx -s 16 16",
     ring::<16, 16>,
 );
-/// Sixteen with 64 KiB.
+/// Sixteen processes with 64 KiB each.
 pub(super) const OF_16_WITH_64K: Metric = metric(
     "switch-16p-64k",
     "switch in a ring of 16 processes that read 64 KiB each",
@@ -111,7 +108,7 @@ struct Ring {
     processes: u64,
     out: PipeWriter,
     back: PipeReader,
-    /// Pipes that this process writes and reads alone.
+    /// Pipes that this process alone writes and reads, for the cost without switches.
     alone: Vec<(PipeReader, PipeWriter)>,
     memory: Vec<AtomicU64>,
     _peers: Vec<Peer>,
@@ -125,8 +122,8 @@ fn ring<const PROCESSES: usize, const KIB: usize>(_: &Place) -> Result<Box<dyn W
         let (next, mut to) = pipe()?;
         let mut own = std::mem::replace(&mut from, next);
         peers.push(Peer::start(move || {
-            // Allocated and written here: memory from before the fork would be shared, in the
-            // caches too.
+            // The memory is allocated and written after the fork. Memory from before the fork would
+            // be shared, even in the caches.
             let memory = memory(KIB);
             let mut token = Token::default();
             loop {
@@ -155,8 +152,8 @@ fn memory(kib: usize) -> Vec<AtomicU64> {
         .collect()
 }
 
-/// Reads each word individually and again each time: a compiler may compute the sum of unchanged
-/// plain words once, in one of the processes and not in another.
+/// Reads each word, every time. A compiler could compute the sum of unchanged plain words once, in
+/// one of the processes and not in another.
 fn read(memory: &[AtomicU64]) {
     black_box(memory.iter().fold(0, |sum: u64, word| {
         sum.wrapping_add(word.load(Ordering::Relaxed))
@@ -188,7 +185,8 @@ impl Ring {
 }
 
 impl Work for Ring {
-    /// Runs whole turns; the returned time is that of the requested switches.
+    /// Runs whole turns of the ring. Returns the part of their time that belongs to the requested
+    /// number of switches.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let turns = operations.div_ceil(self.processes);
         let (mut took, mut left) = (0, turns);

@@ -1,4 +1,4 @@
-//! Copying memory: with the C library's memcpy, and with a simple loop.
+//! Copies of memory, made by the C library's memcpy and by a simple loop.
 
 use std::hint::black_box;
 
@@ -7,10 +7,10 @@ use tardy_run::cost::{CacheState, Group};
 use super::memory::BLOCK_BYTES;
 use crate::metric::{Metric, repeated};
 
-/// Words that the loop copies before it counts.
+/// Number of words that the loop copies in one step.
 const UNROLLED: usize = 8;
 
-/// The C library's.
+/// The copy by the C library.
 pub(super) const LIBC: Metric = Metric {
     name: "bcopy-libc",
     group: Group::Bandwidth,
@@ -38,8 +38,8 @@ pub(super) const OWN: Metric = Metric {
     prepare: |_| {
         let (from, mut to) = (vec![1_u64; BLOCK_BYTES / 8], vec![2_u64; BLOCK_BYTES / 8]);
         Ok(repeated(move || {
-            // A step that is known only at run time keeps the compiler from making a memcpy of the
-            // loop.
+            // The step is known only at run time. This keeps the compiler from replacing the loop
+            // by memcpy.
             let step = black_box(UNROLLED);
             for (from, to) in from.chunks_exact(step).zip(to.chunks_exact_mut(step)) {
                 let (Some(from), Some(to)) = (

@@ -1,4 +1,4 @@
-//! Asking which of 100 connections have something to read, as servers of today do: epoll_pwait2(2).
+//! The query which of 100 connections have something to read, as servers make it: epoll_pwait2(2).
 
 use std::hint::black_box;
 use std::io;

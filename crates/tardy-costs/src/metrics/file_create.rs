@@ -1,5 +1,4 @@
-//! Making small files and removing them, in a separate folder on the file system of temporary
-//! files.
+//! Creation and removal of small files, in a separate folder on the file system of temporary files.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -12,11 +11,12 @@ use tardy_sys::{clock, file};
 
 use crate::metric::{Metric, Place, Unavailable, Work};
 
-/// Maximum number of existing files: the cost in a larger folder is another question.
+/// Maximum number of files that exist at the same time, because the cost depends on the size of the
+/// folder.
 const FILES: usize = 1000;
 const TEN_KIB: usize = 10 << 10;
 
-/// Empty ones.
+/// Creates empty files.
 pub(super) const CREATE_0K: Metric = Metric {
     name: "file-create-0k",
     group: Group::FileAndMemory,
@@ -27,7 +27,7 @@ pub(super) const CREATE_0K: Metric = Metric {
     prepare: |place| files(place, 0, TimedOperation::Creation),
 };
 
-/// Removing empty ones.
+/// Removes empty files.
 pub(super) const DELETE_0K: Metric = Metric {
     name: "file-delete-0k",
     group: Group::FileAndMemory,
@@ -38,7 +38,7 @@ pub(super) const DELETE_0K: Metric = Metric {
     prepare: |place| files(place, 0, TimedOperation::Removal),
 };
 
-/// Files of 10 KiB.
+/// Creates files of 10 KiB.
 pub(super) const CREATE_10K: Metric = Metric {
     name: "file-create-10k",
     group: Group::FileAndMemory,
@@ -49,7 +49,7 @@ pub(super) const CREATE_10K: Metric = Metric {
     prepare: |place| files(place, TEN_KIB, TimedOperation::Creation),
 };
 
-/// Removing files of 10 KiB.
+/// Removes files of 10 KiB.
 pub(super) const DELETE_10K: Metric = Metric {
     name: "file-delete-10k",
     group: Group::FileAndMemory,
@@ -103,7 +103,7 @@ impl Work for Files {
                 file::create(folder, name, &self.contents)?;
             }
             let middle = clock::monotonic();
-            // In reverse order of making.
+            // The files are removed in reverse order of their creation.
             for name in names.iter().rev() {
                 file::remove(folder, name)?;
             }

@@ -1,4 +1,4 @@
-//! New processes: one that ends at once, one that becomes another program, and one that a shell
+//! New processes: one that exits at once, one that executes another program, and one that a shell
 //! starts.
 
 use std::ffi::CString;
@@ -35,7 +35,7 @@ pub(super) const EXECUTE: Metric = Metric {
     },
 };
 
-/// A program started by a shell.
+/// A process that a shell starts.
 pub(super) const SHELL: Metric = Metric {
     name: "fork-sh",
     group: Group::Processor,
@@ -59,8 +59,8 @@ fn executing(program: Program) -> Result<Box<dyn Work>, Unavailable> {
     Ok(repeated(move || spawn::fork_execute_and_wait(&program)))
 }
 
-/// Writes a program that only ends; most of the measured time would otherwise be the C library's
-/// start-up of an ordinary one.
+/// Writes a program that only exits. With an ordinary program, most of the measured time would be
+/// the start-up of the C library.
 fn program(place: &Place) -> Result<CString, Unavailable> {
     let image = tiny_program::image().ok_or_else(|| Unavailable::Missing {
         what: format!(

@@ -13,7 +13,7 @@ use tardy_sys::inheriting_lock::InheritingLock;
 use crate::metric::{Metric, Unavailable, Work};
 use crate::peer::Partner;
 
-/// A token that goes from thread to thread.
+/// A token that two threads pass to each other with futexes.
 pub(super) const ROUND_TRIP: Metric = Metric {
     name: "futex-latency",
     group: Group::Today,
@@ -25,7 +25,7 @@ pub(super) const ROUND_TRIP: Metric = Metric {
     prepare: |_| Ok(Box::new(Turns::start()?)),
 };
 
-/// A lock that is always wanted by the other one.
+/// A lock with priority inheritance that the other thread always waits for.
 pub(super) const INHERITING_LOCK: Metric = Metric {
     name: "mutex-pi-contended",
     group: Group::Today,
@@ -36,7 +36,7 @@ pub(super) const INHERITING_LOCK: Metric = Metric {
     lmbench: None,
     prepare: |_| {
         let mut contended = ContendedLock::start()?;
-        // Kernels without such locks refuse the first contended one.
+        // Kernels without such locks return an error for the first lock that is contended.
         contended.run(1).map_err(Unavailable::system(
             "take a mutex with priority inheritance",
         ))?;
@@ -96,7 +96,7 @@ fn give_turn(whose: &AtomicU32, next: u32) -> io::Result<()> {
     futex::wake(whose, 1).map(drop)
 }
 
-/// Returns false when all is over.
+/// Waits for this thread's turn. Returns false when the measurement is over.
 fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<bool> {
     loop {
         let turn = whose.load(Ordering::Acquire);
@@ -107,11 +107,12 @@ fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<
     }
 }
 
-/// Both threads release the lock only while the other one waits for it, so that the kernel passes
-/// it on each time.
+/// A lock that two threads pass to each other. Each releases the lock only while the other waits
+/// for it, so that the kernel hands it over each time.
 struct ContendedLock {
     lock: Arc<InheritingLock>,
-    /// Set while this thread is about to take the lock again: the other one keeps it until then.
+    /// Set during a trial. The other thread then takes the lock, and holds it until this thread
+    /// waits for it.
     goes_on: Arc<AtomicBool>,
     partner: Partner,
 }
@@ -124,7 +125,8 @@ impl ContendedLock {
         let body = move |is_over: &AtomicBool| {
             while !is_over.load(Ordering::Relaxed) {
                 if !wanted.load(Ordering::Acquire) {
-                    // Between trials there is nothing to take; the other thread shares this CPU.
+                    // Between trials this thread leaves the lock, and the CPU that both share, to
+                    // the other one.
                     std::thread::yield_now();
                     continue;
                 }
@@ -162,7 +164,8 @@ impl Work for ContendedLock {
 }
 
 impl ContendedLock {
-    /// Gives the lock away and takes it back so often; holds it before and after.
+    /// Gives the lock away and takes it back, `times` times. The calling thread must hold the lock
+    /// before, and holds it afterwards.
     fn hand_over(&self, times: u64) -> io::Result<()> {
         for _ in 0..times {
             while !self.lock.is_wanted() {

@@ -1,5 +1,5 @@
-//! An RCU grace period: the time until every CPU has left the sections that read the data to be
-//! freed (membarrier(2)).
+//! An RCU grace period: the time until every CPU has left the sections that may still read data to
+//! be freed (membarrier(2)).
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::membarrier;
@@ -18,7 +18,7 @@ pub(super) const METRIC: Metric = Metric {
             what: what.to_owned(),
             remedy,
         };
-        // With a single CPU online the kernel has nothing to wait for, and returns at once.
+        // With a single CPU online, the kernel has nothing to wait for and returns at once.
         if std::fs::read_to_string("/sys/devices/system/cpu/online")
             .is_ok_and(|online| online.trim() == "0")
         {

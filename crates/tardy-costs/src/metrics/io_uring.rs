@@ -1,5 +1,4 @@
-//! A request that does nothing through a ring that is shared with the kernel: io_uring_enter(2),
-//! from handing it in to taking its completion.
+//! A request without effect to an io_uring, from submission to completion: io_uring_enter(2).
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::io_uring::Ring;

@@ -1,10 +1,12 @@
-//! Reading and writing memory, every word of a block that no cache holds.
+//! Reads and writes of memory: every word of a block that no cache can hold.
 //!
-//! As in LMbench (bw_mem frd, fwr), words have 4 bytes and are moved one by one, 512 bytes after
-//! the other. They are atomic because a compiler neither merges relaxed loads and stores nor makes
-//! vectors of them. Unlike LMbench, whose one chain of assignments writes each 512 bytes from their
-//! end, writing goes upwards: downwards, the length of the instructions alone made it run at 3 or
-//! at 13 GB/s on an EPYC, against 20 GB/s upwards.
+//! As in LMbench (bw_mem frd, fwr), words have 4 bytes and are read or written one by one, in
+//! portions of 512 bytes. The words are atomic because a compiler neither merges relaxed loads and
+//! stores nor turns them into vector instructions.
+//!
+//! LMbench writes each portion from its end to its start, with one chain of assignments; here it is
+//! written from start to end. When portions were written from the end, the speed on an EPYC was 3
+//! or 13 GB/s, depending on the length of the instructions, compared with 20 GB/s from the start.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,11 +15,11 @@ use tardy_run::cost::{CacheState, Group};
 
 use crate::metric::{Metric, repeated};
 
-/// Larger than the caches of most CPUs that real-time systems run on; LMbench's own summary uses at
-/// most half the memory.
+/// Size of the block: larger than the caches of most CPUs of real-time systems. LMbench's own
+/// summary uses at most half the memory.
 pub(super) const BLOCK_BYTES: usize = 64 << 20;
 
-/// Words that are read or written in one go.
+/// Number of words that are read or written as one portion.
 const WORDS: usize = 128;
 
 pub(super) const READ: Metric = Metric {

@@ -1,4 +1,4 @@
-//! Mapping a file, writing to some of its pages, and unmapping it.
+//! The mapping of a file, writes to some of its pages, and the unmapping.
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::mapping::Mapping;
@@ -6,7 +6,7 @@ use tardy_sys::mapping::Mapping;
 use super::big_file::{FILE_BYTES, big_file};
 use crate::metric::{Metric, repeated};
 
-/// The first tenth of the mapping is written to, once each 16 KiB.
+/// The first tenth of the mapping is written, with one write per 16 KiB.
 const TOUCHED_BYTES: usize = FILE_BYTES / 10;
 const STEP_BYTES: usize = 16 << 10;
 

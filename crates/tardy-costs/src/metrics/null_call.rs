@@ -1,4 +1,4 @@
-//! The cheapest system call: getppid(2), which the C library does not answer itself.
+//! The cheapest system call: getppid(2), whose result the C library does not cache.
 
 use std::hint::black_box;
 

@@ -1,5 +1,5 @@
-//! Input and output of one byte without a device: read(2) from /dev/zero and write(2) to /dev/null,
-//! alternately.
+//! Input and output of one byte without a device: alternating read(2) from /dev/zero and write(2)
+//! to /dev/null.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,4 +1,5 @@
-//! Page faults: of a file that is in the page cache, and of memory that was never touched.
+//! Page faults: in a mapped file whose pages are in the page cache, and in memory that was never
+//! touched.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -24,7 +25,7 @@ pub(super) const FILE: Metric = Metric {
     prepare: file,
 };
 
-/// Pages of new memory.
+/// Faults in new memory.
 pub(super) const NEW: Metric = Metric {
     name: "page-fault-new",
     group: Group::FileAndMemory,
@@ -36,10 +37,10 @@ pub(super) const NEW: Metric = Metric {
 };
 
 const PAGES: usize = FILE_BYTES / PAGE_BYTES;
-/// Coprime to the number of pages, which is a power of two, so that steps of this many pages visit
-/// each page once.
+/// Distance between two touched pages. It is coprime to the number of pages, which is a power of
+/// two, so the steps visit each page once.
 const STRIDE: usize = 6_151;
-/// Pages of new memory that are touched at a time.
+/// Number of pages of new memory that are touched at a time.
 const NEW_PAGES: usize = 1024;
 
 struct FilePages {
@@ -53,8 +54,8 @@ fn file(place: &Place) -> Result<Box<dyn Work>, Unavailable> {
 }
 
 impl Work for FilePages {
-    /// Touches all pages of the file repeatedly; mapping and unmapping without a touch is
-    /// subtracted.
+    /// Touches all pages of the file repeatedly. Subtracts the time of mapping and unmapping
+    /// without a touch.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let passes = operations.div_ceil(PAGES as u64);
         let mut took = 0;
@@ -78,13 +79,13 @@ impl Work for FilePages {
 struct NewPages;
 
 impl Work for NewPages {
-    /// Only touching is timed, neither mapping nor giving back.
+    /// Times only the touches, not the mapping and unmapping.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let (mut took, mut left) = (0, operations);
         while left > 0 {
             let pages = left.min(NEW_PAGES as u64) as usize;
             let mut memory = Mapping::anonymous(pages * PAGE_BYTES)?;
-            // A kernel without huge pages refuses, and has small pages anyway.
+            // Kernels without huge pages refuse this call, and have small pages anyway.
             let _ = memory.forbid_huge_pages();
             let begin = clock::monotonic();
             memory.touch(0, pages * PAGE_BYTES);

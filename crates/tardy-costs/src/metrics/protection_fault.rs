@@ -1,4 +1,4 @@
-//! A write to a page that may not be written: from the fault to the signal's handler.
+//! A write to a write-protected page: from the fault to the signal's handler.
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub(super) const METRIC: Metric = Metric {
     },
 };
 
-/// Faults between two measurements of a handler's cost.
+/// Number of faults between two measurements of a handler's cost.
 const STRETCH: u64 = 1000;
 
 struct ProtectionFault {

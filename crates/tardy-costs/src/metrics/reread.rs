@@ -1,4 +1,4 @@
-//! Rereading a file in the page cache, and summing its content: with read(2), and through a
+//! Rereads of a file in the page cache, with a sum over its content: by read(2), and through a
 //! mapping.
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use tardy_sys::mapping::Mapping;
 use super::big_file::{FILE_BYTES, PORTION_BYTES, big_file};
 use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 
-/// With read.
+/// Rereads with read(2).
 pub(super) const FILE: Metric = Metric {
     name: "file-reread",
     group: Group::Bandwidth,
@@ -21,7 +21,7 @@ pub(super) const FILE: Metric = Metric {
     prepare: |place| reading(big_file(place)?),
 };
 
-/// Through a mapping.
+/// Rereads through a mapping.
 pub(super) const MAPPED: Metric = Metric {
     name: "mmap-reread",
     group: Group::Bandwidth,
@@ -47,7 +47,8 @@ fn reading(file: File) -> Result<Box<dyn Work>, Unavailable> {
 fn mapped(place: &Place) -> Result<Box<dyn Work>, Unavailable> {
     let mapping = Mapping::shared(&big_file(place)?, FILE_BYTES)
         .map_err(Unavailable::system("map a file"))?;
-    // Pages are mapped before anything is timed: this is about reading, page-fault about the rest.
+    // All pages are mapped before the timing starts, because the metric page-fault measures page
+    // faults.
     black_box(mapping.sum(0, FILE_BYTES));
     let mut at = 0;
     Ok(repeated(move || {

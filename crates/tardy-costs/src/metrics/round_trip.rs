@@ -1,5 +1,5 @@
-//! There and back between two processes on one CPU: a byte through pipes, local sockets and TCP,
-//! four through UDP.
+//! Round trips between two processes on one CPU. A message has one byte through pipes, local
+//! sockets and TCP, and four bytes through UDP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -28,7 +28,7 @@ pub(super) const PIPE: Metric = Metric {
     },
 };
 
-/// A local socket.
+/// Round trips through a local socket.
 pub(super) const UNIX: Metric = Metric {
     name: "unix-latency",
     group: Group::Communication,
@@ -47,7 +47,7 @@ pub(super) const UNIX: Metric = Metric {
     },
 };
 
-/// Datagrams over the loopback device.
+/// Round trips by UDP over the loopback device.
 pub(super) const UDP: Metric = Metric {
     name: "udp-latency",
     group: Group::Communication,
@@ -58,7 +58,7 @@ pub(super) const UDP: Metric = Metric {
     prepare: |_| udp().map_err(Unavailable::system("send to itself over UDP"))?,
 };
 
-/// A stream over the loopback device.
+/// Round trips by TCP over the loopback device.
 pub(super) const TCP: Metric = Metric {
     name: "tcp-latency",
     group: Group::Communication,
@@ -76,7 +76,7 @@ pub(super) const TCP: Metric = Metric {
     },
 };
 
-/// Returns both ends of a local connection: the client's, and the server's.
+/// Returns both ends of a local connection: the client's end and the server's.
 pub(super) fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let near = TcpStream::connect(listener.local_addr()?)?;
@@ -92,7 +92,7 @@ fn udp() -> io::Result<Result<Box<dyn Work>, Unavailable>> {
         UdpSocket::bind("127.0.0.1:0")?,
     );
     near.connect(far.local_addr()?)?;
-    // A server knows only from each datagram who asks.
+    // The server learns the client's address from each datagram.
     let peer = Peer::start(move || {
         let mut message = [0; 4];
         loop {

@@ -1,5 +1,5 @@
-//! A remote procedure call over the loopback device: procedure 0, which does nothing, of the
-//! portmapper (RFC 5531, RFC 1833).
+//! A remote procedure call over the loopback device: procedure 0 of the portmapper, which does
+//! nothing (RFC 5531, RFC 1833).
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -10,10 +10,10 @@ use tardy_run::cost::{CacheState, Group};
 use crate::metric::{Metric, Unavailable, Work, repeated};
 
 const PORTMAPPER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 111);
-/// Maximum time of an answer over loopback before the portmapper counts as absent.
+/// Maximum wait for an answer over loopback. After it, the portmapper counts as absent.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Over UDP.
+/// The call over UDP.
 pub(super) const UDP: Metric = Metric {
     name: "rpc-udp-latency",
     group: Group::Communication,
@@ -24,7 +24,7 @@ pub(super) const UDP: Metric = Metric {
     prepare: |_| over_udp().map_err(absent),
 };
 
-/// Over TCP.
+/// The call over TCP.
 pub(super) const TCP: Metric = Metric {
     name: "rpc-tcp-latency",
     group: Group::Communication,
@@ -75,13 +75,14 @@ fn over_tcp() -> io::Result<Box<dyn Work>> {
 const CALL_BYTES: usize = 40;
 /// Size of an accepted answer without result: number, direction, acceptance, verifier, state.
 const ANSWER_BYTES: usize = 24;
-/// Before each record of a stream: its length, and a bit that it is the last part.
+/// Size of the mark before each record of a stream. The mark contains the record's length, and a
+/// bit for the last part.
 const MARK_BYTES: usize = 4;
 const LAST_PART: u32 = 1 << 31;
 const RPC_VERSION: u32 = 2;
 const PORTMAPPER_PROGRAM: u32 = 100_000;
 const PORTMAPPER_VERSION: u32 = 2;
-/// Direction of an answer.
+/// Message type of an answer.
 const REPLY: u32 = 1;
 
 struct Call {
@@ -118,7 +119,7 @@ impl Call {
         &self.next_marked()[MARK_BYTES..]
     }
 
-    /// Checks that it is the answer to this call, and that the call was accepted and done.
+    /// Checks that `answer` belongs to this call, and that the call was accepted and executed.
     fn check(&self, answer: &[u8]) -> io::Result<()> {
         let word = |index: usize| {
             answer

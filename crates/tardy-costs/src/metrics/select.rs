@@ -1,8 +1,8 @@
-//! Querying which of 100 descriptors are ready: select(2) on those of a file, and on those of a TCP
+//! The query which of 100 descriptors are ready: select(2) on descriptors of a file, and of a TCP
 //! connection.
 //!
-//! As in LMbench, all descriptors are copies of one (dup(2)), so that the query is measured, and
-//! not the cache that 100 sockets fill.
+//! As in LMbench, all descriptors are copies of one (dup(2)). With 100 different sockets, the
+//! metric would measure how they fill the cache.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 
 const DESCRIPTORS: usize = 100;
 
-/// On files.
+/// The query on a file.
 pub(super) const FILES: Metric = Metric {
     name: "select-files",
     group: Group::Processor,
@@ -38,7 +38,7 @@ pub(super) const FILES: Metric = Metric {
     },
 };
 
-/// On connections.
+/// The query on a TCP connection.
 pub(super) const TCP: Metric = Metric {
     name: "select-tcp",
     group: Group::Processor,
@@ -59,7 +59,7 @@ fn connection(_: &Place) -> Result<Box<dyn Work>, Unavailable> {
     selecting(near, Some(far))
 }
 
-/// On copies of `descriptor`; `kept` is only held open.
+/// Returns work that calls select on copies of `descriptor`. `kept` is only held open.
 fn selecting(descriptor: OwnedFd, kept: Option<OwnedFd>) -> Result<Box<dyn Work>, Unavailable> {
     let copies: Result<Vec<_>, _> = (0..DESCRIPTORS).map(|_| descriptor.try_clone()).collect();
     let copies = copies.map_err(Unavailable::system("have 100 descriptors (ulimit -n)"))?;

@@ -1,5 +1,5 @@
-//! A cache line that two CPUs write to alternately, each spinning until its turn: the cost in every
-//! contended lock and counter.
+//! A cache line that two CPUs write alternately. Each CPU spins until its turn. This cost is part
+//! of every contended lock and counter.
 
 use std::hint::spin_loop;
 use std::io;
@@ -26,10 +26,10 @@ pub(super) const METRIC: Metric = Metric {
 const NEAR: u32 = 0;
 const FAR: u32 = 1;
 const NOBODY: u32 = 2;
-/// Reads of the line before checking whether the other thread still exists.
+/// Number of reads of the line before checking whether the other thread still exists.
 const LOOKS: u32 = 1_000_000;
 
-/// Two lines, because CPUs fetch them in pairs.
+/// A word with the alignment of two cache lines, because CPUs fetch lines in pairs.
 #[repr(align(128))]
 struct Line(AtomicU32);
 

@@ -1,4 +1,4 @@
-//! Signals: installing a handler with sigaction(2), and having one called.
+//! Signals: installing a handler with sigaction(2), and running a handler.
 
 use std::io;
 
@@ -28,7 +28,7 @@ pub(super) const HANDLE: Metric = Metric {
     prepare: |_| Ok(Box::new(Handle::new()?)),
 };
 
-/// Sending a signal that is handled, less sending none.
+/// A signal that a handler receives. The cost of kill(2) without a signal is subtracted.
 pub(super) struct Handle;
 
 impl Handle {
@@ -39,8 +39,8 @@ impl Handle {
 }
 
 impl Work for Handle {
-    /// Sending with a handler and without one alternately, in short batches, so that a disturbance
-    /// affects both alike.
+    /// Sends with a handler and sends no signal alternately, in short batches, so that a
+    /// disturbance affects both alike.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         const STRETCH: u64 = 1000;
         let me = process::id();

@@ -1,4 +1,4 @@
-//! A file's attributes by its path: stat(2).
+//! The attributes of a file, by its path: stat(2).
 
 use std::ffi::CString;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ pub(super) const METRIC: Metric = Metric {
     },
 };
 
-/// Makes a separate file, and returns its path for the kernel.
+/// Makes a separate file. Returns its path as a C string.
 pub(super) fn file(place: &Place) -> Result<CString, Unavailable> {
     let path = place.scratch.join("file");
     std::fs::write(&path, b"x").map_err(Unavailable::system("make a file"))?;

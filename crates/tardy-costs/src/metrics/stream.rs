@@ -1,4 +1,4 @@
-//! Bandwidth from one process to another on one CPU: pipes, local sockets, TCP.
+//! Bandwidth from one process to another on one CPU, through pipes, local sockets and TCP.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -25,7 +25,7 @@ pub(super) const PIPE: Metric = Metric {
     },
 };
 
-/// A local socket.
+/// A stream through a local socket.
 pub(super) const UNIX: Metric = Metric {
     name: "unix-bandwidth",
     group: Group::Bandwidth,
@@ -56,7 +56,7 @@ pub(super) const TCP: Metric = Metric {
 struct Stream<R> {
     from: R,
     buffer: Vec<u8>,
-    /// Bytes that the last read returned beyond the requested ones.
+    /// Number of bytes that the last read returned beyond the requested ones.
     ahead: u64,
     _writes: Peer,
 }

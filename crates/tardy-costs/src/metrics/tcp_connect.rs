@@ -1,4 +1,4 @@
-//! Making and closing a connection over TCP and the loopback device.
+//! Opening and closing a TCP connection over the loopback device.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,14 +21,13 @@ pub(super) const METRIC: Metric = Metric {
         let (listener, server) = listening().map_err(Unavailable::system("listen on TCP"))?;
         let elsewhere = place.other_cpu;
         let peer = Peer::start(move || {
-            // On the client's CPU the server may run so late that connections queue up, are dropped
-            // when the queue is full, and retried after a second.
+            // On the client's CPU, the server could run so late that connections queue up, are
+            // dropped from the full queue, and are retried after a second.
             if let Some(other) = elsewhere {
                 affinity::set(0, &[other.0])?;
             }
             loop {
-                // Like a server of LMbench it waits for the client's end, which therefore closes
-                // first.
+                // Like LMbench's server, this one waits until the client has closed its end.
                 let (mut connection, _) = listener.accept()?;
                 while connection.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0) {}
             }

@@ -1,4 +1,4 @@
-//! A thread: made, ended, waited for.
+//! A thread: started, ended and joined.
 
 use tardy_run::cost::{CacheState, Group};
 

@@ -1,5 +1,5 @@
-//! Timers that never fire: made, armed, cancelled and deleted; and one that is armed and cancelled
-//! again and again.
+//! Timers that never fire. One metric makes, arms, cancels and deletes a timer each time. The other
+//! arms and cancels the same timer again and again.
 
 use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
@@ -7,10 +7,10 @@ use tardy_sys::silent_timer::SilentTimer;
 
 use crate::metric::{Metric, Unavailable, repeated};
 
-/// Later than any measurement ends.
+/// An expiry later than the end of any measurement.
 const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
-/// Uses a new timer each time.
+/// Makes and deletes a timer each time.
 pub(super) const CREATE: Metric = Metric {
     name: "timer-create",
     group: Group::Today,
@@ -22,7 +22,7 @@ pub(super) const CREATE: Metric = Metric {
     prepare: |_| Ok(repeated(|| SilentTimer::new()?.arm(NEVER.get()))),
 };
 
-/// Cancels the same timer.
+/// Arms and cancels the same timer each time.
 pub(super) const CANCEL: Metric = Metric {
     name: "timer-cancel",
     group: Group::Today,

@@ -1,12 +1,12 @@
-//! The smallest program of each architecture: an ELF file without libraries whose code ends the
-//! process with 0.
+//! The smallest program of each architecture: an ELF file without libraries whose code exits with
+//! code 0.
 
-/// Load address of the image; any address above the lowest one that may be mapped.
+/// Load address of the program. Any address works above the lowest one that may be mapped.
 const LOADED_AT: u64 = 0x40_0000;
 const HEADER_BYTES: u16 = 64;
 const SEGMENT_BYTES: u16 = 56;
 
-/// Returns the image, on architectures whose code is known here.
+/// Returns the program for this architecture; `None` if its code is not known here.
 #[must_use]
 pub fn image() -> Option<Vec<u8>> {
     let (machine, code) = match std::env::consts::ARCH {
@@ -34,7 +34,7 @@ const EXIT_RISCV64: [u8; 12] = [
     0x13, 0x05, 0x00, 0x00, 0x93, 0x08, 0xd0, 0x05, 0x73, 0x00, 0x00, 0x00,
 ];
 
-/// An ELF file of 64 bits, little-endian, with one segment that is the file itself (elf(5)).
+/// Returns a 64-bit little-endian ELF file with one segment, which is the whole file (elf(5)).
 fn executable(machine: u16, code: &[u8]) -> Vec<u8> {
     let code_at = u64::from(HEADER_BYTES + SEGMENT_BYTES);
     let length = code_at + code.len() as u64;
@@ -44,7 +44,7 @@ fn executable(machine: u16, code: &[u8]) -> Vec<u8> {
     half(&[2, machine, 1, 0]);
     let mut words =
         |values: &[u64]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    // Entry, the segment's header directly after this one, no sections.
+    // Entry point, the position of the segment's header directly after this one, and no sections.
     words(&[LOADED_AT + code_at, u64::from(HEADER_BYTES), 0]);
     let mut half =
         |values: &[u16]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
@@ -69,7 +69,8 @@ mod tests {
         let path = folder.path().join("program");
         std::fs::write(&path, image().expect("tests run on a known architecture")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-        // Another test's fork may hold the file open for writing a moment longer (ETXTBSY).
+        // A process that another test has forked may hold the file open for writing for a moment
+        // (ETXTBSY).
         let status = (0..100).find_map(|_| match std::process::Command::new(&path).status() {
             Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
             result => Some(result.unwrap()),

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use tardy_sys::regular_file;
 
-/// More than any list of sources has.
+/// Size limit of a file with package sources; real ones are far smaller.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Debian's releases with kernels worth comparing, oldest first. Names only; if they are is the
-/// machine's knowledge.
+/// Debian's releases with kernels worth comparing, oldest first. The machine's own sources decide
+/// which of them can be fetched.
 pub const RELEASES: [&str; 5] = ["bullseye", "bookworm", "trixie", "forky", "sid"];
 
 /// Names that a sources file may use instead of a release's code name.
@@ -27,14 +27,14 @@ pub struct Source {
     pub suites: Vec<String>,
     /// Components, separated by blanks.
     pub components: String,
-    /// Other options of the entry to preserve, such as `Signed-By`; inline keys keep their line
+    /// Other options of the entry to preserve, such as `Signed-By`. Inline keys keep their line
     /// breaks.
     pub options: Vec<(String, String)>,
 }
 
 /// Reads every source of binary packages below `root` (`/`, or a test's folder):
-/// `etc/apt/sources.list` and `etc/apt/sources.list.d`. Files that cannot be read are passed over:
-/// apt passes over them for this user as well.
+/// `etc/apt/sources.list` and `etc/apt/sources.list.d`. Skips files that this user cannot read, as
+/// apt does.
 #[must_use]
 pub fn read_all(root: &Path) -> Vec<Source> {
     let etc = root.join("etc/apt");
@@ -58,8 +58,8 @@ pub fn read_all(root: &Path) -> Vec<Source> {
     sources
 }
 
-/// Parses the sources in a file, whose format follows from its extension; empty if it is not a file
-/// of apt.
+/// Parses the sources in a file, whose format follows from its extension. Returns no source if the
+/// file does not belong to apt.
 #[must_use]
 pub fn parse(path: &Path, text: &str) -> Vec<Source> {
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -69,7 +69,7 @@ pub fn parse(path: &Path, text: &str) -> Vec<Source> {
     }
 }
 
-/// `deb [signed-by=/x arch=amd64] URI SUITE COMPONENT...`
+/// Parses a line such as `deb [signed-by=/x arch=amd64] URI SUITE COMPONENT...`.
 fn one_line(line: &str) -> Option<Source> {
     let line = line.split('#').next().unwrap_or_default().trim();
     let rest = line.strip_prefix("deb")?;
@@ -96,8 +96,8 @@ fn one_line(line: &str) -> Option<Source> {
     })
 }
 
-/// Returns the option's name in a paragraph, if it concerns trust; the tool chooses architectures,
-/// languages and so on itself.
+/// Returns the name of an option that concerns trust, as written in a paragraph. Returns `None` for
+/// other options, such as architectures and languages, because the tool chooses these itself.
 fn kept_option(name: &str) -> Option<&'static str> {
     const KEPT: [&str; 5] = [
         "Signed-By",
@@ -112,7 +112,7 @@ fn kept_option(name: &str) -> Option<&'static str> {
 
 type Fields = Vec<(String, String)>;
 
-/// Paragraphs of `Name: value` with values continued on indented lines.
+/// Splits a text into paragraphs of `Name: value` fields. Indented lines continue a value.
 fn paragraphs(text: &str) -> Vec<Fields> {
     let mut paragraphs = vec![Fields::new()];
     for line in text.lines() {
@@ -164,10 +164,9 @@ fn from_fields(fields: &Fields) -> Option<Source> {
     })
 }
 
-/// Returns the machine's Debian sources turned to `release` (`trixie`, or `bookworm-backports`);
-/// empty when the machine has none.
-///
-/// A release includes its updates and security fixes if the machine's own sources do; unstable and
+/// Returns the machine's Debian sources, changed to fetch `release` (such as `trixie` or
+/// `bookworm-backports`). Returns no source if the machine has no Debian sources. Includes updates
+/// and security fixes of the release if the machine's own sources include them; unstable and
 /// backports have neither.
 #[must_use]
 pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
@@ -198,7 +197,7 @@ pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     turned
 }
 
-/// Returns the paragraph for a `.sources` file, with package lists as the only thing to fetch.
+/// Returns the paragraph for a `.sources` file. It makes apt fetch only package lists.
 #[must_use]
 pub fn paragraph(source: &Source) -> String {
     let mut text = format!(

@@ -1,9 +1,11 @@
 //! The parts of an atlas, and the name of each cell: the digest of its run's inputs.
 //!
-//! A cell of an atlas is named by its guest's inputs before the boot, not by the snapshot that it
-//! starts from: the name must be known before anything is booted. All cells of a kernel in one
-//! replica are one piece of work, so that one worker makes their snapshot. A file lock excludes
-//! other labs, and the holder of the lock removes the remains of a killed lab.
+//! The name of a cell must be known before anything is booted. It is therefore the digest of the
+//! guest's inputs before the boot, without the snapshot that the cell starts from.
+//!
+//! All cells of a kernel in one replica are one piece of work, so that one worker makes their
+//! snapshot. A file lock excludes other labs, and the holder of the lock removes the remains of a
+//! killed lab.
 
 use std::io;
 use std::path::Path;
@@ -24,14 +26,14 @@ use crate::variant::Variant;
 pub const INDEX_NAME: &str = "cells.json";
 /// Version of [`Index`]. History: 1, the first.
 const VERSION: u32 = 1;
-/// More than any has.
+/// Size limit of an index file; real ones are far smaller.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// The requested table.
+/// The request: the kernels, loads and replicas of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     pub variants: Vec<Variant>,
-    /// Kernels that could not be had or booted, with the reason.
+    /// Kernels that could not be found or booted, with the reason.
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub replicas: u32,
@@ -41,7 +43,7 @@ pub struct Grid {
     pub arguments: Vec<String>,
 }
 
-/// A table of cells that may be there or not.
+/// The cells of an atlas, whether they exist already or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
     version: u32,
@@ -51,17 +53,18 @@ pub struct Index {
     pub machine: Machine,
     /// QEMU's version text.
     pub qemu: String,
-    /// Ordered by variant, replica and load, the last one fastest.
+    /// Names of the cells, ordered by variant, then replica, then load.
     keys: Vec<Digest>,
 }
 
 impl Index {
-    /// Names all cells.
+    /// Computes the names of all cells.
     ///
     /// # Errors
     /// Returns errors of reading the guests' files.
     pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
-        // All cells share the steps of a guest up to its snapshot.
+        // The initial file system contains only the part of the job before the snapshot, which is
+        // the same for all loads.
         let any_load = grid.loads.first().map_or("", String::as_str);
         let initramfs = initramfs::digest(
             cells.binary,
@@ -109,7 +112,7 @@ impl Index {
         self.keys.len()
     }
 
-    /// Writes it into the atlas's folder, replacing the previous one.
+    /// Writes the index into the atlas's folder, replacing the previous one.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -120,7 +123,7 @@ impl Index {
         )
     }
 
-    /// Returns the one in this folder; `None` if there is none.
+    /// Reads the index in this folder. Returns `None` if there is none.
     ///
     /// # Errors
     /// Returns errors of reading the file and its JSON, and `InvalidData` for another version.

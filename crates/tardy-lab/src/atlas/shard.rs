@@ -6,16 +6,16 @@ use std::str::FromStr;
 /// `i/n`: every nth group of cells, from the ith on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// From 0.
+    /// Number of the part, counted from 0.
     part: usize,
     of: usize,
 }
 
 impl Shard {
-    /// All of it.
+    /// The whole atlas, in one part.
     pub const WHOLE: Self = Self { part: 0, of: 1 };
 
-    /// Returns whether the group in this place, counted from 0, belongs to it.
+    /// Returns whether the group at this index (from 0) belongs to the part.
     #[must_use]
     pub fn has(self, place: usize) -> bool {
         place % self.of == self.part

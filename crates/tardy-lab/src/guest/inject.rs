@@ -1,8 +1,8 @@
-//! Firing known delays in the guest while the guest's program runs, and keeping the module's log
-//! with the run.
+//! Fires known delays in the guest while the guest's program runs, and stores the module's log with
+//! the run.
 //!
-//! Delays start when the measurement has made its files, not when its program starts: with
-//! `--explain` that is seconds later in a guest.
+//! The delays of a measurement start when it has made its files, not when its program starts. With
+//! `--explain` the files are made seconds later.
 
 use std::fs;
 use std::io::Write;
@@ -14,17 +14,17 @@ use tardy_sys::sched::{self, Policy};
 use crate::guest_job::{GuestJob, JOB_PATH, OUTPUT_FOLDER, Program, Task};
 use crate::injection::LOG_PATH;
 
-/// The module's folder in debugfs.
+/// Folder of the module in debugfs.
 const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
 
 /// Real-time priority of the process that fires.
 const PRIORITY: u32 = 10;
 
-/// Maximum time for a measurement to start, and the interval of checks.
+/// Maximum time for a measurement to start.
 const START_MAX: Duration = Duration::from_secs(30);
 const START_STEP: Duration = Duration::from_millis(10);
 
-/// Fires all delays of the job in sequence and ends the process.
+/// Fires all delays of the job one after the other and ends the process.
 pub(super) fn run() -> ! {
     match fire_all() {
         Ok(()) => std::process::exit(0),
@@ -40,9 +40,9 @@ fn fire_all() -> std::io::Result<()> {
     let Some(injection) = job.injection else {
         return Ok(());
     };
-    // Above the loads, so that every delay is on time, and below every probe; and the sleep of a
-    // real-time task ends exactly, while another one's may be extended to the next timer, which
-    // would tie the delays to the probes' phase.
+    // The priority is above the loads, so that every delay is on time, and below every probe. A
+    // real-time task also wakes up exactly when its sleep ends. The kernel may extend the sleep of
+    // other tasks to the next timer, which would tie the delays to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
     if matches!(
@@ -62,14 +62,14 @@ fn fire_all() -> std::io::Result<()> {
                 .to_std()
                 .saturating_sub(started.elapsed()),
         );
-        // One write call a delay: the module returns from it when the delay is over.
+        // Each write call makes one delay: the module returns from the call when the delay is over.
         fire.write_all(request.as_bytes())?;
     }
     Ok(())
 }
 
-/// A measurement that records the kernel's trace takes seconds to start: its probes start right
-/// after their files are made.
+/// Waits until the measurement has made its files; its probes start right afterwards. A measurement
+/// that records the kernel's trace takes seconds to start.
 fn wait_for_series() {
     let begun = Instant::now();
     let is_there = || {

@@ -1,5 +1,5 @@
-//! Devices of the guest's machine that need no driver: found below /sys by their numbers, their
-//! memory mapped.
+//! Devices of the guest's machine that need no driver. They are found below /sys by their numbers,
+//! and their memory is mapped.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +25,7 @@ const PAGE: usize = 4096;
 /// Returns the memory shared with the host.
 ///
 /// # Errors
-/// Returns `NotFound` if the machine has none, and errors of opening and mapping.
+/// Returns `NotFound` if the machine has no such memory, and errors of opening and mapping.
 pub(super) fn shared_memory() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     let length = std::fs::metadata(&resource)?.len();
@@ -33,7 +33,7 @@ pub(super) fn shared_memory() -> io::Result<SharedMapping> {
     map(&device, &resource, length)
 }
 
-/// Its first page, which has the header.
+/// Returns the first page of the shared memory, which contains the header.
 ///
 /// # Errors
 /// Returns the errors of [`shared_memory`].
@@ -49,7 +49,7 @@ fn shared_device() -> io::Result<(PathBuf, PathBuf)> {
     Ok((device, resource))
 }
 
-/// Returns the register that stops the machine, and its place in the mapping.
+/// Returns the mapped register that stops the machine, and its offset in the mapping.
 ///
 /// # Errors
 /// Returns the errors of [`shared_memory`].
@@ -59,13 +59,14 @@ pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
         PANIC,
         "device to stop it with (pvpanic-pci)",
     )?;
-    // The page holds other devices' registers before it.
+    // The page may contain other devices' registers before this one.
     let offset = start_of_resource_0(&std::fs::read_to_string(device.join("resource"))?)? % PAGE;
     Ok((map(&device, &device.join("resource0"), PAGE)?, offset))
 }
 
 fn map(device: &Path, resource: &Path, length: usize) -> io::Result<SharedMapping> {
-    // Firmware does this on amd64; without it, writes to a disabled device are lost.
+    // The device must be enabled, otherwise writes to it are lost. On amd64, the firmware has done
+    // this.
     std::fs::write(device.join("enable"), "1")?;
     let file = File::options().read(true).write(true).open(resource)?;
     SharedMapping::new(file.as_fd(), length)
@@ -87,8 +88,8 @@ fn find(devices: &Path, numbers: Numbers, what: &str) -> io::Result<PathBuf> {
     ))
 }
 
-/// Cached or write-combined access, if the architecture offers it: arm64 refuses unaligned access
-/// to device memory.
+/// Returns the resource file with cached or write-combined access, if the architecture offers one:
+/// arm64 refuses unaligned access to device memory.
 fn shared_resource(device: &Path) -> PathBuf {
     let combined = device.join("resource2_wc");
     if combined.exists() {
@@ -98,8 +99,8 @@ fn shared_resource(device: &Path) -> PathBuf {
     }
 }
 
-/// Returns the first line of a device's `resource` file: start, end and flags in hexadecimal
-/// (Documentation/PCI/sysfs-pci.rst).
+/// Parses the start address in the first line of a device's `resource` file: start, end and flags
+/// in hexadecimal (Documentation/PCI/sysfs-pci.rst).
 fn start_of_resource_0(text: &str) -> io::Result<usize> {
     let word = text.split_whitespace().next().unwrap_or_default();
     usize::from_str_radix(word.trim_start_matches("0x"), 16)

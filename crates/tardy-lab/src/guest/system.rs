@@ -1,4 +1,4 @@
-//! Setting up the guest's system and asking it about itself.
+//! Sets up the guest's system and reads facts about it.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use tardy_machine::idle::idle_time;
 use tardy_machine::root::Root;
 use tardy_sys::mount::mount_kernel_file_system;
 
-/// File systems and their mount points, in this order; the first three are required, the others are
-/// optional.
+/// File systems and their mount points, in the order of mounting. The first three are required, the
+/// others are optional.
 const MOUNTS: [(&str, &str); 9] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -21,11 +21,12 @@ const MOUNTS: [(&str, &str); 9] = [
     ("tracefs", "/sys/kernel/tracing"),
 ];
 
-/// Mounts all and the control groups; returns a remark for each that could not be mounted.
+/// Mounts all file systems and the control groups. Returns a remark for each that could not be
+/// mounted.
 pub(super) fn mount_all() -> Vec<String> {
     let mut remarks = Vec::new();
     for (kind, target) in MOUNTS.into_iter().chain([("cgroup2", "/sys/fs/cgroup")]) {
-        // sysfs makes its own mount points; those below /dev are ours.
+        // sysfs makes its own mount points, but those below /dev must be made here.
         let made = if target.starts_with("/dev/") {
             std::fs::create_dir_all(target)
         } else {
@@ -38,7 +39,7 @@ pub(super) fn mount_all() -> Vec<String> {
     remarks
 }
 
-/// Switches the loopback interface on, which local connections need; returns a remark on failure.
+/// Switches the loopback interface on, which local connections need. Returns a remark on failure.
 pub(super) fn switch_loopback_on() -> Option<String> {
     let error = tardy_sys::socket::switch_loopback_on().err()?;
     Some(format!(
@@ -46,7 +47,8 @@ pub(super) fn switch_loopback_on() -> Option<String> {
     ))
 }
 
-/// A file's text without the line's end; empty when it cannot be read.
+/// Returns the text of a file without the final line break. Returns an empty text if the file
+/// cannot be read.
 pub(super) fn read_line(path: &str) -> String {
     std::fs::read_to_string(path)
         .unwrap_or_default()
@@ -88,8 +90,8 @@ pub(super) fn killed_for_memory() -> u64 {
         .unwrap_or_default()
 }
 
-/// Loads a module of the initial file system, with the parameters after its path; the error names
-/// the module and the reason.
+/// Loads a module of the initial file system. `module` is the path, optionally followed by
+/// parameters. The error names the module and the reason.
 pub(super) fn load_module(module: &str) -> Result<(), String> {
     let (path, parameters) = module.split_once(' ').unwrap_or((module, ""));
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;

@@ -1,5 +1,5 @@
-//! Modules of a packaged kernel: the requested ones and their dependencies, in the order of
-//! loading. Stored in the cache.
+//! Modules of a packaged kernel: the requested modules and their dependencies, in the order of
+//! loading. They are stored in the cache.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use super::{Kernel, KernelError, fetch_companions};
 use crate::cache::{Cache, write_whole};
 use crate::deb;
 
-/// Returns the files of the modules `names` of the kernel and of their dependencies, each after its
-/// dependencies, uncompressed.
+/// Returns the uncompressed files of the modules `names` and of their dependencies. Each module
+/// comes after its dependencies.
 ///
 /// # Errors
-/// Returns [`KernelError::NoModule`] if the kernel's package has none of that name, or the kernel
-/// comes from no package; errors of fetching and reading it.
+/// Returns [`KernelError::NoModule`] if the kernel's package has no module of that name, or the
+/// kernel comes from no package; errors of fetching and reading the package.
 pub fn modules(
     kernel: &Kernel,
     names: &[&str],
     cache: &Cache,
 ) -> Result<Vec<PathBuf>, KernelError> {
     let folder = cache.folder(&format!("modules/{}", kernel.digest.as_str()))?;
-    // A second process then finds the files that the first one fetched.
+    // A process that waits for this lock then finds the files that the other process fetched.
     let _turn = cache.lock(&format!("modules-{}", kernel.digest.as_str()))?;
     let mut found = ModuleFinder {
         kernel,
@@ -38,7 +38,7 @@ pub fn modules(
     Ok(found.order)
 }
 
-/// More than any module has: one with everything for a debugger has 100 MB.
+/// Size limit of a module; one with full debugging information has 100 MB.
 pub const MODULE_BYTES_MAX: u64 = 512 << 20;
 
 struct ModuleFinder<'a> {
@@ -46,12 +46,12 @@ struct ModuleFinder<'a> {
     cache: &'a Cache,
     /// Folder of this kernel's modules.
     folder: PathBuf,
-    /// Present after the first module that the cache lacks.
+    /// The kernel's package; absent until the cache lacks a module.
     package: Option<Package>,
     order: Vec<PathBuf>,
 }
 
-/// The source of modules.
+/// Where the modules are read from.
 enum Package {
     Own(PathBuf),
     Fetched {
@@ -61,7 +61,7 @@ enum Package {
 }
 
 impl ModuleFinder<'_> {
-    /// Adds a module after its dependencies, unless it is present.
+    /// Adds a module after its dependencies, unless it was already added.
     fn add(&mut self, name: &str) -> Result<(), KernelError> {
         let path = self.folder.join(name);
         if self.order.contains(&path) {
@@ -150,7 +150,7 @@ pub fn release_of_module(content: &[u8]) -> Option<&str> {
     std::str::from_utf8(&content[begin..begin + end]).ok()
 }
 
-/// `snd-dummy` and `snd_dummy` are the same module.
+/// Returns the module's file name: `snd-dummy` and `snd_dummy` are the same module.
 fn file_name(module: &str) -> String {
     format!("{}.ko", module.replace('-', "_"))
 }
@@ -184,7 +184,7 @@ fn plain(path: &Path, content: Vec<u8>) -> std::io::Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// Returns the modules it needs according to its information (`depends=`, written by
+/// Returns the modules that a module needs, from its `depends=` field (written by
 /// scripts/mod/modpost.c of the kernel).
 fn dependencies(module: &[u8]) -> Vec<&str> {
     const KEY: &[u8] = b"\0depends=";

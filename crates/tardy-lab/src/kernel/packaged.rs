@@ -1,6 +1,6 @@
-//! Debian's kernel packages: `debian:6.1-rt` means the newest 6.1 kernel with the flavour `rt` in
-//! the first release that has one, the machine's own release first. A server may lack the newest
-//! one that its lists name; older ones are tried then.
+//! Debian's kernel packages. `debian:6.1-rt` means the newest 6.1 kernel with the flavour `rt`, in
+//! the first release that has one. The machine's own release is searched first. If the server lacks
+//! the newest kernel in its lists, older ones are tried.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::cache::{Cache, CacheError, write_whole};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flavour {
-    /// The ordinary one.
+    /// The ordinary configuration.
     Stock,
     /// With PREEMPT_RT.
     Rt,
@@ -30,7 +30,8 @@ pub enum Flavour {
 impl Flavour {
     const ALL: [Self; 3] = [Self::Stock, Self::Rt, Self::Cloud];
 
-    /// Returns the part of package names before the architecture, with its hyphen.
+    /// Returns the part of package names that states the flavour, with its hyphen. The architecture
+    /// follows it.
     fn infix(self) -> &'static str {
         match self {
             Self::Stock => "",
@@ -48,17 +49,18 @@ impl Flavour {
     }
 }
 
-/// Number of packages tried of one release if the server lacks the newest ones.
+/// Number of packages tried in one release if the server lacks the newest ones.
 const OLDER_TRIED: usize = 4;
 
-/// A kernel package by version and flavour, perhaps of a certain release.
+/// A kernel package by version and flavour, optionally of a certain release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackagedKernel {
-    /// `trixie`, `bookworm-backports`; any when absent.
+    /// Release such as `trixie` or `bookworm-backports`; absent for any release.
     pub release: Option<String>,
-    /// The start of its version (`6.1`, `6.1.192-2`) or of its name's version (`6.1.0-56`).
+    /// The start of the package's version (`6.1`, `6.1.192-2`), or of the version in its name
+    /// (`6.1.0-56`).
     pub version: String,
-    /// Its configuration.
+    /// The kernel's configuration.
     pub flavour: Flavour,
 }
 
@@ -114,16 +116,16 @@ impl fmt::Display for PackagedKernel {
     }
 }
 
-/// Returns whether `version` starts with `wanted` as a whole number: 6.1 matches 6.1.192-2 and not
-/// 6.12.
+/// Returns whether `version` starts with the whole numbers of `wanted`: 6.1 matches 6.1.192-2, but
+/// not 6.12.
 fn begins_with(version: &str, wanted: &str) -> bool {
     version
         .strip_prefix(wanted)
         .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Orders versions with their numbers as numbers: 6.1.9 comes before 6.1.10. Enough within one
-/// release, whose versions are written alike.
+/// Returns a key that sorts the numbers in versions as numbers: 6.1.9 comes before 6.1.10. It
+/// suffices within one release, whose versions are written alike.
 fn version_key(version: &str) -> Vec<(u64, String)> {
     let mut key = Vec::new();
     let mut rest = version;
@@ -142,7 +144,7 @@ fn version_key(version: &str) -> Vec<(u64, String)> {
     key
 }
 
-/// Finds the package, fetches it and keeps its image; pinned from then on.
+/// Finds and fetches the package, stores its image in the cache, and pins the package.
 pub(super) fn resolve(
     wanted: &PackagedKernel,
     architecture: Architecture,
@@ -172,7 +174,7 @@ pub(super) fn resolve(
         if !refresh && let Some(kernel) = read_pin(&pin, cache) {
             return Ok(kernel);
         }
-        // A release that the server does not have yet, or no longer, is not the end of the search.
+        // The search continues if the server has no lists of a release.
         if apt.refresh(refresh).is_err() && !apt.has_lists() && releases.len() > 1 {
             continue;
         }
@@ -212,12 +214,12 @@ pub fn pinned(cache: &Cache) -> Result<Vec<Kernel>, CacheError> {
 
 fn read_pin(pin: &Path, cache: &Cache) -> Option<Kernel> {
     let kernel: Kernel = serde_json::from_slice(&std::fs::read(pin).ok()?).ok()?;
-    // The cache may have been moved or cleaned since.
+    // The user may have moved or cleaned the cache since.
     let image = cache.image(&kernel.digest)?;
     Some(Kernel { image, ..kernel })
 }
 
-/// Returns the release whose plain suite the machine's sources name first.
+/// Returns the release that the machine's sources name first, without suites such as updates.
 fn own_release(sources: &[Source]) -> Option<String> {
     let suites = sources.iter().flat_map(|source| &source.suites);
     suites
@@ -226,8 +228,8 @@ fn own_release(sources: &[Source]) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Its own release first, then that one's backports, then the others with their backports, oldest
-/// first.
+/// Returns the releases in the order of the search: the machine's own release, its backports, then
+/// the others with their backports, oldest first.
 fn search_order(own: &Option<String>) -> Vec<String> {
     let others = RELEASES
         .iter()
@@ -244,8 +246,8 @@ fn search_order(own: &Option<String>) -> Vec<String> {
     order
 }
 
-/// Returns the matching packages, the newest first: the dependencies of the package that always
-/// represents the newest kernel, and packages with matching names.
+/// Returns the matching packages, newest first. Searches the dependencies of the package that
+/// always represents the newest kernel, and packages with matching names.
 fn find(
     apt: &PrivateApt,
     wanted: &PackagedKernel,
@@ -277,7 +279,7 @@ fn find(
     Ok(found)
 }
 
-/// Returns the first of the packages that the server has; [`Kernel::package`] names it.
+/// Returns the first of the packages that the server has. [`Kernel::package`] names the package.
 fn first_fetched(
     packages: &[Package],
     fetch: impl Fn(&Package) -> Result<Kernel, KernelError>,
@@ -307,8 +309,8 @@ fn fetch(
     fetch_into(apt, package, cache, wanted, folder.path())
 }
 
-/// From 7.x on the image is in a separate package (`linux-binary-*`), on which `linux-image-*`
-/// depends.
+/// Fetches the package with the kernel's image. From Linux 7.x on, the image is in a separate
+/// package (`linux-binary-*`), on which `linux-image-*` depends.
 fn fetch_into(
     apt: &PrivateApt,
     package: &Package,
@@ -328,7 +330,7 @@ fn fetch_into(
                 .filter(|binary| binary.version == package.version),
         );
     }
-    // The likelier one first, to fetch only one.
+    // The more likely package comes first, so that usually only one is fetched.
     for candidate in candidates.iter().rev() {
         let file = apt.download(&candidate.name, &candidate.version, folder)?;
         match of_package_file(&file, cache, wanted.to_string()) {
@@ -345,13 +347,13 @@ fn fetch_into(
     Err(KernelError::NoImage(folder.join(&package.name)))
 }
 
-/// Fetches packages that belong to a packaged kernel (its headers, say) into `folder`: `names` in
-/// the same version as the kernel's, and their dependencies whose names start with `linux-`.
-/// Installs nothing.
+/// Fetches packages that belong to a packaged kernel, such as its headers, into `folder`. Fetches
+/// `names` in the kernel's version, and those of their dependencies whose names start with
+/// `linux-`. Installs nothing.
 ///
 /// # Errors
-/// Returns [`KernelError::NoPackage`] when no release of the machine's sources has them, or the
-/// kernel does not come from a package; [`KernelError::Apt`].
+/// Returns [`KernelError::NoPackage`] when no release of the machine's sources has the packages, or
+/// the kernel does not come from a package; [`KernelError::Apt`].
 pub fn fetch_companions(
     kernel: &Kernel,
     names: &[String],
@@ -372,7 +374,7 @@ pub fn fetch_companions(
     for release in &releases {
         let turned = sources::for_release(&all_sources, release);
         let apt = PrivateApt::open(cache, release, kernel.architecture, &turned)?;
-        // The kernel itself came from lists that are there.
+        // The lists that named the kernel itself are there.
         if !apt.has_lists() {
             continue;
         }
@@ -427,8 +429,8 @@ fn fetch_with_dependencies(
         .collect()
 }
 
-/// Returns the kernels of a flavour with versions in a range, in the available lists, oldest first
-/// and one of each upstream version.
+/// Returns the kernels of a flavour with versions in a range, from the lists that are there. The
+/// result has one kernel of each upstream version, oldest first.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
@@ -467,7 +469,7 @@ pub fn versions_between(
         .collect())
 }
 
-/// Returns those between both versions, each upstream version once.
+/// Returns the kernels between both versions, one of each upstream version.
 fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Vec<PackagedKernel> {
     let upstream = |version: &str| version_key(version.split('-').next().unwrap_or(version));
     let (first, last) = (upstream(from), upstream(to));
@@ -483,7 +485,7 @@ struct KernelName {
     release: String,
 }
 
-/// Returns the kernels of a flavour in the lists, of any version.
+/// Returns all kernels of a flavour in the lists.
 fn kernel_names(
     apt: &PrivateApt,
     flavour: Flavour,
@@ -510,16 +512,16 @@ fn kernel_names(
 /// A kernel that the package sources offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Offer {
-    /// The value for `--kernel`.
+    /// The kernel as a value for `--kernel`.
     pub kernel: String,
-    /// The release that has it.
+    /// The release that has the package.
     pub release: String,
-    /// Its package's version.
+    /// The package's version.
     pub version: String,
 }
 
-/// Returns the newest kernel of each flavour in every release whose lists are there; `refresh`
-/// fetches the lists of all releases first.
+/// Returns the newest kernel of each flavour in every release whose lists are there. With
+/// `refresh`, fetches the lists of all releases first.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left

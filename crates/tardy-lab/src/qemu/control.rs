@@ -1,5 +1,5 @@
-//! A QEMU process that the host controls by QEMU's machine protocol (docs/interop/qmp-spec.txt) on
-//! its standard input and output.
+//! A QEMU process that the host controls with QEMU's machine protocol (docs/interop/qmp-spec.txt)
+//! on the process's standard input and output.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,7 +12,7 @@ use tardy_sys::scoped;
 
 use super::BootEnd;
 
-/// QEMU's options for it.
+/// QEMU's options for the protocol.
 pub(super) const OPTIONS: [&str; 4] = [
     "-chardev",
     "stdio,id=control,signal=off",
@@ -20,44 +20,44 @@ pub(super) const OPTIONS: [&str; 4] = [
     "chardev=control,mode=control",
 ];
 
-/// Why the machine does not obey.
+/// Why a command to QEMU failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The process has ended, or was ended.
+    /// The process has ended.
     #[error("QEMU has ended")]
     Ended,
-    /// The host's time is over.
+    /// The time limit on the host's clock is over.
     #[error("the time limit on the host has expired")]
     WallLimit,
-    /// Its own words.
+    /// QEMU refused the command.
     #[error("QEMU refused `{command}`: {message}")]
     Refused {
         command: String,
-        /// Its error message.
+        /// QEMU's error message.
         message: String,
     },
-    /// The answer is not one of QEMU's.
+    /// The answer does not follow QEMU's protocol.
     #[error("QEMU answered `{0}`")]
     Answer(String),
-    /// Starting it, writing to it.
+    /// QEMU could not be started, or its input could not be written.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// The process; ended on drop.
+/// The QEMU process. Dropping the value ends the process.
 #[derive(Debug)]
 pub(crate) struct QemuProcess {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
-    /// Names of events that arrived during another wait.
+    /// Names of events that arrived during a wait for something else.
     events: Vec<String>,
     deadline: Instant,
 }
 
 impl QemuProcess {
-    /// Starts `command`, which has [`OPTIONS`] among its arguments; everything later fails with
-    /// [`ControlError::WallLimit`] after the deadline.
+    /// Starts `command`, which must have [`OPTIONS`] among its arguments. After the deadline, all
+    /// methods fail with [`ControlError::WallLimit`].
     pub(crate) fn start(command: &mut Command, deadline: Instant) -> Result<Self, ControlError> {
         let mut child =
             kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;
@@ -65,7 +65,7 @@ impl QemuProcess {
         let input = child.stdin.take().ok_or_else(piped)?;
         let output = BufReader::new(child.stdout.take().ok_or_else(piped)?);
         let (sender, messages) = channel();
-        // Ends with the process, which closes its standard output.
+        // The thread ends with the process, which closes its standard output.
         let listener = std::thread::Builder::new().spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
@@ -94,7 +94,8 @@ impl QemuProcess {
         arguments: Value,
     ) -> Result<Value, ControlError> {
         let line = json!({"execute": command, "arguments": arguments});
-        // The process may have ended; its standard error gives the reason.
+        // A failed write means that the process may have ended. Its standard error then gives the
+        // reason.
         writeln!(self.input, "{line}")
             .and_then(|()| self.input.flush())
             .map_err(|_| ControlError::Ended)?;
@@ -124,8 +125,8 @@ impl QemuProcess {
     }
 
     /// Polls every few milliseconds until `field` in the answer to `command` is not one of
-    /// `passing`; the machine must be stopped meanwhile, because queries take QEMU's time. Returns
-    /// the field.
+    /// `passing`. Returns the field. The machine must be stopped meanwhile, because queries take
+    /// QEMU's time.
     pub(crate) fn wait_while(
         &mut self,
         command: &str,
@@ -135,7 +136,7 @@ impl QemuProcess {
         const ASK_EVERY: Duration = Duration::from_millis(3);
         loop {
             let answer = self.execute(command, json!({}))?;
-            // `query-migrate` returns nothing at all before it starts.
+            // `query-migrate` returns an empty answer before the migration starts.
             let value = answer[field].as_str().unwrap_or_default();
             if !value.is_empty() && !passing.contains(&value) {
                 return Ok(value.to_owned());
@@ -144,8 +145,8 @@ impl QemuProcess {
         }
     }
 
-    /// Waits until the process has ended; ends it at the deadline, and when the guest is stopped by
-    /// an event of these.
+    /// Waits until the process has ended. Ends it at the deadline, or when one of the events
+    /// `stopping` arrives.
     pub(crate) fn wait_for_end(mut self, stopping: &[&str]) -> Result<BootEnd, ControlError> {
         let end = loop {
             match self.next() {
@@ -168,7 +169,7 @@ impl QemuProcess {
         found.map(|index| self.events.remove(index)).is_some()
     }
 
-    /// Returns the next message; events are kept besides.
+    /// Returns the next message. Also stores the names of events.
     fn next(&mut self) -> Result<Value, ControlError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let message = match self.messages.recv_timeout(left) {
@@ -188,7 +189,7 @@ impl QemuProcess {
 
 impl Drop for QemuProcess {
     fn drop(&mut self) {
-        // Only this process, and it may have ended.
+        // Kills only this process, which may already have ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }

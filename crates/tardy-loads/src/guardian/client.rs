@@ -1,4 +1,4 @@
-//! The tool's side of the guardian.
+//! The measuring process's side of the guardian.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,15 +18,15 @@ use crate::lines::Lines;
 /// Options of the guardian.
 #[derive(Debug, Clone)]
 pub struct GuardianOptions {
-    /// The `tardy` binary; by default this one.
+    /// The `tardy` binary; by default the running one.
     pub program: PathBuf,
-    /// CPUs for the guardian and the init (never for the loads, which have their own), to keep
-    /// their few wake-ups off measured ones; empty leaves them on the tool's CPUs.
+    /// CPUs for the guardian and the init, so that their few wake-ups do not disturb measured CPUs.
+    /// Loads have their own CPUs. An empty list leaves both on the tool's CPUs.
     pub cpus: CpuList,
-    /// The strongest containment to try; if it is unavailable, a weaker one is used. A system that
+    /// The strongest containment to try. If it is unavailable, a weaker one is used. A system that
     /// forbids namespaces to some of its users may log each attempt.
     pub strongest: Containment,
-    /// Control group that it joins, with all its children; by default the tool's own.
+    /// Control group that the guardian joins, with all its children; by default the tool's own.
     pub group: Option<PathBuf>,
 }
 
@@ -44,15 +44,15 @@ impl Default for GuardianOptions {
 /// Why there is no guardian.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardianError {
-    /// Its process could not be made.
+    /// The guardian's process could not be started.
     #[error("the load supervisor cannot be started: {0}: make sure that /proc is mounted")]
     Start(std::io::Error),
-    /// It ended, or sent another message than that it is ready.
+    /// The guardian ended, or its first message did not say that it is ready.
     #[error("the load supervisor is not ready: {0}")]
     NotReady(String),
     #[error("the load supervisor is gone ({0}); all loads have stopped, start the run again")]
     Gone(std::io::Error),
-    /// It was killed, and is still there.
+    /// The guardian was killed, and still exists.
     #[error(
         "the load supervisor, process {0}, does not answer or exit, and its loads may still run: \
          thaw its control group, or find out what blocks it"
@@ -61,19 +61,19 @@ pub enum GuardianError {
 }
 
 /// Maximum time until the guardian is ready. Even a board at 100 MHz needs less than a second for
-/// two execs.
+/// the two execs.
 const READY_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum time until the guardian has ended everything below it: thousands of processes on a busy
-/// board. Then it is killed, and the kernel ends the others.
+/// Maximum time until the guardian has ended all processes below it. There can be thousands, on a
+/// busy board. After this time the guardian is killed, and the kernel ends these processes.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum time until a killed guardian is gone. One in a frozen control group of version 1 stays
-/// until it is thawed.
+/// Maximum time until a killed guardian is gone. In a frozen control group of version 1, it stays
+/// until the group is thawed.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
-/// Maximum wait of a command for space in the pipe, which holds dozens of them: a stopped guardian
-/// reads none.
+/// Maximum wait of a command for space in the pipe. The pipe holds dozens of commands, but a
+/// stopped guardian reads none.
 const COMMAND_LIMIT: Duration = Duration::from_millis(500);
 
-/// The guardian, as the tool holds it. Dropping it ends all loads.
+/// The tool's handle of the guardian. Dropping the handle ends all loads.
 #[derive(Debug)]
 pub struct Guardian {
     child: Child,
@@ -85,10 +85,11 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Starts the guardian. Call it before the process has threads and before it locks its memory.
+    /// Starts the guardian. Must be called before this process starts threads and before it locks
+    /// its memory.
     ///
     /// # Errors
-    /// Returns an error if its process cannot be made, or is not ready in time.
+    /// Returns an error if the guardian's process cannot be made, or is not ready in time.
     pub fn start(options: GuardianOptions) -> Result<Self, GuardianError> {
         let mut child = Program::new(&options.program)
             .arg0("tardy-guardian")
@@ -106,7 +107,7 @@ impl Guardian {
             .take()
             .map(|pipe| File::from(OwnedFd::from(pipe)));
         if let Some(commands) = &commands {
-            // A stopped guardian reads nothing, and must not block the run.
+            // A stopped guardian reads nothing. A write to its pipe must not block the run.
             tardy_sys::file::set_blocking(commands, false).map_err(GuardianError::Start)?;
         }
         let events = child
@@ -130,7 +131,7 @@ impl Guardian {
         let deadline = Instant::now() + READY_LIMIT;
         while Instant::now() < deadline {
             let lines = self.events.take_within(100).map_err(GuardianError::Gone)?;
-            // There was no other request yet, so the first line is the answer.
+            // No request was sent yet, so the first line reports that the guardian is ready.
             if let Some(line) = lines.first() {
                 return match serde_json::from_str(line) {
                     Ok(Message::Ready { containment }) => Ok(containment),
@@ -155,7 +156,7 @@ impl Guardian {
         )))
     }
 
-    /// Returns the mechanism that keeps loads from outliving the tool.
+    /// Returns how the loads are kept from outliving the tool.
     #[must_use]
     pub fn containment(&self) -> Containment {
         self.containment
@@ -179,8 +180,8 @@ impl Guardian {
         })
     }
 
-    /// Asks the loads of `phase` to stop. Returns at once; [`LoadEvent::Ended`] reports each end,
-    /// at the latest when its `finish_limit`, or the shorter time `within`, has passed and it was
+    /// Asks the loads of `phase` to stop. Returns at once; [`LoadEvent::Ended`] reports each end. A
+    /// load that has not stopped within its `finish_limit`, or `within` if that is shorter, is
     /// killed.
     ///
     /// # Errors
@@ -213,8 +214,8 @@ impl Guardian {
         Ok(())
     }
 
-    /// Kills the supervisor, and with it everything below. Used if it does not answer: the journal
-    /// then undoes the changes of loads.
+    /// Kills the guardian, and with it all processes below it. Used if the guardian does not
+    /// answer. The journal then undoes the changes of loads.
     pub fn kill(&mut self) {
         self.is_killed = true;
         self.end_is_told = true;
@@ -222,8 +223,8 @@ impl Guardian {
         let _ = self.child.kill();
     }
 
-    /// Returns whether a signal or a debugger has stopped it: it does nothing until it is
-    /// continued.
+    /// Returns whether a signal or a debugger has stopped the guardian. A stopped guardian does
+    /// nothing until it is continued.
     fn is_stopped(&self) -> bool {
         let stat =
             std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
@@ -231,8 +232,8 @@ impl Guardian {
             .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
     }
 
-    /// Returns all events that have come, without waiting. The end of the guardian itself is a
-    /// [`LoadEvent::Problem`], once.
+    /// Returns all events that have arrived, without waiting. The end of the guardian itself is
+    /// reported once, as a [`LoadEvent::Problem`].
     pub fn drain(&mut self) -> Vec<LoadEvent> {
         let mut events = Vec::new();
         for line in self.events.take() {
@@ -256,14 +257,14 @@ impl Guardian {
         events
     }
 
-    /// Returns whether the guardian is gone, so that its descriptor is not worth waiting on.
+    /// Returns whether the guardian is gone. Waiting on its descriptor is then useless.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.events.ended()
     }
 
     /// Ends all loads at once (by force, if they were not finished), undoes their changes, and
-    /// waits for that. Returns the last events.
+    /// waits until this is done. Returns the last events.
     ///
     /// # Errors
     /// Returns an error if the guardian does not end in time, even when killed.
@@ -291,7 +292,7 @@ impl Guardian {
         }
     }
 
-    /// Waits for its end, and kills it if that takes longer than `patience`. Returns whether it is
+    /// Waits for the guardian's end, and kills it after `patience`. Returns whether the guardian is
     /// gone.
     fn end(&mut self, patience: Duration) -> bool {
         if !self.is_killed && self.wait_for_end(Instant::now() + patience) {
@@ -304,7 +305,7 @@ impl Guardian {
     fn wait_for_end(&mut self, deadline: Instant) -> bool {
         loop {
             match self.child.try_wait() {
-                // An error means that there is no such child any more.
+                // An error means that the child does not exist any more.
                 Ok(Some(_)) | Err(_) => return true,
                 Ok(None) if Instant::now() >= deadline => return false,
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),
@@ -324,7 +325,7 @@ impl Guardian {
     }
 }
 
-/// Readable when [`Guardian::drain`] has something to give.
+/// The descriptor is readable when [`Guardian::drain`] has an event to return.
 impl AsFd for Guardian {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
@@ -334,9 +335,9 @@ impl AsFd for Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         self.commands = None;
-        // The guardian ends by itself and undoes the changes of loads; a tool that did not wait
-        // would end before that is done. A killed guardian loses its state; the journal has the
-        // rest for `tardy restore`.
+        // The guardian sees its closed input, undoes the changes of loads and ends. Waiting for it
+        // ensures that the changes are undone before the tool ends. If the guardian is killed,
+        // `tardy restore` undoes the rest from the journal.
         let patience = if self.is_stopped() {
             Duration::ZERO
         } else {

@@ -1,5 +1,5 @@
-//! The guardian's own process: makes the namespace, starts its init, passes commands on, and cleans
-//! up when the tool is gone.
+//! The guardian's own process: makes the namespace, starts its init, passes commands on, and undoes
+//! changes when the tool is gone.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -18,9 +18,9 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 use super::message::{Command, Containment, LoadEvent, Message};
 use crate::lines::Lines;
 
-/// Runs the guardian. `cpus` are those it and the init may use, in the kernel's notation (empty
-/// leaves them as they are); `strongest` is the name of the strongest containment to try; `group`
-/// is the control group to join, or empty.
+/// Runs the guardian. `cpus` are the CPUs for the guardian and the init, in the kernel's notation
+/// (empty for no change). `strongest` is the name of the strongest containment to try. `group` is
+/// the control group to join, or empty.
 pub(super) fn run(cpus: &str, strongest: &str, group: &Path) -> ExitCode {
     match Guard::start(cpus, strongest, group) {
         Ok(mut guard) => {
@@ -47,15 +47,16 @@ struct Guard {
     undo: Vec<Undo>,
 }
 
-/// The init, whose number may be reused as soon as it is reaped.
+/// The init process. The kernel may reuse its process number as soon as it is reaped.
 struct Init {
     process: i32,
     is_reaped: bool,
 }
 
 impl Init {
-    /// Takes every child that has ended from `reap`. Without a namespace, orphans of the loads come
-    /// here too; they are reaped and ignored.
+    /// Calls `reap` until no ended child is left. Returns whether the init has ended. Without a
+    /// namespace, orphans of the loads become children of this process; they are reaped and
+    /// ignored.
     fn has_ended(&mut self, mut reap: impl FnMut() -> std::io::Result<WaitResult>) -> bool {
         while !self.is_reaped {
             match reap() {
@@ -68,7 +69,7 @@ impl Init {
         true
     }
 
-    /// Its number, for as long as that is its own.
+    /// Returns the init's process number, as long as the init is not reaped.
     fn number(&self) -> Option<i32> {
         (!self.is_reaped).then_some(self.process)
     }
@@ -76,18 +77,19 @@ impl Init {
 
 impl Guard {
     fn start(cpus: &str, strongest: &str, group: &Path) -> std::io::Result<Self> {
-        // Fails if the process leads a session already, which is equivalent.
+        // The call fails if the process already leads a session, which serves as well.
         let _ = process::new_session();
         process::become_subreaper()?;
-        // Blocked, not ignored: a load's worker starts with an empty mask, while an ignored signal
-        // would stay ignored in a user's own command.
+        // The signals are blocked, not ignored: an ignored signal would stay ignored in a user's
+        // own command, while a load's worker unblocks all signals.
         let signals = SignalFd::block(&[
             process::CHILD_ENDED,
             signal::INTERRUPT,
             signal::TERMINATE,
             signal::HANG_UP,
         ])?;
-        // The supervisor and the loads must not keep the policy that the tool was started under.
+        // The guardian and the loads must not keep the scheduling policy that the tool was started
+        // with.
         let _ = sched::set_policy(0, Policy::Other { nice: 0 });
         let _ = sched::set_policy(0, sched::AHEAD);
         if !group.as_os_str().is_empty() {
@@ -124,14 +126,14 @@ impl Guard {
         })
     }
 
-    /// Passes commands on until the tool or the init is gone.
+    /// Passes commands to the init until the tool or the init is gone.
     fn serve(&mut self) {
         while !self.commands.ended() {
             if wait_readable(&[self.commands.as_fd(), self.signals.as_fd()], -1).is_err() {
                 return;
             }
             while let Ok(Some(signal)) = self.signals.take() {
-                // The tool decides about the others.
+                // The tool handles all other signals.
                 if signal == process::CHILD_ENDED
                     && self.init.has_ended(|| process::reap_any(false))
                 {
@@ -150,7 +152,7 @@ impl Guard {
     fn hand_on(&mut self, line: &str) {
         match serde_json::from_str::<Command>(line) {
             Ok(Command::Begin { loads, .. }) => {
-                // Kept before the load can change anything.
+                // The guardian must know how to undo a load's changes before the load makes them.
                 self.undo
                     .extend(loads.into_iter().flat_map(|load| load.undo));
             }
@@ -170,16 +172,17 @@ impl Guard {
             .and_then(|()| to_init.write_all(b"\n"))
             .is_err()
         {
-            // Its end is noticed by its signal.
+            // The guardian notices the end of the init by the signal for ended children.
             self.to_init = None;
         }
     }
 
-    /// Ends everything below, then undoes its changes.
+    /// Ends all processes below the guardian, then undoes the changes of loads.
     fn end(&mut self) {
         if let Some(init) = self.init.number() {
             let _ = process::kill(init, process::KILL);
-            // In a namespace, this returns when the kernel has ended every process of it.
+            // In a namespace, this call returns when the kernel has ended every process of the
+            // namespace.
             let _ = process::reap(init, true);
         }
         if self.containment == Containment::ParentSignals {
@@ -193,10 +196,12 @@ impl Guard {
     }
 }
 
-/// Without a namespace, the descendants of a killed init come here one generation after the other.
+/// Kills the descendants of a killed init. Without a namespace, they become children of this
+/// process, one generation after the other.
 fn end_orphans() {
     loop {
-        // Reaps all ended ones before reading /proc again, which takes long with many processes.
+        // Reaps all ended children before the next read of /proc, which takes long with many
+        // processes.
         loop {
             match process::reap_any(false) {
                 Ok(WaitResult::Ended(..)) => {}
@@ -219,7 +224,7 @@ fn bind(cpus: &str) -> std::io::Result<()> {
     tardy_sys::affinity::set(0, &cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>())
 }
 
-/// Returns the strongest available containment, from `strongest` down.
+/// Sets up the strongest available containment, at most `strongest`, and returns it.
 fn contain(strongest: Containment) -> std::io::Result<Containment> {
     if strongest <= Containment::PidNamespace && namespace::unshare(Namespace::Processes).is_ok() {
         return Ok(Containment::PidNamespace);
@@ -230,21 +235,21 @@ fn contain(strongest: Containment) -> std::io::Result<Containment> {
     {
         return Ok(Containment::ParentSignals);
     }
-    // Each user stays who they are: files are opened with the same rights as without the namespace.
-    // user_namespaces(7) wants this order.
+    // The mapping keeps each user's identity, so that files are opened with the same rights as
+    // without the namespace. user_namespaces(7) requires this order.
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     Ok(Containment::UserNamespace)
 }
 
-/// Messages of the supervisor itself go straight to the tool; a line is shorter than an atomic pipe
-/// write, so it does not mix with the init's.
+/// Sends a message of the guardian itself directly to the tool. A line is shorter than an atomic
+/// pipe write, so it is not mixed with the init's lines.
 fn tell(text: String) {
     let message = Message::Event(LoadEvent::Problem { load: None, text });
     if let Ok(mut line) = serde_json::to_vec(&message) {
         line.push(b'\n');
-        // The reader may be gone.
+        // The tool may be gone.
         let _ = std::io::stdout().lock().write_all(&line);
     }
 }

@@ -1,5 +1,5 @@
-//! The first process of the namespace: starts the workers of loads, reaps, and reports events to
-//! the tool.
+//! The first process of the namespace: starts the workers of loads, reaps processes, and reports
+//! events to the tool.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -17,12 +17,12 @@ use super::running::RunningLoad;
 use crate::children;
 use crate::lines::Lines;
 
-/// Runs the init; `containment` is the name of the mechanism that the supervisor set up.
+/// Runs the init. `containment` is the name of the mechanism that the guardian set up.
 pub(super) fn run(containment: &str) -> ExitCode {
     match Init::start(containment) {
         Ok(mut init) => {
             init.serve();
-            // The kernel now ends everything else in the namespace.
+            // When this process ends, the kernel ends all other processes of the namespace.
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -38,15 +38,16 @@ struct Init {
     commands: Lines<std::io::Stdin>,
     signals: SignalFd,
     loads: Vec<RunningLoad>,
-    /// Workers of loads that have ended, which sleep; the oldest first.
+    /// Processes of workers whose loads have ended. They sleep. The oldest is first.
     resting: VecDeque<i32>,
-    /// Whether a worker was killed or died, so that it may have left processes that only the init
-    /// will end.
+    /// Whether a worker was killed or died. It may then have left processes that only the init can
+    /// end.
     orphans_possible: bool,
 }
 
-/// Workers that may rest at once. Beyond them, in runs of many phases, the oldest exit: each keeps
-/// its block, the table of a process and its kernel stack.
+/// Maximum number of sleeping workers. In runs of many phases, the oldest workers beyond this
+/// number are killed, because each sleeping worker keeps its memory block, its page tables and its
+/// kernel stack.
 const RESTING_MAX: usize = 64;
 /// Interval between checks whether killed processes are gone.
 const ORPHAN_CHECK_MS: i32 = 20;
@@ -65,8 +66,8 @@ impl Init {
             signal::HANG_UP,
         ])?;
         say(&Message::Ready { containment });
-        // A guardian that died before the signal was requested has closed the input, which ends the
-        // loop at once.
+        // If the guardian died before the parent-death signal was requested, the input is closed,
+        // which ends the loop at once.
         Ok(Self {
             commands: Lines::new(std::io::stdin()),
             signals,
@@ -113,8 +114,8 @@ impl Init {
         }
     }
 
-    /// Reads messages of workers, reaps, restarts, kills overdue processes, and reports which loads
-    /// have ended.
+    /// Reads messages of workers, reaps and restarts workers, kills overdue processes, and reports
+    /// which loads have ended.
     fn tend(&mut self) {
         for load in &mut self.loads {
             load.listen(&mut tell);
@@ -133,8 +134,8 @@ impl Init {
         if self.orphans_possible {
             self.end_orphans();
         }
-        // A load has ended only when all its processes have, which is unknown while there are
-        // orphans.
+        // A load has ended only when all its processes have ended. While there are orphans, this is
+        // unknown.
         if !self.orphans_possible {
             let resting = &mut self.resting;
             self.loads.retain(|load| {
@@ -151,8 +152,8 @@ impl Init {
         }
     }
 
-    /// Living workers are the subreapers of their own processes: a child here that is not a worker
-    /// lost its worker.
+    /// Kills orphans. A living worker is the subreaper of its own processes. So a child of this
+    /// process that is not a worker has lost its worker.
     fn end_orphans(&mut self) {
         let orphans: Vec<i32> = children::of_this_process()
             .into_iter()
@@ -165,7 +166,7 @@ impl Init {
         self.orphans_possible = !orphans.is_empty();
     }
 
-    /// Returns the time until the next due action; -1 without any.
+    /// Returns the time until the next due action in ms, or -1 if none is due.
     fn timeout_ms(&self) -> i32 {
         if self.orphans_possible {
             return ORPHAN_CHECK_MS;
@@ -186,6 +187,6 @@ fn say(message: &Message) {
     let mut line =
         serde_json::to_vec(message).expect("a message is plain data, which always becomes JSON");
     line.push(b'\n');
-    // If the reader is gone, so is the tool, and the guardian ends this process.
+    // If the reader is gone, so is the tool. The guardian then ends this process.
     let _ = std::io::stdout().lock().write_all(&line);
 }

@@ -1,4 +1,4 @@
-//! Messages between the tool, the supervisor and the init: one JSON line each.
+//! Messages between the tool, the guardian and the init: one JSON line each.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -11,15 +11,15 @@ use tardy_run::plan::LoadPlan;
 pub(super) enum Command {
     /// Start these loads.
     Begin {
-        /// The phase that they belong to.
+        /// The phase that the loads belong to.
         phase: u32,
         loads: Vec<LoadPlan>,
     },
     /// Ask the loads of a phase to stop.
     Finish {
         phase: u32,
-        /// Time after which the remaining processes are killed, which is not an error; each load's
-        /// own limit if absent.
+        /// Time after which the remaining processes are killed, which is then not an error; absent
+        /// for each load's own limit.
         within: Option<Nanos>,
     },
 }
@@ -28,32 +28,32 @@ pub(super) enum Command {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Message {
-    /// The first message: all is ready.
+    /// The first message: the guardian and the init are ready.
     Ready {
         /// The containment of the loads.
         containment: Containment,
     },
-    /// Anything later.
+    /// Every later message.
     Event(LoadEvent),
 }
 
-/// The mechanism that keeps loads from outliving the tool.
+/// How the loads are kept from outliving the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
-    /// A PID namespace: the kernel ends everything in it in any case.
+    /// A PID namespace: when its init ends, the kernel ends all its processes.
     PidNamespace,
     /// A PID namespace in a user namespace: loads have no rights beyond the user's.
     UserNamespace,
-    /// Signals from parents to children only: processes that a user's own command abandons can
-    /// survive a SIGKILL of tool and supervisor together.
+    /// Only signals that the kernel sends to children when their parent ends. If the tool and the
+    /// guardian are killed together, processes that a user's own command abandons can survive.
     ParentSignals,
 }
 
 impl Containment {
     const ALL: [Self; 3] = [Self::PidNamespace, Self::UserNamespace, Self::ParentSignals];
 
-    /// Returns its name in files and arguments.
+    /// Returns the mechanism's name in files and arguments.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl Containment {
         }
     }
 
-    /// Returns the one of this name.
+    /// Returns the mechanism of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
@@ -76,56 +76,57 @@ impl Containment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadEnd {
-    /// By itself, on request.
+    /// The load ended on request, without being killed.
     Finished,
-    /// It did not stop in time, and was killed.
+    /// The load did not stop in time, and was killed.
     Killed,
-    /// It died again and again and is not restarted any more.
+    /// The load died repeatedly and is not restarted again.
     Died {
-        /// The status of its last death, such as `exit status: 1`.
+        /// Status of the last death, such as `exit status: 1`.
         status: String,
     },
-    /// It could not run; an [`LoadEvent::Absent`] gave the reason.
+    /// The load could not run here. A [`LoadEvent::Absent`] gave the reason.
     Absent,
 }
 
-/// Events of loads. Points in time are CLOCK_MONOTONIC, as observed; `load` is the plan's label.
+/// Events of loads. Times are on CLOCK_MONOTONIC: when the sender observed the event. `load` is the
+/// label in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {
-    /// Right before its first process is made.
+    /// The load is about to start its first process.
     Started {
         load: String,
         phase: u32,
-        /// When.
+        /// Time of the event.
         at: Nanos,
     },
-    /// One of its workers is at work: everything is in place, and its first operation comes next.
+    /// A worker of the load is ready: its first operation comes next.
     Working {
         load: String,
         phase: u32,
-        /// The CPU; `None` if one worker uses several.
+        /// CPU of the worker; `None` if the worker uses several.
         cpu: Option<CpuId>,
-        /// When.
+        /// Time of the event.
         at: Nanos,
     },
-    /// A worker works no more: it rests, or its processes are gone.
+    /// A worker has stopped working: it sleeps, or its processes are gone.
     Stopped {
         load: String,
         phase: u32,
-        /// The CPU; `None` if one worker uses several.
+        /// CPU of the worker; `None` if the worker uses several.
         cpu: Option<CpuId>,
-        /// When it saw the request to stop; when it was asked, if it was killed; otherwise when it
-        /// died.
+        /// When the worker saw the request to stop. If it was killed: when it was asked to stop. If
+        /// it died: when it died.
         at: Nanos,
-        /// How it died, if it was not asked to stop.
+        /// How the worker died, if it was not asked to stop.
         died: Option<String>,
     },
-    /// The work in the phase so far; once a second and at the end.
+    /// The work of a worker in the phase so far. Sent once a second and at the end.
     Work {
         load: String,
         phase: u32,
-        /// The CPU; `None` if one worker uses several.
+        /// CPU of the worker; `None` if the worker uses several.
         cpu: Option<CpuId>,
         operations: u64,
         /// Bytes moved.
@@ -134,30 +135,30 @@ pub enum LoadEvent {
         errors: u64,
         /// CPU time of the worker and its ended children.
         cpu_time: Nanos,
-        /// The part of it in the kernel.
+        /// The part of `cpu_time` spent in the kernel.
         kernel_time: Nanos,
-        /// When.
+        /// Time of the event.
         at: Nanos,
     },
-    /// Its last process is reaped or rests.
+    /// The load's last process is reaped or sleeps.
     Ended {
         load: String,
         phase: u32,
-        /// When.
+        /// Time of the event.
         at: Nanos,
         how: LoadEnd,
     },
-    /// It cannot run here, which only an attempt could show.
+    /// The load cannot run here, which only an attempt could show.
     Absent {
         load: String,
         phase: u32,
         missing: String,
-        /// How to get the missing requirement.
+        /// How to provide the missing requirement.
         remedy: String,
     },
     /// A problem for the run's warnings.
     Problem {
-        /// The load; `None` if the message is about the supervisor.
+        /// The load; `None` if the guardian has the problem.
         load: Option<String>,
         text: String,
     },

@@ -15,10 +15,10 @@ use crate::lines::Lines;
 use crate::load::sharing;
 use crate::load::worker::{Work, WorkerPlan, WorkerReport};
 
-/// A worker that dies is started again so many times in a phase; a load that dies more often has a
-/// reason to.
+/// Maximum number of restarts of a worker in a phase. A load that dies more often has a lasting
+/// problem.
 const RESTARTS_MAX: u32 = 3;
-/// Rest before the first restart; doubled for each further one.
+/// Pause before the first restart; doubled for each further one.
 const RESTART_DELAY: Nanos = Nanos::from_millis(200);
 
 /// The receiver of events.
@@ -30,21 +30,20 @@ pub(super) struct RunningLoad {
     phase: u32,
     plan: LoadPlan,
     slots: Vec<Slot>,
-    /// When it was asked to end.
+    /// When the load was asked to stop.
     asked_at: Option<Nanos>,
-    /// When it is killed, once it was asked to end.
+    /// When the load will be killed, if it was asked to stop.
     kill_at: Option<Nanos>,
-    /// Whether being killed is a matter of course: its time is over, and it is no fault of the load
-    /// that it did not end sooner.
+    /// Whether the load got less time to stop than its own limit. Killing it is then not an error.
     is_cut: bool,
 }
 
-/// The slot of one worker, which several processes may fill one after the other.
+/// One worker of the load. Several processes may do its work, one after the other.
 #[derive(Debug)]
 struct Slot {
     plan: WorkerPlan,
     process: Option<WorkerProcess>,
-    /// Work of the processes before this one.
+    /// Work of the slot's earlier processes.
     before: Work,
     current: Work,
     restarts: u32,
@@ -56,16 +55,16 @@ struct Slot {
 #[derive(Debug)]
 struct WorkerProcess {
     pid: i32,
-    /// Closed to ask it to end.
+    /// Standard input of the worker. Closing it asks the worker to stop.
     stop: Option<ChildStdin>,
     reports: Lines<ChildStdout>,
     killed: bool,
-    /// Whether it has ended all its work and only sleeps.
+    /// Whether the worker has ended all its work and only sleeps.
     is_resting: bool,
 }
 
 impl RunningLoad {
-    /// Starts all workers.
+    /// Starts all workers of the load.
     pub(super) fn start(phase: u32, mut plan: LoadPlan, tell: EventSink<'_>) -> Self {
         tell(LoadEvent::Started {
             load: plan.label.clone(),
@@ -132,8 +131,8 @@ impl RunningLoad {
             .any(|process| process.pid == pid)
     }
 
-    /// Returns the descriptors to wait on for reports. A pipe that has ended is always readable,
-    /// and would turn the wait into a spin.
+    /// Returns the descriptors on which reports arrive. Leaves out pipes that have ended: they are
+    /// always readable, so a wait on them would never block.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.slots
             .iter()
@@ -143,7 +142,7 @@ impl RunningLoad {
             .map(AsFd::as_fd)
     }
 
-    /// Asks it to stop, with the time limit `within` if that is shorter than its own.
+    /// Asks the load to stop, with the time limit `within` if that is shorter than the load's own.
     pub(super) fn finish(&mut self, within: Option<Nanos>) {
         if self.kill_at.is_some() {
             return;
@@ -172,7 +171,7 @@ impl RunningLoad {
         }
     }
 
-    /// A worker's process is gone.
+    /// Handles the end of a worker's process.
     pub(super) fn reaped(&mut self, pid: i32, status: ExitStatus, tell: EventSink<'_>) {
         let asked_at = self.asked_at;
         if let Some(slot) = self.slots.iter_mut().find(|slot| {
@@ -185,7 +184,7 @@ impl RunningLoad {
         }
     }
 
-    /// Restarts and kills processes that are due.
+    /// Restarts and kills the processes that are due.
     pub(super) fn keep_time(&mut self, now: i64, tell: EventSink<'_>) {
         let overdue = self.kill_at.is_some_and(|due| now >= due.get());
         for slot in &mut self.slots {
@@ -212,7 +211,7 @@ impl RunningLoad {
             .min()
     }
 
-    /// Returns the processes that sleep until the guardian ends.
+    /// Returns the workers that sleep until the guardian ends.
     pub(super) fn resting(&self) -> impl Iterator<Item = i32> + '_ {
         self.slots
             .iter()
@@ -221,13 +220,13 @@ impl RunningLoad {
             .map(|process| process.pid)
     }
 
-    /// Returns whether all of it is gone or rests; reports that.
+    /// Returns whether all workers are gone or sleep. Reports the end of the load in this case.
     pub(super) fn tell_if_ended(&self, tell: EventSink<'_>) -> bool {
         if self.slots.iter().any(|slot| slot.end.is_none()) {
             return false;
         }
         let ends = || self.slots.iter().filter_map(|slot| slot.end.clone());
-        // The worst of its workers is how the load ended.
+        // The worst end of a worker counts as the load's end.
         let how = ends()
             .find(|end| matches!(end, LoadEnd::Died { .. }))
             .or_else(|| ends().find(|end| *end == LoadEnd::Killed))
@@ -237,7 +236,8 @@ impl RunningLoad {
             self.undo(tell);
         }
         if let Share::Group(group) = &self.plan.share {
-            // A group whose worker rests is removed with all other changes of loads.
+            // The removal fails for the group of a sleeping worker. This group is removed later,
+            // with all other changes of loads.
             for index in 0..self.plan.worker_count() {
                 let _ = std::fs::remove_dir(sharing::of_worker(group, index));
             }
@@ -253,10 +253,10 @@ impl RunningLoad {
 }
 
 impl RunningLoad {
-    /// A load undoes its changes itself when it ends; a killed one cannot, and the next phase must
-    /// not see them.
+    /// Undoes the changes of a load that was killed. Loads undo their changes themselves when they
+    /// end, but a killed load cannot, and the next phase must not see its changes.
     fn undo(&self, tell: EventSink<'_>) {
-        // Other groups use the controller too, as long as the phase lasts.
+        // Groups of other loads use the controller, too, until the phase ends.
         let own: Vec<Undo> = self
             .plan
             .undo
@@ -309,7 +309,8 @@ impl Slot {
         let plan = serde_json::to_string(&self.plan)
             .expect("a plan is plain data, which always becomes JSON");
         let mut program = Program::new("/proc/self/exe");
-        // A separate process group, as the target of a kill. A new session is one, too.
+        // A separate process group can be killed as a whole. A new session has its own process
+        // group, too.
         if self.plan.load.share != Share::Session {
             program.process_group(0);
         }
@@ -367,7 +368,7 @@ impl Slot {
                     self.tell_stopped(at, None, phase, tell);
                 }
                 Ok(WorkerReport::Absent(absent)) => {
-                    // Each worker of the load lacks the same requirement; one report is enough.
+                    // Each worker of the load lacks the same requirement, so one report is enough.
                     self.absent = true;
                     if self.plan.index == 0 {
                         let (missing, remedy) = (absent.missing, absent.remedy);
@@ -413,7 +414,7 @@ impl Slot {
         });
     }
 
-    /// Its work ended at `at`.
+    /// Reports that the worker's work ended at `at`.
     fn tell_stopped(&mut self, at: Nanos, died: Option<String>, phase: u32, tell: EventSink<'_>) {
         tell(LoadEvent::Stopped {
             load: self.plan.load.label.clone(),
@@ -437,7 +438,7 @@ impl Slot {
         };
         let finishing = asked_at.is_some();
         let died = (!finishing && !self.absent).then(|| status.to_string());
-        // The exit of a process that was asked to end is none of its work.
+        // The time that the process took to exit after the request does not count as work.
         let at = asked_at.unwrap_or_else(|| Nanos(clock::monotonic()));
         self.tell_stopped(at, died, phase, tell);
         if process.killed {
@@ -459,7 +460,7 @@ impl Slot {
         }
     }
 
-    /// Ended without being asked to: restarted, or given up.
+    /// Handles a worker that ended without being asked to stop: schedules a restart, or gives up.
     fn died(&mut self, status: String, tell: EventSink<'_>) {
         let on = self
             .cpu()
@@ -497,7 +498,7 @@ impl Slot {
             return;
         }
         process.killed = true;
-        // The group may have ended while its leader still runs, and vice versa.
+        // The group may have ended while its leader still runs, and vice versa, so both are killed.
         let _ = process::kill_group(process.pid, process::KILL);
         let _ = process::kill(process.pid, process::KILL);
         if is_cut {

@@ -1,9 +1,9 @@
 //! Limits how fast a load may write to a device: flash wears out by writing, so every load that
 //! writes has a bound.
 //!
-//! Device writes are bounded by a rate, not by a sum. A load that had used up its sum would leave
-//! the rest of its phase without load. Between writes `io` reads from the device, which does not
-//! wear it out; journals of file systems are additional.
+//! The bound is a rate, not a total: a load that had used up its total would do nothing for the
+//! rest of its phase. Between writes, `io` reads from the device, which causes no wear. The bound
+//! does not count writes to the journals of file systems.
 
 use tardy_run::device_writes::DeviceWrites;
 use tardy_run::parameter::Parameter;
@@ -13,7 +13,7 @@ use super::backing::Backing;
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The parameter by which each such load is bounded.
+/// The parameter that bounds a load's writes.
 pub(super) const RATE: Parameter = Parameter::bytes(
     "rate",
     "bytes per second that all workers together may write to a device, because writes wear out \
@@ -23,7 +23,7 @@ pub(super) const RATE: Parameter = Parameter::bytes(
     1 << 40,
 );
 
-/// Writes into the plan that the load writes to the device behind `folder` at its parameter `rate`,
+/// Records in the plan that the load writes to the device behind `folder` at its parameter `rate`,
 /// unless the folder is in memory.
 pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     if !matches!(backing, Backing::Memory(_)) {
@@ -36,12 +36,12 @@ pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     }
 }
 
-/// Bytes per second that compilers write for each CPU that they keep busy: a build of a kernel's
+/// Bytes per second that compilers write for each CPU that they keep busy. A build of a kernel's
 /// defconfig leaves about 1.5 GiB after some 30 minutes of one CPU's time.
 pub(super) const COMPILER_WRITES_A_CPU: u64 = 1 << 20;
 
-/// States the usual writes of the load to the device behind the scratch folder, if they are
-/// unbounded.
+/// Records in the plan how much a load without a bound usually writes to the device behind the
+/// scratch folder.
 pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
     let backing = Backing::of(&resolution.host.scratch, resolution.host);
     if !matches!(backing, Backing::Memory(_)) {
@@ -54,7 +54,7 @@ pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
     }
 }
 
-/// The remaining allowance of one worker.
+/// The number of bytes that one worker may still write.
 #[derive(Debug)]
 pub(super) struct Allowance {
     /// Bytes per second; `None` if no device wears out.
@@ -64,7 +64,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Starts the worker's share of the planned allowance now.
+    /// Starts the allowance of a worker, which is its share of the load's rate.
     pub(super) fn new(worker: &Worker) -> Self {
         let load = &worker.plan.load;
         let rate = load
@@ -78,9 +78,9 @@ impl Allowance {
         }
     }
 
-    /// Returns whether `bytes` may be written now; if so, they count as written. In each second the
-    /// rate may be used up, so a run never writes more than the rate times its length, plus a
-    /// second's worth.
+    /// Returns whether `bytes` may be written now. If so, they count as written. The rate may be
+    /// used up at any time within a second, so a run writes at most the rate times its length, plus
+    /// the amount of one second.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         self.take_at(bytes, clock::monotonic())
     }

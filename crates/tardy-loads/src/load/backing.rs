@@ -4,31 +4,31 @@ use std::path::Path;
 
 use tardy_machine::host::Host;
 
-/// The storage of a file written in a folder.
+/// The storage behind a folder's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
     /// A block device, as /proc/self/mountinfo names it.
     Device(String),
-    /// The page cache alone: a file system of this kind.
+    /// Only the page cache: a file system of this type.
     Memory(String),
-    /// A file system of this kind, on top of others (overlay), a server (nfs) or the emulator's
-    /// host (9p).
+    /// A file system of this type, which is backed by other file systems (overlay), a server (nfs)
+    /// or the emulator's host (9p).
     Unknown(String),
 }
 
-/// File systems that are in memory alone.
+/// Types of file systems that are only in memory.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "devtmpfs"];
 
-/// File systems on pools of disks or on bare flash, which mountinfo does not name by a device file.
+/// File systems on pools of disks or on bare flash. mountinfo does not name a device file for them.
 const WITHOUT_DEVICE_FILE: [&str; 3] = ["zfs", "ubifs", "jffs2"];
 
 impl Backing {
-    /// Returns the storage of `folder`, which exists.
+    /// Returns the storage of `folder`, which must exist.
     #[must_use]
     pub fn of(folder: &Path, host: &Host) -> Self {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let mounts = std::fs::read_to_string(host.proc.join("self/mountinfo")).unwrap_or_default();
-        // Later mounts hide earlier ones at the same place.
+        // A later mount hides an earlier one at the same path.
         let covers = mounts
             .lines()
             .filter_map(Mount::parse)
@@ -38,7 +38,7 @@ impl Backing {
             .map_or_else(|| Self::Unknown("unknown".to_owned()), Mount::backing)
     }
 
-    /// Returns the name of the device that wears out, as far as known.
+    /// Returns the name of the device or file system that is worn out by writes, as far as known.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -78,7 +78,8 @@ impl Mount {
     }
 }
 
-/// mountinfo writes spaces and some other characters as three octal digits.
+/// Decodes a field of mountinfo, which writes spaces and some other characters as three octal
+/// digits.
 fn plain(text: &str) -> String {
     text.replace("\\040", " ")
         .replace("\\011", "\t")

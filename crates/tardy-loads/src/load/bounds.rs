@@ -5,16 +5,17 @@ use tardy_machine::host::{Host, disk_floor};
 /// Resource limits of the loads of one phase together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of memory; by default half of the available memory, so that the rest of the system
+    /// Bytes of memory. The default is half of the available memory, so that the rest of the system
     /// never needs the OOM killer.
     pub memory: u64,
-    /// Bytes of scratch files on the scratch folder's file system.
+    /// Bytes of scratch files in the scratch folder's file system.
     pub disk: u64,
-    /// Maximum number of processes and threads; by default a quarter of the kernel's limit.
+    /// Maximum number of processes and threads. The default is a quarter of the kernel's limit.
     pub processes: u64,
 }
 
-/// Assumed memory if the kernel does not report it (MemAvailable came with Linux 3.14), in bytes.
+/// Assumed available memory if the kernel does not report it (MemAvailable exists since Linux
+/// 3.14), in bytes.
 const MEMORY_UNKNOWN: u64 = 64 << 20;
 /// Assumed number of processes if the kernel does not report it.
 const PROCESSES_UNKNOWN: u64 = 4096;
@@ -33,7 +34,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the share of each of `count` loads that run together.
+    /// Returns the share of one of `count` concurrent loads.
     #[must_use]
     pub fn shared_by(self, count: usize) -> Self {
         let count = count.max(1) as u64;

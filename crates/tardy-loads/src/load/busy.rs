@@ -1,5 +1,5 @@
-//! `busy`: occupies a CPU for a known time and writes down when: the known truth that later checks
-//! compare with.
+//! `busy`: occupies a CPU for a known time and records when. Later checks compare explanations with
+//! this record.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -61,11 +61,11 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// At a real-time priority, the CPU is yielded for a tenth of each 100 ms, so that the machine
-/// stays usable even without the kernel's throttling.
+/// Window in which the load occupies the CPU for at most 90 ms at a real-time priority. The machine
+/// then stays usable even without the kernel's throttling.
 const WINDOW: Nanos = Nanos::from_millis(100);
 const WINDOW_OCCUPIED_MAX: Nanos = Nanos::from_millis(90);
-/// Intervals that are recorded at most: at the shortest period, 100 s; at the default one, 28 h. A
+/// Maximum number of recorded intervals: 100 s at the shortest period, 28 h at the default one. A
 /// line has at most 60 bytes.
 const INTERVALS_MAX: u64 = 10_000_000;
 const LINE_BYTES_MAX: u64 = 60;
@@ -128,7 +128,7 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
     let mut due = clock::monotonic() + period;
     loop {
         let woke = worker.sleep_until(due);
-        // The time from here to the next sleep is part of the interval.
+        // The time from the wake-up to the next sleep is part of the interval.
         let mut occupied = BusyInterval::from(woke);
         if !worker.go_on() {
             return record.write(worker);
@@ -147,7 +147,7 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
             }
             occupied = BusyInterval::from(now);
         }
-        // Due times that passed meanwhile are skipped: catching up would occupy the CPU for longer
+        // Due times that passed meanwhile are skipped. Catching up would occupy the CPU for longer
         // than requested.
         due += period * ((clock::monotonic() - due).max(0) / period + 1);
     }
@@ -157,14 +157,14 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
 struct BusyInterval {
     start: i64,
     end: i64,
-    /// The CPU time that the thread got in between; less if a higher priority, or the host, took
-    /// it.
+    /// CPU time that the thread got during the interval; less than its length if a task of higher
+    /// priority, or the host, took the CPU.
     cpu_time: i64,
 }
 
 impl BusyInterval {
     fn from(start: i64) -> Self {
-        // The CPU time at the start, until the end is known.
+        // `cpu_time` holds the CPU time at the start until the end is known.
         Self {
             start,
             end: start,
@@ -172,8 +172,8 @@ impl BusyInterval {
         }
     }
 
-    /// Reads the clock until it shows `until`; once at least, so that the end is the last thing
-    /// seen before the next sleep.
+    /// Busy-waits until the clock shows `until`, and ends the interval. Reads the clock after
+    /// everything else, so that only the sleep follows.
     fn until(&mut self, until: i64) {
         while clock::monotonic() < until {}
         self.cpu_time = clock::thread_cpu_time() - self.cpu_time;
@@ -181,7 +181,7 @@ impl BusyInterval {
     }
 }
 
-/// The rest of the current window of 100 ms that may still be occupied.
+/// The part of the current window ([`WINDOW`]) that may still be occupied.
 #[derive(Debug)]
 struct YieldBudget {
     window_start: i64,
@@ -204,7 +204,7 @@ impl YieldBudget {
         }
     }
 
-    /// Counts the occupied time; sleeps until the end of the window if its share is used up.
+    /// Counts occupied time. Sleeps until the end of the window if its share is used up.
     fn used(&mut self, occupied: i64, real_time: bool) {
         let now = clock::monotonic();
         if now >= self.window_start + WINDOW.get() {
@@ -221,12 +221,12 @@ impl YieldBudget {
     }
 }
 
-/// The file of the known truth; without one, nothing is written.
+/// The file with the recorded intervals. Without a file, nothing is written.
 struct Record {
     file: Option<BufWriter<File>>,
     left: u64,
-    /// The last interval. It is written while the next one lasts: writing takes its time, and would
-    /// belong to no interval.
+    /// The last interval. It is written during the next interval, because the time for writing must
+    /// be part of an interval.
     noted: Option<BusyInterval>,
 }
 

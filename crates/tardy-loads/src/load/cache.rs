@@ -34,9 +34,10 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Assumed size if the kernel does not report it, in bytes: larger than that of most boards.
+/// Assumed size of the cache if the kernel does not report it, in bytes. Most boards have a smaller
+/// cache.
 const CACHE_UNKNOWN: u64 = 8 << 20;
-/// Pages between two writes of the second walk: more than any prefetcher follows.
+/// Bytes between two writes of the second walk: too far for any prefetcher.
 const JUMP: usize = 17 * tardy_sys::mapping::PAGE_BYTES;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -55,8 +56,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Returns the largest cache of CPU 0 in bytes (Documentation/ABI/testing/sysfs-devices-system-cpu:
-/// `size`, in KiB as `512K`).
+/// Returns the size of CPU 0's largest cache in bytes
+/// (Documentation/ABI/testing/sysfs-devices-system-cpu: `size`, in KiB as `512K`).
 fn largest_cache(sys: &Path) -> Option<u64> {
     let indexes = std::fs::read_dir(sys.join("devices/system/cpu/cpu0/cache"))
         .ok()?
@@ -71,7 +72,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size") as usize;
     let mut area = Mapping::anonymous(size).doing("map the area")?;
     area.touch(0, size);
-    /// Bytes between two clock reads.
+    /// Bytes written between two clock reads.
     const PART: usize = 1 << 20;
     while worker.go_on() {
         for from in (0..size).step_by(PART) {

@@ -1,4 +1,4 @@
-//! `caps-lock`: the keyboard's light, on and off (abeni2002, sections 3.2 and 4.2.1).
+//! `caps-lock`: switches the keyboard's light on and off (abeni2002, sections 3.2 and 4.2.1).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -62,7 +62,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     }
     let remedy = "plug in a keyboard with a caps-lock light, and use a kernel with CONFIG_VT and \
                   CONFIG_INPUT_KEYBOARD";
-    // The console takes the ioctl without any keyboard, and does nothing.
+    // The console accepts the ioctl without a keyboard, but then does nothing.
     if !has_keyboard_with_light(&resolution.host.sys) {
         return Err(Unsupported::new(
             "a keyboard with a caps-lock light",
@@ -84,7 +84,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Returns the folder of the first LED whose name ends as the input layer's caps-lock LEDs do.
+/// Returns the folder of the first LED whose name has the ending that the input layer gives to
+/// caps-lock LEDs.
 fn led_device(sys: &Path) -> Option<PathBuf> {
     let leds = std::fs::read_dir(sys.join("class/leds"))
         .ok()?
@@ -94,8 +95,8 @@ fn led_device(sys: &Path) -> Option<PathBuf> {
         .min()
 }
 
-/// LED_CAPSL of include/uapi/linux/input-event-codes.h, as a bit of an input device's
-/// `capabilities/led`, which is hexadecimal.
+/// LED_CAPSL of include/uapi/linux/input-event-codes.h, as a bit of the hexadecimal text in an
+/// input device's `capabilities/led`.
 const LED_CAPSL_BIT: u64 = 1 << 1;
 
 fn has_keyboard_with_light(sys: &Path) -> bool {
@@ -110,8 +111,9 @@ fn has_keyboard_with_light(sys: &Path) -> bool {
         .any(|lights| lights & LED_CAPSL_BIT != 0)
 }
 
-/// Writing 0 to an LED removes its trigger (Documentation/ABI/testing/sysfs-class-led), so both are
-/// restored: the last entry here is undone first.
+/// Returns the changes that restore an LED. Writing 0 to an LED also removes its trigger
+/// (Documentation/ABI/testing/sysfs-class-led), so both are restored. The last entry is undone
+/// first.
 fn undo_of_device(device: &Path) -> Vec<Undo> {
     let (trigger, brightness) = (device.join("trigger"), device.join("brightness"));
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
@@ -155,7 +157,7 @@ fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
     light.switch(false).doing("switch the light off")
 }
 
-/// Returns the light: the restored files are the ones to switch.
+/// Opens the light. It is switched through the same files that the load restores.
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
         Some(Undo::Write { path, .. }) => {

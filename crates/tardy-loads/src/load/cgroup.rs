@@ -1,4 +1,4 @@
-//! `cgroup`: control groups made, entered, left and removed.
+//! `cgroup`: makes, enters, leaves and removes control groups.
 
 use std::path::{Path, PathBuf};
 
@@ -89,7 +89,8 @@ fn own_group(proc: &Path) -> Option<PathBuf> {
     Some(mount.join(path))
 }
 
-/// Returns the group of all workers, and the file through which they leave it.
+/// Returns the paths that workers write to: the group of all workers, and the file by which they
+/// leave it.
 fn paths(plan: &WorkerPlan) -> Vec<PathBuf> {
     let top = plan.load.scratch.clone();
     let home = top.as_deref().and_then(Path::parent);
@@ -131,7 +132,7 @@ fn work(worker: &mut Worker, own: &Path) -> Result<(), WorkError> {
     while worker.go_on() {
         for group in &groups {
             make(group).doing("make a group")?;
-            // 0 is the process that writes.
+            // The kernel takes 0 as the writing process.
             std::fs::write(group.join("cgroup.procs"), "0").doing("move into a group")?;
             worker.did(2, 0);
             if !worker.go_on() {

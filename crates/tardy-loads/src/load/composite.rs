@@ -1,4 +1,4 @@
-//! Names of lists of loads.
+//! Lists of loads that have names.
 
 use super::LOADS;
 
@@ -6,13 +6,13 @@ use super::LOADS;
 #[derive(Debug)]
 pub struct Composite {
     pub name: &'static str,
-    /// One line about its loads.
+    /// Description of the list's loads, in one line.
     pub does: &'static str,
-    /// The paper it comes from, or `today`.
+    /// The paper that the list comes from, or `today`.
     pub source: &'static str,
-    /// The loads; empty for the list of all loads that run without an explicit name.
+    /// Names of the loads; empty for the list of all loads that run without being named.
     members: &'static [&'static str],
-    /// Whether asking for it asks for the loads that run only by name, because the paper's list
+    /// Whether the list includes loads that otherwise run only by name, because the paper's list
     /// contains them.
     pub names_dangers: bool,
 }
@@ -49,7 +49,7 @@ pub fn find(name: &str) -> Option<&'static Composite> {
 }
 
 impl Composite {
-    /// Returns the names of its loads.
+    /// Returns the names of the list's loads.
     pub fn loads(&self) -> Box<dyn Iterator<Item = &'static str>> {
         if self.members.is_empty() {
             return Box::new(

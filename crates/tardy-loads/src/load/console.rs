@@ -55,7 +55,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Opens a virtual terminal as the loads need it.
+/// Opens a virtual terminal with the access that the loads need.
 pub(super) fn open_console(path: &std::path::Path) -> Result<File, Unsupported> {
     OpenOptions::new()
         .read(true)

@@ -1,4 +1,4 @@
-//! `cpu-hotplug`: takes a CPU away and brings it back.
+//! `cpu-hotplug`: switches a CPU off and on again.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -90,7 +90,7 @@ fn online_file(cpus: &Path, cpu: CpuId) -> PathBuf {
     cpus.join(format!("cpu{cpu}/online"))
 }
 
-/// Returns the online CPUs that can be switched off; never the only one.
+/// Returns the online CPUs that can be switched off. Returns none if only one CPU is online.
 fn hotpluggable(cpus: &Path) -> Vec<CpuId> {
     let online: CpuList = std::fs::read_to_string(cpus.join("online"))
         .ok()
@@ -117,7 +117,8 @@ fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
 }
 
 fn run(worker: &mut Worker, switch: &File) -> Result<(), WorkError> {
-    // Bound again each time: the kernel forgets a binding whose last CPU goes.
+    // The worker binds itself again each time, because the kernel forgets a binding whose last CPU
+    // goes offline.
     let cpus: Vec<u32> = worker.plan.cpus.iter().map(|cpu| cpu.0).collect();
     let pause = worker.plan.load.parameters.duration("pause");
     let mut on = false;
@@ -135,7 +136,7 @@ fn run(worker: &mut Worker, switch: &File) -> Result<(), WorkError> {
         .doing("bring the CPU online again")
 }
 
-/// Writing the state that a CPU is in is an error on some kernels.
+/// Accepts the error that some kernels return when a CPU already has the written state.
 fn already_there(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == std::io::ErrorKind::InvalidInput {
         Ok(())

@@ -1,4 +1,4 @@
-//! `crashme`: random bytes executed as code (williams2002: CRASHME).
+//! `crashme`: executes random bytes as code (williams2002: CRASHME).
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -36,7 +36,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Kernel memory of the short-lived process, in bytes, as for `fork`.
+/// Kernel memory of the short-lived process, in bytes: the same as for `fork`.
 const PROCESS_BYTES: u64 = 256 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -61,7 +61,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
                     "use Linux 5.9 or later with CONFIG_SECCOMP",
                 )));
             }
-            // Nearly all of them die by a signal; that is the work.
+            // Nearly all these processes die by a signal, which counts as work.
             WaitResult::Ended(..) => worker.did(1, code.len() as u64),
             WaitResult::NoneYet | WaitResult::NoChildren => worker.failed(),
         }

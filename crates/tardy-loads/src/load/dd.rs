@@ -1,4 +1,4 @@
-//! `dd`: zeros to nowhere (koolwal2009, Appendix I: dd from /dev/zero to /dev/null).
+//! `dd`: copies zeros to /dev/null (koolwal2009, Appendix I: dd from /dev/zero to /dev/null).
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Calls between two clock reads, for small blocks.
+/// Number of calls between two clock reads, for small blocks.
 const BATCH: u64 = 64;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

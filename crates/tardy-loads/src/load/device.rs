@@ -1,5 +1,5 @@
-//! Shared code of loads that write files to the device behind a folder: which folder, which device,
-//! and how long a busy device may take.
+//! Shared code of loads that write files to the device behind a folder: the choice of the folder
+//! and its device, and how long a busy device may take.
 
 use std::path::PathBuf;
 
@@ -17,14 +17,14 @@ pub(super) const FOLDER: Parameter = Parameter::path(
     "folder",
     "folder whose file system holds the file; if unset, the run's file system",
 );
-/// Pause if the device may not be written to for now.
+/// Pause while the load may not write to the device.
 pub(super) const REST: Nanos = Nanos::from_millis(5);
-/// A commit of a busy card takes seconds.
+/// Time for the load to stop. A sync to a busy card takes seconds.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 
-/// Returns the folder whose file system gets the load's files, and its storage: the given one,
-/// otherwise that of the run, otherwise the scratch folder. The load writes no more than fits
-/// there.
+/// Returns the folder whose file system gets the load's files, and its storage. The folder is the
+/// given one, otherwise that of the run, otherwise the scratch folder. Also limits the load's disk
+/// share to the space that is free there.
 ///
 /// # Errors
 /// Returns an error if the given path is not a folder.
@@ -52,7 +52,7 @@ pub(super) fn folder(resolution: &mut Resolution<'_>) -> Result<(PathBuf, Backin
     Ok((folder, backing))
 }
 
-/// Has each worker write a file of `size` bytes there.
+/// Plans that each worker writes a file of `size` bytes in `folder`.
 pub(super) fn put_files(
     resolution: &mut Resolution<'_>,
     folder: PathBuf,

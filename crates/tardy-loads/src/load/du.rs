@@ -1,4 +1,4 @@
-//! `du`: walks a file system (koolwal2009: du / repeatedly).
+//! `du`: walks a file system (koolwal2009: repeated du of /).
 
 use std::fs::DirEntry;
 use std::os::unix::fs::MetadataExt;
@@ -37,8 +37,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Folders that wait to be read, at most; names of 100 bytes make this 10 MB, and no tree is known
-/// that is wider.
+/// Maximum number of folders that wait to be read. Names of 100 bytes make this 10 MB; no known
+/// tree has more.
 const WAITING_MAX: usize = 100_000;
 const NAME_BYTES: u64 = 100;
 
@@ -77,7 +77,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Unreadable entries are skipped: files come and go, and some are hidden from the user.
+/// Walks the tree below `start`. Skips unreadable entries: files come and go, and some are hidden
+/// from the user.
 fn walk(worker: &mut Worker, start: PathBuf, device: u64, waiting_max: usize) {
     let mut waiting = vec![start];
     while let Some(folder) = waiting.pop() {
@@ -97,7 +98,7 @@ fn walk(worker: &mut Worker, start: PathBuf, device: u64, waiting_max: usize) {
     }
 }
 
-/// Counts the entry; a folder of the same file system is given back to be walked.
+/// Counts the entry. Returns its path if it is a folder of the same file system.
 fn look_at(worker: &mut Worker, entry: &DirEntry, device: u64) -> Option<PathBuf> {
     let metadata = entry.metadata().ok()?;
     worker.did(1, 0);

@@ -1,4 +1,4 @@
-//! `exec`: any command of the user's.
+//! `exec`: runs any command of the user.
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::{Kind, Parameter};
@@ -31,10 +31,10 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// A command that fails so often in a row is not run again: a mistyped name would be tried without
-/// end.
+/// Number of failures in a row after which the command is not run again. This stops the endless
+/// repetition of a mistyped name.
 const FAILURES_MAX: u32 = 3;
-/// Rest after a failure.
+/// Pause after a failure.
 const FAILURE_REST: Nanos = Nanos::from_millis(500);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

@@ -1,4 +1,5 @@
-//! `fifos-mmap`: data through pipes and through a mapped file, in turns (williams2002: FIFOS_MMAP).
+//! `fifos-mmap`: sends data through pipes and through a mapped file, in turns (williams2002:
+//! FIFOS_MMAP).
 
 use std::fs::File;
 use std::io::{PipeReader, Read, Write};
@@ -55,7 +56,7 @@ pub const INFO: LoadInfo = LoadInfo {
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     resolution.fit("size", 1, Resource::Disk)?;
-    // The file's pages are in memory while they are mapped.
+    // The file's pages use memory while they are mapped.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     let block = resolution.plan.parameters.number("block").min(size);
     resolution.plan.parameters.insert(
@@ -94,7 +95,7 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
         let mut mapping = Mapping::shared(file, size as usize).doing("map the scratch file")?;
         for from in (0..size as usize).step_by(1 << 20) {
             let to = (from + (1 << 20)).min(size as usize);
-            // A page that was touched is written to the device as a whole.
+            // The kernel writes a touched page to the device as a whole.
             if !worker.go_on() || !allowance.take((to - from) as u64) {
                 break;
             }
@@ -108,11 +109,12 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
     Ok(())
 }
 
-/// One round of sending to a reading process; a thread instead would share the memory map that is
-/// to be switched.
+/// Sends `size` bytes to a reading process. The reader is not a thread, because the kernel must
+/// switch memory maps.
 fn send(worker: &mut Worker, size: u64, block: usize) -> Result<(), WorkError> {
     let (reader, mut writer) = std::io::pipe().doing("make a pipe")?;
-    // The child counts bytes rather than wait for the end: it has a copy of the writing end itself.
+    // The child counts bytes instead of waiting for the end of the pipe, because the child itself
+    // holds a copy of the writing end.
     let blocks = size / block as u64;
     process::fork(|| receive(&reader, blocks, block)).doing("fork the reader")?;
     drop(reader);

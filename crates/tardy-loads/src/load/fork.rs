@@ -1,4 +1,4 @@
-//! `fork`: bursts of processes (abeni2002, sections 3.2 and 4.2.1).
+//! `fork`: forks bursts of processes (abeni2002, sections 3.2 and 4.2.1).
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
@@ -64,14 +64,14 @@ const PROCESS_BYTES: u64 = 256 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    // A quarter of the share for the area itself, the rest for the processes.
+    // The area itself gets a quarter of the share, the processes get the rest.
     let memory = resolution.fit("memory", 4, Resource::Memory)?;
     let touch = resolution.plan.parameters.number("touch").min(memory);
     resolution.plan.parameters.insert(
         "touch".to_owned(),
         tardy_run::parameter::Value::Bytes(touch),
     );
-    // `processes` counts the whole burst, not each worker.
+    // `processes` is the number of processes of all workers together.
     let share = resolution.share;
     let per_process = touch + PROCESS_BYTES;
     let room = share.memory.saturating_sub(memory * workers) / per_process;
@@ -89,12 +89,12 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let workers = worker.plan.load.worker_count().max(1) as u64;
     let index = worker.plan.index as u64;
     let processes = worker.number("processes");
-    // The first workers take the remainder.
+    // The first workers take the remainder of the division.
     let own = processes / workers + u64::from(index < processes % workers);
     let touch = worker.number("touch") as usize;
     let pause = worker.plan.load.parameters.duration("pause");
     let mut area = Mapping::anonymous(worker.number("memory") as usize).doing("map the area")?;
-    // Kernels without huge pages refuse, and need not be asked.
+    // Kernels without huge pages refuse this call and do not need it.
     let _ = area.forbid_huge_pages();
     let whole = area.len();
     area.touch(0, whole);
@@ -113,7 +113,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Forks up to `count` processes, lets them run all at once, and reaps them. Returns their number.
+/// Forks up to `count` processes, opens the gate so that all run at once, and reaps them. Returns
+/// the number of processes.
 fn burst(
     worker: &mut Worker,
     count: u64,

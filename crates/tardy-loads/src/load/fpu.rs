@@ -1,4 +1,4 @@
-//! `fpu`: floating-point matrix work (williams2002: P3_FPU).
+//! `fpu`: multiplies floating-point matrices (williams2002: P3_FPU).
 
 use tardy_run::parameter::Parameter;
 
@@ -31,7 +31,7 @@ pub const INFO: LoadInfo = LoadInfo {
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let bytes = |size: u64| 3 * 8 * size * size;
-    // The largest size whose three matrices fit.
+    // The largest size with which three matrices fit into the memory.
     let fitting = ((resolution.share.memory / workers / 24) as f64).sqrt() as u64;
     let size = resolution.fit_within("size", fitting, "memory")?;
     resolution.plan.budget.memory = bytes(size) * workers;
@@ -44,8 +44,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let left: Vec<f64> = (0..size * size)
         .map(|index| 1.0 + (index % 7) as f64 / 8.0)
         .collect();
-    // Powers of a rotation stay bounded, so that the work never degenerates to infinities, whose
-    // speed differs on some CPUs.
+    // The matrix is a rotation: its powers stay bounded. Infinities would be computed at another
+    // speed on some CPUs.
     let (sine, cosine) = (0.1_f64).sin_cos();
     let turn =
         |value: f64, other: f64| (value * cosine - other * sine, value * sine + other * cosine);

@@ -1,4 +1,4 @@
-//! `fs`: abuse of files (williams2002: FS).
+//! `fs`: stresses a file system with short-lived sparse files (williams2002: FS).
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -52,7 +52,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// One in so many blocks is written; the others are holes.
+/// One block out of this many is written; the others are holes.
 const HOLE_RATIO: u64 = 16;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -69,8 +69,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         resolution.share.disk = super::bounds::Bounds::of(&host).disk;
     }
     let files = resolution.plan.parameters.number("files");
-    // A sixteenth of each file is written; another sixteenth covers the overhead of the file
-    // system.
+    // A sixteenth of each file is written. Another sixteenth is reserved for the overhead of the
+    // file system.
     resolution.share.disk = resolution.share.disk.saturating_mul(HOLE_RATIO / 2);
     let size = resolution.fit("size", files, Resource::Disk)?;
     resolution.plan.budget.disk = size / (HOLE_RATIO / 2) * files * workers;
@@ -87,7 +87,8 @@ fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     Ok(Box::new(run))
 }
 
-/// Works in the current folder: the user nobody may lack access to the path that leads to it.
+/// Works in the current folder, because the user nobody may lack access to the path that leads to
+/// it.
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let folder = Path::new(".");
     let block = vec![0x5a; worker.number("block") as usize];
@@ -109,7 +110,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     empty(folder).doing("empty the scratch folder")
 }
 
-/// Returns the folder itself belongs to root, and the guardian removes it.
+/// Removes the files in `folder`. The folder itself belongs to root, and the guardian removes it.
 fn empty(folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         std::fs::remove_file(entry?.path())?;
@@ -117,8 +118,8 @@ fn empty(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One file: holes, truncated, extended, renamed over the one of the round before; every third is
-/// unlinked while open.
+/// Runs through the life of one file: writes it with holes, truncates and extends it, renames it
+/// over the file of the previous round. Every third file is unlinked while open.
 fn file_life(
     worker: &mut Worker,
     allowance: &mut Allowance,
@@ -151,7 +152,8 @@ fn file_life(
     Ok(())
 }
 
-/// Writes until no more may be written for now, or the file is all holes.
+/// Writes every 16th block ([`HOLE_RATIO`]) until the file ends, the allowance is used up or the
+/// load must stop.
 fn write_with_holes(
     worker: &mut Worker,
     allowance: &mut Allowance,

@@ -1,4 +1,4 @@
-//! A gate at which the tasks of a load wait until all of them exist; then all of them run at once.
+//! A gate at which the tasks of a load wait until all of them exist. Then all run at once.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Makes a closed gate.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             arrived: io::pipe()?,
@@ -21,15 +21,16 @@ impl Gate {
         })
     }
 
-    /// Waits until the gate opens. An unread byte makes it readable for all at once; reading one
-    /// byte each would wake one after the other.
+    /// Waits until the gate opens. The gate opens by a byte in a pipe that nobody reads, which
+    /// makes the pipe readable for all waiting tasks at once. If each task had to read a byte, they
+    /// would wake up one after the other.
     pub(super) fn wait(&self) -> io::Result<()> {
         (&self.arrived.1).write_all(&[0])?;
         while !wait_readable(&[self.opened.0.as_fd()], -1)?[0] {}
         Ok(())
     }
 
-    /// Opens the gate when `count` tasks wait at it.
+    /// Waits until `count` tasks wait at the gate, then opens it.
     pub(super) fn open(&self, count: u64) -> io::Result<()> {
         let mut arrived = (&self.arrived.0).take(count);
         io::copy(&mut arrived, &mut io::sink())?;
@@ -41,7 +42,7 @@ impl Gate {
         (&self.opened.1).write_all(&[0])
     }
 
-    /// Closes the gate, when all have passed.
+    /// Closes the gate, after all tasks have passed.
     pub(super) fn close(&self) -> io::Result<()> {
         (&self.opened.0).read_exact(&mut [0])
     }

@@ -1,5 +1,5 @@
-//! `hackbench`: groups of senders and receivers (koolwal2009: hackbench 30). Own implementation,
-//! with the parameters of rt-tests' program.
+//! `hackbench`: groups of senders and receivers (koolwal2009: hackbench 30). This is an own
+//! implementation with the parameters of rt-tests' program.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -79,17 +79,18 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Kernel memory of a task and its stream, in bytes, rounded up; a pipe holds 64 KiB, a socket
-/// twice 208 KiB at most.
+/// Kernel memory of a task and its stream, in bytes, rounded up. A pipe holds 64 KiB, a socket at
+/// most twice 208 KiB.
 const TASK_BYTES: u64 = 256 << 10;
 const STREAM_BYTES: u64 = 512 << 10;
-/// Descriptors of the worker apart from those of the groups.
+/// Number of the worker's descriptors besides those of the groups.
 const OTHER_FILES: u64 = 32;
-/// Groups for each CPU, as rteval has them (`jobspercore`): on a larger machine the same few groups
-/// would leave most of it idle.
+/// Groups for each CPU, as in rteval (`jobspercore`). A fixed number of groups would leave most
+/// CPUs of a large machine idle.
 const GROUPS_A_CPU: u64 = 5;
 const GROUPS_MAX: u64 = 1000;
-/// On a slow board, a whole round with the default parameters takes some seconds.
+/// Time for the load to stop if it must complete whole rounds. With the default parameters, a round
+/// takes some seconds on a slow board.
 const WHOLE_LIMIT: Nanos = Nanos::from_secs(60);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -165,7 +166,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Returns the CPUs of each memory node that are among `cpus`; all of them as one without nodes.
+/// Returns, for each memory node, those of its CPUs that are among `cpus`. Without nodes, returns
+/// all `cpus` as one list.
 fn nodes(sys: &Path, cpus: &CpuList) -> Vec<CpuList> {
     let folders = std::fs::read_dir(sys.join("devices/system/node"))
         .into_iter()
@@ -190,7 +192,7 @@ fn nodes(sys: &Path, cpus: &CpuList) -> Vec<CpuList> {
     }
 }
 
-/// A stream from any sender of a group to one receiver.
+/// A stream from the senders of a group to one receiver.
 struct Stream {
     reader: File,
     writer: File,
@@ -233,22 +235,23 @@ fn receive(mut reader: &File, shape: Shape) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The state that rounds share. A round takes seconds on a slow machine, so it is cut short when
-/// the load should end, and its messages are counted as they are sent.
+/// The state that rounds share. A round takes seconds on a slow machine. It is therefore cut short
+/// when the load must stop, and its messages are counted while they are sent.
 struct Round {
     shape: Shape,
-    /// The CPUs of each node; a group stays in one, as with a hackbench for each node.
+    /// The CPUs of each node. A group stays on one node, as with a separate hackbench for each
+    /// node.
     nodes: Vec<CpuList>,
-    /// Rounds to come that are not cut short.
+    /// Number of coming rounds that complete even if the load must stop.
     whole: u64,
-    /// Messages sent and not yet reported.
+    /// Messages that are sent but not yet reported.
     sent: SharedWords,
     ended: SignalFd,
 }
 
 impl Round {
-    /// Returns all tasks of a round wait at the gate until the last of them exists. Returns whether
-    /// all did their work, or were cut short.
+    /// Runs a round with a process for each task. All tasks wait at the gate until the last of them
+    /// exists. Returns whether all did their work, or were cut short.
     fn of_processes(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let shape = self.shape;
         let gate = Gate::new().doing("make the gate")?;
@@ -282,7 +285,7 @@ impl Round {
         self.follow(worker, tasks)
     }
 
-    /// Runs the same in one process with all tasks as threads.
+    /// Runs a round in one process with a thread for each task.
     fn of_threads(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let task = || {
             let good =
@@ -303,8 +306,8 @@ impl Round {
             .map(|_| streams(shape))
             .collect::<Result<_, _>>()?;
         let gate = &Gate::new()?;
-        // Without all of its threads a round cannot complete: it would wait for the missing ones
-        // forever.
+        // If a thread could not be started, the round cannot complete: the others would wait for
+        // its messages forever.
         let complete = &AtomicBool::new(false);
         let tasks = 2 * shape.fds * shape.groups;
         std::thread::scope(|scope| {
@@ -340,7 +343,7 @@ impl Round {
         })
     }
 
-    /// Keeps a task of `group` in its node.
+    /// Binds a task of `group` to the CPUs of the group's node.
     fn bind(&self, group: usize) -> std::io::Result<()> {
         if self.nodes.len() < 2 {
             return Ok(());
@@ -352,7 +355,7 @@ impl Round {
         affinity::set(0, &cpus)
     }
 
-    /// Reaps the round's processes; ends them when the load should end. Returns whether they did
+    /// Reaps the round's processes. Ends them when the load must stop. Returns whether they did
     /// their work, or were cut short.
     fn follow(&mut self, worker: &mut Worker, mut tasks: BTreeSet<i32>) -> Result<bool, WorkError> {
         let mut good = true;
@@ -367,8 +370,8 @@ impl Round {
                 break;
             }
             if !goes_on {
-                // Ending hundreds of tasks takes time, and a worker that is killed meanwhile
-                // reports nothing more.
+                // Ending hundreds of tasks takes time, and a worker that is killed meanwhile sends
+                // no further report.
                 worker.report();
                 end(&tasks)?;
                 self.tell(worker);
@@ -393,7 +396,7 @@ impl Round {
     }
 }
 
-/// Ends tasks that live: without all of them, the others would wait for each other forever.
+/// Kills all tasks of the round. If some tasks are missing, the others wait for each other forever.
 fn end(tasks: &BTreeSet<i32>) -> Result<(), WorkError> {
     for &task in tasks {
         let _ = process::kill(task, process::KILL);
@@ -401,7 +404,7 @@ fn end(tasks: &BTreeSet<i32>) -> Result<(), WorkError> {
     reap_all(tasks).map(drop)
 }
 
-/// Waits for the ends of all of them. Returns whether all did their work.
+/// Waits for the end of all tasks. Returns whether all did their work.
 fn reap_all(tasks: &BTreeSet<i32>) -> Result<bool, WorkError> {
     let mut good = true;
     for &task in tasks {
@@ -410,7 +413,7 @@ fn reap_all(tasks: &BTreeSet<i32>) -> Result<bool, WorkError> {
     Ok(good)
 }
 
-/// Runs one task of a group: the first are receivers, one per stream; the others are senders.
+/// Runs one task of a group. The first tasks are receivers, one per stream; the others are senders.
 fn task(streams: &[Stream], index: usize, shape: Shape, sent: &AtomicU64) -> std::io::Result<()> {
     match streams.get(index) {
         Some(stream) => receive(&stream.reader, shape),

@@ -18,53 +18,56 @@ pub enum Placement {
     Once,
 }
 
-/// Works until [`Worker::go_on`] returns false.
+/// The work of a worker. Runs until [`Worker::go_on`] returns false.
 pub type Job = Box<dyn FnOnce(&mut Worker) -> Result<(), WorkError>>;
 
 /// How a worker starts its work, in a separate process.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
-    /// With the rights that the load keeps, and no others.
+    /// The whole work runs with only the rights that the load keeps.
     Plain(fn(&mut Worker) -> Result<(), WorkError>),
-    /// Opens resources for the job with the tool's rights.
+    /// The first function opens resources with the tool's rights. The returned job then runs with
+    /// the rights that the load keeps.
     Prepared(fn(&mut Worker) -> Result<Job, WorkError>),
 }
 
 /// A load's description of itself.
 #[derive(Debug)]
 pub struct LoadInfo {
-    /// Its name in requests: lower case, digits, dashes.
+    /// Name in requests: lower case, digits, dashes.
     pub name: &'static str,
-    /// Its work, in one line.
+    /// What the load does, in one line.
     pub does: &'static str,
-    /// Why that costs latency, one line.
+    /// Why the load causes latency, in one line.
     pub effect: &'static str,
-    /// The paper it comes from, or `today`.
+    /// The paper that the load comes from, or `today`.
     pub source: &'static str,
-    /// Its parameters; values without names are in this order.
+    /// The load's parameters, in the order of values that are given without names.
     pub parameters: &'static [Parameter],
-    /// Whether it can do harm, so that no list contains it and only its own name asks for it.
+    /// Whether the load can do harm. Such a load runs only if its own name is requested, and no
+    /// list contains it.
     pub can_do_harm: bool,
-    /// The CPUs of its workers.
+    /// The CPUs of the load's workers.
     pub placement: Placement,
-    /// Whether it writes files to a disk, and so needs a share of its space.
+    /// Whether the load writes files to a disk, and so needs a share of the disk's space.
     pub uses_disk: bool,
-    /// The rights of the tool that it keeps; its process drops all others before it starts to work.
+    /// The rights of root that the load keeps. Its process drops all others before it starts to
+    /// work.
     pub rights: Rights,
-    /// Checks the machine's requirements, and states its budget; called in the measuring process,
-    /// changes nothing.
+    /// Checks the machine's requirements, and states the load's budget. Runs in the measuring
+    /// process and changes nothing.
     pub resolve: fn(&mut Resolution<'_>) -> Result<(), Unsupported>,
-    /// Works until [`Worker::go_on`] returns false.
+    /// Starts the work of a worker.
     pub run: Run,
 }
 
-/// Why a worker ended before it was asked to.
+/// Why a worker ended before it was asked to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
     /// The machine lacks a requirement that only an attempt could show.
     #[error("{}: {}", .0.missing, .0.remedy)]
     Absent(Unsupported),
-    /// A system call failed that has no reason to.
+    /// A system call failed that should not fail.
     #[error("{doing}: {source}; the load stopped")]
     System {
         /// The operation that failed.
@@ -72,12 +75,12 @@ pub enum WorkError {
         /// The error of the kernel.
         source: io::Error,
     },
-    /// A bound was reached: the load stops rather than harm.
+    /// A bound was reached. The load stops to avoid harm.
     #[error("{0}")]
     Bound(String),
 }
 
-/// Adds the operation to the error of a failed system call.
+/// Adds the failed operation to the error of a system call.
 pub trait ErrorContext<T> {
     /// Turns the error into a [`WorkError::System`] about `doing`.
     ///

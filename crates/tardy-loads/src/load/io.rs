@@ -1,4 +1,4 @@
-//! `io`: large writes and reads (abeni2002, sections 3.2 and 4.2.1).
+//! `io`: writes and reads large files (abeni2002, sections 3.2 and 4.2.1).
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -69,7 +69,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let mut in_memory = resolution.plan.parameters.text("target") == "memory";
     if !in_memory {
         resolution.plan.note = shortcoming(&folder, &backing);
-        // A given folder is used whatever its storage.
+        // A folder that the user gave is used whatever its storage is.
         in_memory = matches!(backing, Backing::Memory(_)) && !is_given;
     }
     let size = if in_memory {
@@ -77,7 +77,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             .plan
             .parameters
             .insert("target".to_owned(), Value::Word("memory".to_owned()));
-        // The block counts twice in the worst case: the file may be one block long.
+        // Memory holds a block in addition to the file. The file may be as short as one block, so
+        // it may take only half of the limit.
         let size = resolution.fit("size", 2, Resource::Memory)?;
         resolution.plan.budget.memory = size * workers;
         size
@@ -97,13 +98,12 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Returns the difference from the load's description, if the folder has no device, or an unknown
-/// one.
+/// Returns how the load differs from its description, if the folder is not on a known device.
 fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
     let folder = folder.display();
     match backing {
         Backing::Device(_) => None,
-        // Advice about disks is useless there.
+        // Advice about disks would be useless in a lab guest.
         Backing::Memory(_) if clock_kind(&Root::system()) == ClockKind::Virtual => {
             Some("a lab guest has no disk, so this load writes and reads memory only".to_owned())
         }
@@ -145,9 +145,10 @@ fn run(worker: &mut Worker, mut file: File) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Writes through to the device as much as is allowed, and reads from it all the time: a file that
-/// is truncated while its pages are dirty never gets there, and one that is in the page cache is
-/// never read.
+/// Writes to the device as much as is allowed, and reads from the device the rest of the time. The
+/// file is synced before it is truncated, because dirty pages of a truncated file are never
+/// written. The file is dropped from the page cache before it is read, because cached pages are not
+/// read from the device.
 fn on_device(
     worker: &mut Worker,
     folder: &Path,
@@ -194,7 +195,7 @@ fn on_device(
     Ok(())
 }
 
-/// Fills the file, reads it back and empties it; stops between blocks when asked to.
+/// Fills the file, reads it back and empties it. Stops between two blocks when asked to.
 fn cycle(
     worker: &mut Worker,
     file: &mut File,

@@ -1,4 +1,4 @@
-//! `ipi`: interrupts from CPU to CPU.
+//! `ipi`: sends interrupts from CPU to CPU.
 
 use tardy_core::cpu::CpuId;
 use tardy_run::parameter::Parameter;
@@ -31,7 +31,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Pages of a thread; a round has as many barriers and protections.
+/// Number of pages of a thread. A round has as many barriers and changes of protection.
 const PAGES: usize = 16;
 /// Stack, kernel memory and pages of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 256 << 10;
@@ -85,7 +85,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     })
 }
 
-/// Returns the barriers that this kernel has.
+/// Returns the types of barriers that this kernel supports.
 fn registered() -> Vec<Reach> {
     [Reach::Process, Reach::Registered]
         .into_iter()
@@ -93,8 +93,8 @@ fn registered() -> Vec<Reach> {
         .collect()
 }
 
-/// Protects page after page; a page that was written must be forgotten by every CPU that runs a
-/// thread of the process.
+/// Changes the protection of each page in turn. Every CPU that runs a thread of the process must
+/// then drop its cached translation of the page.
 fn protect(pages: &mut Mapping) -> std::io::Result<u64> {
     for page in 0..PAGES {
         pages.touch(0, pages.len());

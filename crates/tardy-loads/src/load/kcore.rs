@@ -1,5 +1,5 @@
-//! `kcore`: the whole memory through /proc/kcore (abeni2002, sections 3.2 and 4.2.1: a file of 512
-//! MB in /proc on a machine of 512 MB).
+//! `kcore`: reads the whole memory through /proc/kcore (abeni2002, sections 3.2 and 4.2.1: a file
+//! of 512 MB in /proc on a machine of 512 MB).
 
 use std::fs::File;
 use std::io;
@@ -94,15 +94,16 @@ fn run(worker: &mut Worker, file: &File) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// A part of the file that is memory, and no hole of the kernel's address space, which reads as
-/// zeros.
+/// A part of the file that contains memory. The other parts are holes of the kernel's address
+/// space, which read as zeros.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
     offset: u64,
     bytes: u64,
 }
 
-/// More than the file's ELF header and program headers take: 56 bytes for each range of memory.
+/// Maximum size of the file's ELF header and program headers. The headers need 56 bytes for each
+/// range of memory.
 const HEADERS_BYTES: usize = 64 << 10;
 
 fn memory(file: &File) -> io::Result<Vec<Part>> {
@@ -113,9 +114,9 @@ fn memory(file: &File) -> io::Result<Vec<Part>> {
         .ok_or_else(|| io::Error::other("the ELF headers of /proc/kcore list no memory"))
 }
 
-/// Returns the segments that have a physical address: the kernel gives -1 to parts of its address
-/// space that are not RAM, such as vmalloc and vmemmap (fs/proc/kcore.c, `read_kcore_iter`).
-/// Returns `None` if the bytes are not ELF headers.
+/// Returns the segments that have a physical address. The kernel gives the address -1 to parts of
+/// its address space that are not RAM, such as vmalloc and vmemmap (fs/proc/kcore.c,
+/// `read_kcore_iter`). Returns `None` if the bytes are not ELF headers.
 fn parts(headers: &[u8]) -> Option<Vec<Part>> {
     /// PT_LOAD of <elf.h>.
     const LOAD: u64 = 1;
@@ -132,7 +133,7 @@ fn parts(headers: &[u8]) -> Option<Vec<Part>> {
         }
         Some(u64::from_ne_bytes(word))
     };
-    // Offsets of fields in Elf64_Ehdr and Elf64_Phdr, or in those of 32 bits (elf(5)).
+    // Offsets of fields in Elf64_Ehdr and Elf64_Phdr, or in their 32-bit forms (elf(5)).
     let is_64 = headers.get(4)? == &2;
     let (word, table_at, entry_at, count_at) = if is_64 {
         (8, 32, 54, 56)
@@ -163,7 +164,7 @@ fn parts(headers: &[u8]) -> Option<Vec<Part>> {
 mod tests {
     use super::*;
 
-    /// Headers of 64 bits with segments of type, offset, physical address and size.
+    /// Returns 64-bit ELF headers with segments of this type, offset, physical address and size.
     fn headers(segments: &[(u32, u64, u64, u64)]) -> Vec<u8> {
         let mut made = b"\x7fELF\x02\x01\x01".to_vec();
         made.resize(64, 0);

@@ -1,5 +1,5 @@
-//! `kernel-build`: make of a kernel tree (koolwal2009, mckenney2009), into a separate folder: the
-//! tree is never written to.
+//! `kernel-build`: runs make for a kernel tree (koolwal2009, mckenney2009). The objects go into a
+//! separate folder, and nothing is written into the tree.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Discards the output of make and its shell commands.
+/// Where the output of make and its shell commands goes.
 const NULL: &str = "/dev/null";
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -159,8 +159,8 @@ fn build_on(worker: &mut Worker, tree: &Path, scratch: &Path) -> Result<(), Work
     Ok(())
 }
 
-/// Runs make; each line that it prints is a step of the build. False when the load was asked to
-/// end.
+/// Runs make. Counts each line that make prints as one step of the build. Returns false when the
+/// load was asked to stop.
 fn make(
     worker: &mut Worker,
     tree: &Path,
@@ -168,7 +168,7 @@ fn make(
     arguments: &[&str],
 ) -> Result<bool, WorkError> {
     let mut command = kernel_tree::make(tied_command("make".as_ref()), tree, objects, arguments);
-    // Compilers write temporary files.
+    // Compilers write their temporary files into this folder.
     command.env("TMPDIR", objects);
     match program::run(worker, &mut command, |worker, _| worker.did(1, 0))? {
         Outcome::Stopped => Ok(false),
@@ -180,8 +180,8 @@ fn make(
     }
 }
 
-/// Returns the tree itself, or the folder of the unpacked archive; `None` if the load was stopped
-/// meanwhile.
+/// Returns the folder of the kernel tree: the given folder, or the one into which the given archive
+/// is unpacked. Returns `None` if the load was asked to stop meanwhile.
 fn unpack(worker: &mut Worker, given: &Path, scratch: &Path) -> Result<Option<PathBuf>, WorkError> {
     if given.is_dir() {
         return Ok(Some(given.to_owned()));

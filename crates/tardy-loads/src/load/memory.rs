@@ -1,5 +1,5 @@
-//! `memory`: a large area touched in order, then given back at exit (abeni2002, sections 3.2 and
-//! 4.2.1) or by munmap(2).
+//! `memory`: touches a large area in order, then frees it at process exit (abeni2002, sections 3.2
+//! and 4.2.1) or with munmap(2).
 
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
@@ -63,8 +63,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Keeps one process: unmapping takes another path in the kernel than exit, if nothing else of the
-/// process is left.
+/// Maps, touches and unmaps the area in one process. munmap(2) takes another path in the kernel
+/// than the exit of a process.
 fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError> {
     while worker.begin_pass() {
         drop(touched(size, small).doing("map the area")?);
@@ -73,7 +73,7 @@ fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError>
     Ok(())
 }
 
-/// Leaves the area mapped, because the load exercises the kernel's teardown at exit.
+/// Touches the area and leaves it mapped, so that the kernel frees it when the process exits.
 fn child(size: usize, small: bool) -> i32 {
     let tied = process::set_parent_death_signal(process::KILL).is_ok();
     let Ok(area) = touched(size, small) else {
@@ -86,7 +86,7 @@ fn child(size: usize, small: bool) -> i32 {
 fn touched(size: usize, small: bool) -> std::io::Result<Mapping> {
     let mut area = Mapping::anonymous(size)?;
     if small {
-        // Kernels without huge pages refuse, and need not be asked.
+        // Kernels without huge pages refuse this call and do not need it.
         let _ = area.forbid_huge_pages();
     }
     area.touch(0, size);

@@ -1,5 +1,4 @@
-//! A control group with a limit of memory, of version 2 or 1, that a load's workers enter and
-//! leave.
+//! A control group (version 2 or 1) with a memory limit, which a load's workers enter and leave.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -11,15 +10,15 @@ use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 
 use super::Unsupported;
 
-/// The file that lists the controllers of the groups below; version 2 only.
+/// The file that lists the controllers of a group's children; version 2 only.
 const CONTROLLERS_BELOW: &str = "cgroup.subtree_control";
 const CONTROLLERS: &str = "cgroup.controllers";
 const MEMBERS: &str = "cgroup.procs";
-/// The file of the limit, in version 2 and in version 1.
+/// The file with the limit, in version 2 and in version 1.
 const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 
-/// Returns where a load called `name` can have a group with a memory limit, and the change to undo
-/// after making it. Changes nothing permanently.
+/// Returns the path at which a load called `name` can have a group with a memory limit, and the
+/// change to undo afterwards. Changes nothing permanently.
 ///
 /// # Errors
 /// Returns what is missing: a memory controller, or the right to make a group.
@@ -56,7 +55,7 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
     ))
 }
 
-/// A group below which another can be made.
+/// A group in which another group can be made.
 #[derive(Debug, PartialEq, Eq)]
 struct Parent {
     folder: PathBuf,
@@ -69,9 +68,9 @@ fn parent(proc: &Path) -> Option<Parent> {
     parent_of_version_2(&mounts, &groups).or_else(|| parent_of_version_1(&mounts, &groups))
 }
 
-/// Returns the own group or the nearest ancestor that has the controller for its children;
-/// otherwise the topmost, if it can be enabled. Only the topmost may contain processes next to such
-/// groups.
+/// Returns the nearest group whose children have the memory controller: the process's own group or
+/// one of its ancestors. If there is none, returns the root group, if the controller can be enabled
+/// there. Only the root group may contain both processes and groups with controllers.
 fn parent_of_version_2(mounts: &str, groups: &str) -> Option<Parent> {
     let mount = mount_points(mounts, "cgroup2", None).next()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -111,7 +110,7 @@ fn parent_of_version_1(mounts: &str, groups: &str) -> Option<Parent> {
             .then(|| path.trim_start_matches('/').to_owned())
     })?;
     let own = mount.join(own);
-    // In a container the path can be that of the machine, which is not mounted here.
+    // In a container, the path may be one of the host, which is not mounted here.
     Some(Parent {
         folder: if own.is_dir() { own } else { mount },
         needs_switching_on: false,
@@ -132,19 +131,19 @@ fn mount_points<'a>(
     })
 }
 
-/// Number of attempts to enter a group that other workers remove meanwhile.
+/// Number of attempts to enter a group while other workers keep removing it.
 const ENTER_TRIES: usize = 10;
 
-/// A group that the calling process is in.
+/// The calling process's membership in a group.
 #[derive(Debug)]
 pub(super) struct MemoryGroup {
-    /// The file of members of the group that it was in before.
+    /// The list of members of the group that the process was in before.
     home: File,
 }
 
 impl MemoryGroup {
-    /// Makes the group unless another worker has, sets its limit and enters it. `undo` shows
-    /// whether the controller must be enabled first.
+    /// Makes the group if it does not exist, sets its limit and enters it. `undo` shows whether the
+    /// controller must be enabled first.
     ///
     /// # Errors
     /// Returns errors of the files: EACCES, EBUSY, ENOENT if there is no controller.
@@ -153,7 +152,7 @@ impl MemoryGroup {
             let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
             entered.as_ref().is_err_and(is_absent) && !group.exists()
         };
-        // A worker that leaves removes the group if this one has not entered it yet.
+        // Another worker that leaves may remove the group before this worker has entered it.
         for _ in 1..ENTER_TRIES {
             let entered = Self::enter_once(group, limit, undo);
             if !is_gone(&entered) {
@@ -182,12 +181,12 @@ impl MemoryGroup {
         std::fs::write(file.ok_or(io::ErrorKind::NotFound)?, limit.to_string())?;
         let home = home(group).ok_or(io::ErrorKind::NotFound)?.join(MEMBERS);
         let home = File::options().write(true).open(home)?;
-        // 0 is the process that writes.
+        // The kernel takes 0 as the writing process.
         std::fs::write(group.join(MEMBERS), "0")?;
         Ok(Self { home })
     }
 
-    /// Goes back to the group of before. The guardian removes the group.
+    /// Moves the process back to its previous group. The guardian removes the group.
     ///
     /// # Errors
     /// Returns errors of the file of members.

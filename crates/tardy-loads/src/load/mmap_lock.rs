@@ -1,4 +1,4 @@
-//! `mmap-lock`: many threads that change one address space.
+//! `mmap-lock`: changes one address space from many threads.
 
 use tardy_core::cpu::CpuId;
 use tardy_run::parameter::Parameter;
@@ -58,7 +58,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .iter()
         .flat_map(|cpu| std::iter::repeat_n(cpu, threads))
         .collect();
-    // Errors after the first round, as at the limit of mappings, are the other threads' doing.
+    // After the first round, errors such as a reached limit of mappings are caused by the other
+    // threads.
     threads::repeat(worker, &cpus, "change the address space", |_| {
         Ok(move || {
             once(size).map(|()| RoundWork {

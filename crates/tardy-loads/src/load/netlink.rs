@@ -70,7 +70,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             let (bytes, refused) =
                 read_answer(&mut socket, block).doing("read the network configuration")?;
             worker.did(1, bytes);
-            // Not every kernel has rules.
+            // Some kernels have no routing rules.
             if refused && question != QUESTIONS[4] {
                 worker.failed();
             }
@@ -88,7 +88,8 @@ fn ask(question: u16, sequence: u32) -> [u8; QUESTION_BYTES] {
     message
 }
 
-/// Reads up to the end of the answer; its bytes, and whether the kernel refused.
+/// Reads the answer up to its end. Returns its number of bytes, and whether the kernel refused the
+/// query.
 fn read_answer(socket: &mut impl Read, block: &mut [u8]) -> std::io::Result<(u64, bool)> {
     let mut bytes = 0;
     loop {
@@ -102,7 +103,8 @@ fn read_answer(socket: &mut impl Read, block: &mut [u8]) -> std::io::Result<(u64
     }
 }
 
-/// Returns the kind of the last message in a datagram; `None` if it is not a sequence of messages.
+/// Returns the type of the last message in a datagram; `None` if the datagram is not a sequence of
+/// messages.
 fn last_kind(mut messages: &[u8]) -> Option<u16> {
     loop {
         let length = u32::from_ne_bytes(messages.get(..4)?.try_into().ok()?) as usize;

@@ -1,8 +1,8 @@
 //! `nfs-compile`: compiles over an NFS mount on loopback (williams2002: NFS-COMPILE).
 //!
-//! The server is a program, not the kernel's: it ends with the load's PID namespace in any case,
-//! while the kernel's server threads would keep a network namespace that nothing can reach any
-//! more. Server, mount and export are in mount and network namespaces of the worker's own.
+//! The server is a program, not the kernel's own server. A program always ends with the load's PID
+//! namespace. Threads of the kernel's server would keep a network namespace alive that no process
+//! can reach. Server, mount and export are in separate mount and network namespaces of the worker.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -51,7 +51,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Memory of one compiler process on files as small as these, and of the server, in bytes: measured
+/// Memory of one compiler process on the load's small files, and of the server, in bytes: measured
 /// as 40 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
@@ -61,7 +61,7 @@ const STATE_BYTES: u64 = 16 << 20;
 const PORT: u16 = 2049;
 /// Maximum time until the server listens.
 const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
-/// Unmounting waits for data on the way to the server.
+/// Time for the load to stop: unmounting waits for data on the way to the server.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -101,7 +101,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Returns the kernel's NFS client, built in or as a module that a mount loads.
+/// Checks that the kernel has an NFS client, built in or as a module that a mount loads.
 fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
     let read =
         |name: &str| std::fs::read_to_string(resolution.host.proc.join(name)).unwrap_or_default();
@@ -134,12 +134,12 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     namespace::unshare(Namespace::Network).doing("make a network namespace")?;
     socket::switch_loopback_on().doing("switch the loopback interface on")?;
     let scratch = super::scratch::own_folder(worker)?;
-    // The server would make itself known on the machine's message bus, whose socket is there.
+    // The server would register at the machine's message bus, whose socket is in /run.
     mount::mount("none", Path::new("/run"), "tmpfs", "size=1m")
         .doing("hide /run from the server")?;
     let server = start_server(&scratch)?;
     let result = with_server(worker, &scratch, server);
-    // TERM instead of KILL: the server must close its files before they are removed.
+    // TERM instead of KILL, because the server must close its files before they are removed.
     let _ = process::kill(server, signal::TERMINATE);
     end_server(server);
     std::fs::remove_dir_all(&scratch).doing("remove the scratch folder")?;
@@ -152,7 +152,7 @@ fn with_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<(), W
     }
     let target = scratch.join("mount");
     std::fs::create_dir_all(&target).doing("make the folder for the mount")?;
-    // Soft, so that nothing waits forever for a server that was killed; nfs(5).
+    // `soft` makes operations fail instead of waiting forever for a killed server; nfs(5).
     let options = format!(
         "vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,soft,timeo=20,\
          retrans=2"
@@ -208,7 +208,7 @@ fn start_server(scratch: &Path) -> Result<i32, WorkError> {
     Ok(i32::try_from(child.id()).unwrap_or(i32::MAX))
 }
 
-/// Waits until the server listens; false when the load was asked to end meanwhile.
+/// Waits until the server listens. Returns false when the load was asked to stop meanwhile.
 fn wait_for_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<bool, WorkError> {
     let deadline = clock::monotonic() + SERVER_LIMIT.get();
     while TcpStream::connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT)).is_err() {
@@ -272,7 +272,7 @@ fn compile(worker: &mut Worker, folder: &Path) -> Result<(), WorkError> {
     }
 }
 
-/// Files that take a compiler some tens of milliseconds each, and a Makefile.
+/// Writes a Makefile and C files that each take a compiler some tens of milliseconds.
 fn write_sources(folder: &Path, files: u64) -> std::io::Result<()> {
     let names: Vec<PathBuf> = (0..files)
         .map(|index| PathBuf::from(format!("file{index}")))

@@ -1,20 +1,20 @@
-//! The pace of threads whose priority takes them out of the kernel's own shares: they rest in
+//! Paces threads whose real-time priority exempts them from the kernel's shares: they rest in
 //! proportion to the CPU time that they used.
 //!
-//! A load that lends priorities paces itself, because no share bounds it.
+//! A load that lends priorities must pace itself, because no share bounds it.
 
 use std::time::Duration;
 
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 
-/// Shorter rests cost more than they give.
+/// Minimum rest. Shorter rests cost more CPU time than they save.
 const REST_MIN: Nanos = Nanos::from_micros(100);
 
 /// The pace of one thread.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Time that must pass for each ns of CPU time; 0 without other loads.
+    /// Rest for each ns of used CPU time, in ns; 0 without other loads.
     times: i64,
     cpu_time: i64,
     time: i64,
@@ -22,8 +22,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Makes the pace of one of several threads on a CPU, for a load with `beside` other loads. The
-    /// thread itself must call it.
+    /// Makes the pace of one of several threads on a CPU, for a load that runs with `beside` other
+    /// loads. The paced thread itself must call this.
     pub(super) fn new(threads_on_cpu: usize, beside: u32) -> Self {
         let times = if beside == 0 {
             0
@@ -38,7 +38,7 @@ impl Pace {
         }
     }
 
-    /// Sleeps if the thread has used more than its share.
+    /// Sleeps if the thread has used more CPU time than its share.
     pub(super) fn rest(&mut self) {
         if self.times == 0 {
             return;
@@ -49,7 +49,8 @@ impl Pace {
         }
     }
 
-    /// Time that a thread waited longer than it owed is no credit: it would be spent all at once.
+    /// Accounts for used CPU time and passed time. Excess waiting gives no credit, because the
+    /// thread would use the credit all at once.
     fn pass(&mut self, cpu_time: i64, time: i64) {
         let owed = (cpu_time - self.cpu_time).saturating_mul(self.times) - (time - self.time);
         self.owed = (self.owed + Nanos(owed)).max(Nanos::ZERO);

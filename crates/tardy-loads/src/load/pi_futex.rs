@@ -1,4 +1,4 @@
-//! `pi-futex`: chains of locks whose owners inherit the priority of waiters.
+//! `pi-futex`: builds chains of locks whose owners inherit the priority of waiters.
 
 use std::time::Duration;
 
@@ -47,11 +47,11 @@ pub const INFO: LoadInfo = LoadInfo {
 
 /// Stack and kernel memory of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 128 << 10;
-/// How long the first owner of a chain keeps its lock, asleep, so that the others start to wait for
-/// it.
+/// How long the first owner of a chain holds its lock. It sleeps meanwhile, so that the others
+/// start to wait.
 const HOLD: Duration = Duration::from_micros(50);
-/// Pause of the real-time thread after each round: the priority that it lends never takes a CPU for
-/// long.
+/// Pause of the real-time thread after each round. Without it, the lent priority would occupy a CPU
+/// for long.
 const REST: Duration = Duration::from_micros(200);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -74,7 +74,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let beside = worker.plan.load.beside;
     let load_cpus: Vec<CpuId> = worker.plan.cpus.iter().collect();
     let threads = worker.number("chains") as usize * length * load_cpus.len();
-    // Neighbours of a chain are on different CPUs, if there are some, so that they meet.
+    // Neighbours in a chain run on different CPUs if possible, so that they contend for a lock.
     let cpus: Vec<CpuId> = load_cpus.iter().copied().cycle().take(threads).collect();
     let locks: Vec<InheritingLock> = (0..threads).map(|_| InheritingLock::new()).collect();
     locks[0]
@@ -106,14 +106,14 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     })
 }
 
-/// Returns whether this process may have a real-time policy; asked by a thread that ends at once.
+/// Returns whether this process may have a real-time policy. A thread that ends at once tries it.
 fn may_be_real_time(priority: u32) -> bool {
     scoped::apart(|| sched::set_policy(0, Policy::Fifo { priority }))
         .is_ok_and(|tried| tried.is_ok())
 }
 
-/// Takes the own lock, then that of the lower neighbour; the order is the same everywhere, so that
-/// no two wait for each other.
+/// Takes the thread's own lock, then the lock of its lower neighbour. The order is the same in all
+/// threads, so no deadlock is possible.
 fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result<RoundWork> {
     let mut waits = take(&chain[place])?;
     let below = match place.checked_sub(1) {
@@ -134,8 +134,8 @@ fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result
     })
 }
 
-/// Takes a lock; returns 1 if it was held, so that the kernel walked the chain, and 0 if it was
-/// free.
+/// Takes a lock. Returns 1 if the lock was held, in which case the kernel walked the chain, and 0
+/// if it was free.
 fn take(lock: &InheritingLock) -> std::io::Result<u64> {
     if lock.try_lock() {
         return Ok(0);

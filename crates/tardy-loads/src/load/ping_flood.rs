@@ -1,5 +1,5 @@
-//! `ping-flood`: echo requests to the loopback address as fast as answers come (koolwal2009: ping
-//! flood to localhost).
+//! `ping-flood`: sends echo requests to the loopback address as fast as answers arrive
+//! (koolwal2009: ping flood to localhost).
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
@@ -38,11 +38,12 @@ pub const INFO: LoadInfo = LoadInfo {
 
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
-/// Type, code, checksum, identifier, sequence number (RFC 792).
+/// Length of an echo header: type, code, checksum, identifier, sequence number (RFC 792).
 const HEADER_BYTES: usize = 8;
-/// The longest IPv4 header.
+/// Length of the longest IPv4 header.
 const IP_HEADER_MAX: usize = 60;
-/// An answer from the own machine is late only when it was dropped.
+/// Maximum wait for an answer. An answer from the own machine arrives sooner, unless it was
+/// dropped.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -78,9 +79,9 @@ fn run(worker: &mut Worker, mut flood: Flood) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Returns all of 127.0.0.0/8 is the loopback interface. A raw socket gets every packet that comes
-/// from the address it is connected to, so that workers with one address would drown in each
-/// other's answers.
+/// Returns a loopback address for the worker with this index; all of 127.0.0.0/8 belongs to the
+/// loopback interface. A raw socket receives every packet from the address that it is connected to,
+/// so workers that share an address would receive each other's answers.
 fn own_address(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(
         127,
@@ -101,8 +102,8 @@ struct Flood {
 
 impl Flood {
     fn new(socket: UdpSocket, kind: EchoKind, data_bytes: usize) -> Self {
-        // Raw sockets see every echo on the machine, and recognise their own by the identifier: the
-        // low half of the process number.
+        // Raw sockets receive every echo on the machine. They recognise their own by the
+        // identifier, the low half of the process number.
         let identifier = std::process::id() as u16;
         let mut request = vec![0x5a; HEADER_BYTES + data_bytes];
         request[0] = ECHO_REQUEST;
@@ -118,7 +119,7 @@ impl Flood {
         }
     }
 
-    /// Sends a request and waits for its answer; returns whether it came.
+    /// Sends a request and waits for its answer. Returns whether the answer arrived.
     fn once(&mut self) -> bool {
         self.sequence = self.sequence.wrapping_add(1);
         self.request[4..6].copy_from_slice(&self.identifier.to_be_bytes());
@@ -132,8 +133,8 @@ impl Flood {
         loop {
             match self.socket.recv(&mut self.answer) {
                 Ok(count) if self.is_own_answer(count) => return true,
-                // Another program's packet, or the own request on its way through the loopback
-                // interface.
+                // The packet is another program's, or the own request on its way through the
+                // loopback interface.
                 Ok(_) => {}
                 Err(_) => return false,
             }
@@ -144,7 +145,7 @@ impl Flood {
         let packet = &self.answer[..count];
         let header = match self.kind {
             EchoKind::Ping => 0,
-            // The low half of the first byte counts words of 4 bytes (RFC 791).
+            // The low half of the first byte is the header's length in words of 4 bytes (RFC 791).
             EchoKind::Raw => packet
                 .first()
                 .map_or(0, |first| usize::from(first & 0x0f) * 4),

@@ -1,4 +1,4 @@
-//! `printk`: messages of the kernel's log.
+//! `printk`: writes messages into the kernel's log.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -40,18 +40,19 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// The file for messages of user programs, and whether the kernel drops most of them: `ratelimit`
-/// passes 10 in 5 s (kernel/printk/printk.c).
+/// The file for messages of user programs (`LOG`), and the setting that drops most of them:
+/// `ratelimit` lets 10 messages pass in 5 s (kernel/printk/printk.c).
 const LOG: &str = "kmsg";
 const LIMIT: &str = "sys/kernel/printk_devkmsg";
-/// The facility of user programs, in the kernel's position (include/linux/syslog.h).
+/// The facility of user programs, shifted to its position in the kernel's encoding
+/// (include/linux/syslog.h).
 const FACILITY_USER: u64 = 1 << 3;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let log = resolution.host.dev.join(LOG);
     open(&log)?;
     let limit = resolution.host.proc.join(LIMIT);
-    // Kernels before 4.9 drop nothing.
+    // Kernels before 4.9 have no such setting and drop no message.
     if let Ok(value) = std::fs::read_to_string(&limit) {
         if value.trim() == "off" {
             return Err(Unsupported::new(
@@ -72,7 +73,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
                         "run as root",
                     )
                 })?;
-            // The kernel accepts the value only with its line end, as it prints it.
+            // The kernel accepts the value only if a line break follows.
             resolution.plan.undo.push(Undo::Write {
                 path: limit,
                 value,
@@ -110,7 +111,7 @@ fn run(worker: &mut Worker, mut log: File) -> Result<(), WorkError> {
     let mut number = 0_u64;
     while worker.rest(Nanos(pause)) {
         number += 1;
-        // One write is one message.
+        // One write makes one message.
         match log.write(format!("<{priority}>tardy: load printk, message {number}\n").as_bytes()) {
             Ok(bytes) => worker.did(1, bytes as u64),
             Err(_) => worker.failed(),

@@ -1,4 +1,4 @@
-//! `procfs`: large files in /proc (abeni2002, sections 3.2 and 4.2.1).
+//! `procfs`: reads large files in /proc (abeni2002, sections 3.2 and 4.2.1).
 
 use std::fs::File;
 use std::io::Read;
@@ -46,7 +46,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Files of each process, and files of the system, that are made while they are read.
+/// Files of each process, and files of the system, whose content the kernel makes on reading.
 const PROCESS_FILES: [&str; 4] = ["smaps", "maps", "status", "stat"];
 const SYSTEM_FILES: [&str; 8] = [
     "kallsyms",
@@ -58,8 +58,8 @@ const SYSTEM_FILES: [&str; 8] = [
     "timer_list",
     "mounts",
 ];
-/// Kernel memory of a mapping (a vm_area_struct with its tree nodes) and the page that it maps, in
-/// bytes, rounded up.
+/// Kernel memory of a mapping (a vm_area_struct with its tree nodes) and of the page that it maps,
+/// in bytes, rounded up.
 const MAPPING_BYTES: u64 = 8 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -92,8 +92,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Makes an area in which every second page has another protection, so that no two can be merged
-/// into one mapping; each page is present, so that smaps counts them.
+/// Maps an area in which every second page has another protection, so that the kernel cannot merge
+/// neighbours into one mapping. Each page is present, so that smaps counts it.
 fn long_maps(mappings: usize) -> std::io::Result<Option<Mapping>> {
     if mappings == 0 {
         return Ok(None);
@@ -121,8 +121,8 @@ fn processes(proc: &Path) -> std::io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Unreadable files, and files of ended processes, are not errors: the set of files differs between
-/// systems.
+/// Reads a file up to its end. Unreadable files, and files of ended processes, are not errors,
+/// because the set of files differs between systems.
 pub(super) fn read_through(worker: &mut Worker, path: &Path, block: &mut [u8]) {
     let Ok(mut file) = File::open(path) else {
         return;

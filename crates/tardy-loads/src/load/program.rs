@@ -1,4 +1,5 @@
-//! External programs as part of a load: started in a separate group, watched, stopped, killed.
+//! Runs external programs as part of a load: starts each in a separate process group, watches it,
+//! and stops or kills it.
 
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -15,18 +16,19 @@ use crate::lines::Lines;
 /// How a program ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// By itself; with the last line of its error output.
+    /// The program ended by itself. The text is the last line of its error output.
     Ended(ExitStatus, String),
-    /// Because the load was asked to end.
+    /// The program was stopped because the load was asked to stop.
     Stopped,
 }
 
-/// Interval between checks of a program.
+/// Interval between checks whether a program has ended.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(20);
 /// Maximum time until a program and its children end after SIGTERM.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
-/// Runs `command` until it ends or the load is stopped; `line` gets its output.
+/// Runs `command` until it ends or the load is asked to stop. Calls `line` with each line of its
+/// output.
 pub(super) fn run(
     worker: &mut Worker,
     command: &mut Command,
@@ -45,8 +47,8 @@ pub(super) fn run(
     loop {
         let going_on = worker.rest(CHECK_INTERVAL);
         output.take(|text| line(worker, text));
-        // Processes that the program forked and left become children of this process, their
-        // subreaper, and are reaped here, too.
+        // Processes that the program forked and abandoned become children of this process, because
+        // it is their subreaper. They are reaped here, too.
         while let WaitResult::Ended(ended, status) =
             process::reap_any(false).doing("reap a program")?
         {
@@ -66,13 +68,13 @@ pub(super) fn run(
     }
 }
 
-/// Asks the program's group to stop, and kills it if it does not.
+/// Asks the program's group to stop, and kills the group if it does not stop.
 fn end(worker: &mut Worker, pid: i32, output: &mut Output) -> Result<(), WorkError> {
     let deadline = tardy_sys::clock::monotonic() + TERMINATE_LIMIT.get();
     let _ = process::kill_group(pid, signal::TERMINATE);
     let mut killed = false;
     loop {
-        // A program that is busy printing must not wait for a reader.
+        // Reads the output, so that a program that is busy printing does not block.
         output.take(|_| ());
         match process::reap_any(false).doing("reap a program")? {
             WaitResult::Ended(ended, _) if ended == pid => return Ok(()),

@@ -1,4 +1,4 @@
-//! `receive`: small packets without end.
+//! `receive`: sends and receives an endless stream of small packets.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -40,16 +40,16 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Kernel memory of a worker: two namespaces with a device each, and socket buffers, in bytes,
+/// Kernel memory of a worker (two namespaces with a device each, and socket buffers), in bytes,
 /// rounded up.
 const WORKER_BYTES: u64 = 4 << 20;
-/// Number of attempts to send the first packet: a device takes a moment to be up.
+/// Number of attempts to send the first packet. A new device takes a moment until it is up.
 const FIRST_TRIES: u32 = 500;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    // The kernel shrinks its buffers when memory is short, so that a small share is no reason not
-    // to run.
+    // A small share does not prevent the load from running, because the kernel shrinks its buffers
+    // when memory is short.
     resolution.plan.budget.memory = (workers * WORKER_BYTES).min(resolution.share.memory);
     resolution.plan.budget.processes = workers;
     Ok(())
@@ -66,7 +66,8 @@ fn run(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Result<(), Wor
         worker.number("batch") as usize,
     );
     wait_for_first(worker, near, far)?;
-    // Kernels before 4.18 get packet after packet.
+    // Since Linux 4.18, the kernel cuts a large buffer into packets. Older kernels get each packet
+    // separately.
     let is_cut_by_kernel = socket::send_in_segments(near, size as u16).is_ok();
     let data = vec![0x5a; size * batch];
     let mut block = vec![0; size];
@@ -89,8 +90,8 @@ fn run(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Result<(), Wor
     Ok(())
 }
 
-/// Returns both ends; without the right to namespaces, or without such devices, on the loopback
-/// device, which is reported.
+/// Returns both ends of the connection. Without the right to make namespaces, or without veth
+/// devices, the ends are on the loopback device, which is reported.
 fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
     if worker.plan.load.parameters.text("over") == "veth" {
         match Pair::make() {
@@ -127,7 +128,7 @@ fn connected(
 
 fn wait_for_first(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Result<(), WorkError> {
     for _ in 0..FIRST_TRIES {
-        // The device refuses while it is not up.
+        // The device refuses packets until it is up.
         let _ = near.send(&[0]);
         if far.recv(&mut [0; 1]).is_ok() || !worker.rest(Nanos::from_millis(2)) {
             return Ok(());

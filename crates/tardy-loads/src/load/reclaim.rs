@@ -45,7 +45,7 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    // The kernel asks with each write who compacts memory.
+    // The kernel checks on each write who asks for compaction, so the worker must stay root.
     rights: Rights::Confined {
         keeps: &[],
         writes: "to /proc/sys/vm/compact_memory, and to an unnamed file",
@@ -58,10 +58,11 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Part of the group's memory that each of the two areas takes, in quarters: one alone fits, both
-/// together do not.
+/// Memory of each of the two areas, in quarters of the group's memory. One area fits, both together
+/// do not.
 const AREA_QUARTERS: u64 = 3;
-/// Size of the steps in which the area is touched, in bytes, with a check of the stop in between.
+/// Size of the steps in which the area is touched, in bytes. The worker checks for the stop request
+/// between two steps.
 const STEP_BYTES: usize = 1 << 20;
 const COMPACT: &str = "sys/vm/compact_memory";
 
@@ -119,9 +120,9 @@ fn work(
     Ok(())
 }
 
-/// Fills the area, and lets the kernel reclaim it when the other one needs memory.
+/// Fills the area. The kernel reclaims it when the other area needs memory.
 fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
-    // Small pages are scanned one by one.
+    // With small pages, the kernel must scan the area page by page.
     let _ = area.forbid_huge_pages();
     for from in (0..area.len()).step_by(STEP_BYTES) {
         if !worker.go_on() {
@@ -134,8 +135,8 @@ fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
     area.free_lazily().doing("free an area lazily (Linux 4.5)")
 }
 
-/// Returns a sparse file larger than the group's limit: reading it fills the page cache, and
-/// nothing is ever written. Returns `None` if files are in memory anyway.
+/// Makes a sparse file larger than the group's limit. Reading it fills the page cache, and nothing
+/// is ever written. Returns `None` if files are only in memory anyway.
 fn empty_file(size: u64) -> Option<File> {
     let host = Host::of_this_machine();
     if matches!(Backing::of(&host.scratch, &host), Backing::Memory(_)) {
@@ -158,7 +159,8 @@ fn read(worker: &mut Worker, file: &mut File, block: &mut [u8]) -> Result<(), Wo
     Ok(())
 }
 
-/// One worker has all memory compacted now and then, if it may.
+/// Asks the kernel to compact all memory at intervals. Only one worker does this, if it has the
+/// right.
 struct Compaction {
     file: Option<File>,
     interval: i64,

@@ -1,5 +1,5 @@
-//! A user's request for a load: `io`, `io:size=64MiB`, `busy:1ms:10ms:50`,
-//! `exec:stress-ng --cpu 1`.
+//! A user's request for a load: `io`, `io:size=64MiB`, `busy:1ms:10ms:50`, `exec:stress-ng --cpu
+//! 1`.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use super::composite::Composite;
 use super::info::LoadInfo;
 use super::{LOADS, composite, find};
 
-/// One load, by name, with the values that were given; the others have their defaults.
+/// One requested load, with the parameter values that the user gave. All other parameters have
+/// their defaults.
 #[derive(Debug, Clone)]
 pub struct LoadRequest {
     pub info: &'static LoadInfo,
     /// The text that the user wrote.
     pub text: String,
-    /// Whether the user wrote this name, rather than the name of a list that contains it.
+    /// Whether the user wrote this load's name, rather than the name of a list that contains it.
     pub by_name: bool,
-    /// The list that contained it; such a load may be missing, and the others of the list still
-    /// run.
+    /// The list that contained the load. If a load of a list cannot run, the others still run.
     pub list: Option<&'static str>,
-    /// The values given, by parameter.
+    /// The given values, by parameter.
     pub given: BTreeMap<&'static str, Value>,
 }
 
-/// Why a text is no request for loads.
+/// Why a text is not a request for loads.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Unknown load or list.
+    /// The load or list is unknown.
     #[error("there is no load `{name}`{}: use {}", did_you_mean(name, known.iter().copied()), known.join(", "))]
     UnknownLoad {
-        /// As given.
+        /// The name that the user wrote.
         name: String,
         /// The valid names.
         known: Vec<&'static str>,
@@ -40,16 +40,16 @@ pub enum RequestError {
     #[error("load `{load}` has no parameter `{name}`{}: it has {}", did_you_mean(name, known.iter().copied()), if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
     UnknownParameter {
         load: &'static str,
-        /// As given.
+        /// The name that the user wrote.
         name: String,
         /// The valid names.
         known: Vec<&'static str>,
     },
-    /// More values than parameters.
+    /// There are more values than parameters.
     #[error("load `{load}`: `{value}` is one value too many; the load takes {count}")]
     TooMany {
         load: &'static str,
-        /// The first that has no parameter.
+        /// The first value without a parameter.
         value: String,
         /// Number of parameters.
         count: usize,
@@ -60,7 +60,7 @@ pub enum RequestError {
         load: &'static str,
         name: &'static str,
     },
-    /// A parameter that has no default has no value.
+    /// A parameter without a default has no value.
     #[error("load `{load}` needs `{name}`: write {load}:{name}=...")]
     Needed {
         load: &'static str,
@@ -73,14 +73,14 @@ pub enum RequestError {
     #[error("load `{load}`: {source}")]
     Value {
         load: &'static str,
-        /// The error of the value.
+        /// Why the value is wrong.
         source: ValueError,
     },
 }
 
 impl LoadRequest {
-    /// Reads one request, or several with commas between them; the name of a list gives all of its
-    /// loads.
+    /// Parses one request, or several with commas between them. The name of a list gives a request
+    /// for each of its loads.
     ///
     /// # Errors
     /// Returns the error and an example of a valid request.
@@ -89,7 +89,7 @@ impl LoadRequest {
             .trim()
             .split_once(':')
             .map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
-        // Names contain no comma, so this is a list of loads.
+        // Names of loads contain no comma, so the text is a list of requests.
         if let Some((first, others)) = text.split_once(',').filter(|_| name.contains(',')) {
             let mut requests = Self::parse(first)?;
             requests.extend(Self::parse(others)?);

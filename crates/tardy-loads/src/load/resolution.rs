@@ -1,4 +1,4 @@
-//! A load's plan while its requirements are resolved: its limits, and the facts of the machine.
+//! A load's plan while it is being resolved, with the load's limits and the facts of the machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use tardy_run::plan::LoadPlan;
 
 use super::bounds::Bounds;
 
-/// A plan in the making; a load's `resolve` completes it.
+/// An unfinished plan, which a load's `resolve` completes.
 #[derive(Debug)]
 pub struct Resolution<'a> {
     pub host: &'a Host,
     /// The resource limits of this load, over all workers.
     pub share: Bounds,
-    /// The plan so far: parameters as given or by default, CPUs.
+    /// The plan so far: parameter values and CPUs.
     pub plan: LoadPlan,
     given: &'a BTreeMap<&'static str, Value>,
 }
@@ -41,23 +41,24 @@ impl<'a> Resolution<'a> {
 }
 
 impl Resolution<'_> {
-    /// Returns how many workers there will be, at least 1.
+    /// Returns the number of workers, at least 1.
     #[must_use]
     pub fn workers(&self) -> u64 {
         self.plan.worker_count().max(1) as u64
     }
 
-    /// Returns whether the request gave parameter `name` a value.
+    /// Returns whether the user gave parameter `name` a value.
     #[must_use]
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
-    /// Returns the size of parameter `name`, which has a default; a default (never a given value)
-    /// shrinks to each worker's limit if a worker takes `times` as much of `resource`.
+    /// Returns the size of parameter `name`, if the load's share of `resource` allows it. A worker
+    /// needs `times` as much as the size. A default that is too large shrinks to the limit; a value
+    /// that the user gave does not.
     ///
     /// # Errors
-    /// The share, if a given value is beyond it, or the parameter's least is.
+    /// Returns the limit, if a given value or the parameter's minimum exceeds it.
     pub fn fit(
         &mut self,
         name: &'static str,
@@ -73,11 +74,11 @@ impl Resolution<'_> {
         self.fit_within(name, limit, resource.name())
     }
 
-    /// Works like [`Resolution::fit`], with the limit of the value itself; `what` is the subject of
-    /// the limit.
+    /// Works like [`Resolution::fit`], with a given limit of the value. `what` names the limited
+    /// thing in the error.
     ///
     /// # Errors
-    /// The limit, if a given value is beyond it, or the parameter's least is.
+    /// Returns the limit, if a given value or the parameter's minimum exceeds it.
     pub fn fit_within(
         &mut self,
         name: &'static str,
@@ -131,15 +132,15 @@ impl Resolution<'_> {
         Ok(self.plan.parameters.number(name))
     }
 
-    /// Gives the load a separate folder for named files, which it makes itself; the surviving
-    /// process removes it.
+    /// Gives the load a separate folder for named files. The load makes it, and the guardian
+    /// removes it.
     pub fn take_scratch_folder(&mut self) {
         let scratch = self.host.scratch.clone();
         self.take_scratch_folder_in(&scratch);
     }
 
-    /// Works like [`Resolution::take_scratch_folder`], in another folder than the machine's scratch
-    /// folder.
+    /// Works like [`Resolution::take_scratch_folder`], but in `parent` instead of the machine's
+    /// scratch folder.
     pub fn take_scratch_folder_in(&mut self, parent: &std::path::Path) {
         let name = format!(
             "{FOLDER_PREFIX}{}-{}-{}",
@@ -155,7 +156,7 @@ impl Resolution<'_> {
     /// Returns the path of program `name`, which Debian has in `package`.
     ///
     /// # Errors
-    /// The program and its package, if it is not there.
+    /// Returns the program and its package, if the program is missing.
     pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Unsupported> {
         let absent = || {
             Unsupported::new(
@@ -169,7 +170,7 @@ impl Resolution<'_> {
     /// Checks that the tool runs as the superuser, which the load needs for `what`.
     ///
     /// # Errors
-    /// The right that is missing.
+    /// Returns the missing right.
     pub fn needs_superuser(&self, what: &str) -> Result<(), Unsupported> {
         if self.host.superuser {
             return Ok(());
@@ -181,7 +182,7 @@ impl Resolution<'_> {
     }
 }
 
-/// The resource that [`Resolution::fit`] divides.
+/// A resource of which [`Resolution::fit`] gives each worker a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// Bytes of memory.

@@ -1,7 +1,8 @@
-//! Turns requests into plans: decides every value, checks every requirement, starts and changes
-//! nothing.
+//! Turns requests into plans: chooses every value and checks every requirement, but starts and
+//! changes nothing.
 //!
-//! A list of loads continues without a missing one. A load named alone must exist.
+//! If a load of a list cannot run, the other loads of the list still run. A load that the user
+//! named must be able to run.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub fn resolve_all(
     host: &Host,
     bounds: Bounds,
 ) -> Vec<(LoadRequest, Result<LoadPlan, Unsupported>)> {
-    // Most loads write no file; those that do share the space.
+    // Most loads write no file. Those that do share the space.
     let writers = requests
         .iter()
         .filter(|request| request.info.uses_disk)
@@ -78,7 +79,7 @@ fn resolve(
     }
     let mut parameters = Values::default();
     for parameter in info.parameters {
-        // Defaults pass their own limits, which a test holds.
+        // Every default is within the limits of its own parameter; a test checks this.
         let default = || {
             parameter
                 .default
@@ -109,7 +110,7 @@ fn resolve(
     Ok(resolution.plan)
 }
 
-/// However a load computes its requirements, it never gets more than its share.
+/// Checks that a load's requirements are within its share, whatever its own `resolve` computed.
 fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
     let Budget {
         memory,
@@ -226,7 +227,7 @@ mod tests {
                 processes: 0,
             },
         ] {
-            // Most loads write no file; those that do share the space.
+            // Most loads write no file. Those that do share the space.
             let writers = requests
                 .iter()
                 .filter(|request| request.info.uses_disk)

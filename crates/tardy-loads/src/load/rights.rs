@@ -1,8 +1,8 @@
 //! The rights of root that a load keeps. The load drops all others.
 //!
-//! A load's process drops its rights itself, after it has got its share of the CPUs and opened the
-//! files that only root can open, and before it works. Its parent needs them, to undo groups and
-//! settings.
+//! A load's process drops its rights itself. First it takes its share of the CPUs and opens the
+//! files that only root can open; then it drops the rights and starts to work. The guardian keeps
+//! its rights, because it must undo groups and settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,25 +14,25 @@ use super::info::{ErrorContext, WorkError};
 use super::worker::{Worker, WorkerPlan};
 
 /// The rights of root that a load keeps, if the tool has them. Programs that the load executes get
-/// no others.
+/// no other rights.
 #[derive(Debug, Clone, Copy)]
 pub enum Rights {
-    /// The process becomes that of the user `nobody`.
+    /// The process changes to the user `nobody`.
     Nobody {
         keeps: &'static [Capability],
-        /// Description of the resource that it opens before, for [`super::info::Run::Prepared`];
-        /// may be empty.
+        /// Description of the resource that the process opens before it changes the user, for
+        /// [`super::info::Run::Prepared`]; may be empty.
         opens: &'static str,
     },
-    /// The process stays root's, and changes no files but some.
+    /// The process stays root, but may write only certain files.
     Confined {
         keeps: &'static [Capability],
-        /// These, in words.
+        /// Description of these files.
         writes: &'static str,
-        /// These: files, and folders with all that is below them.
+        /// Paths of these files, or of folders in which everything may be written.
         paths: fn(&WorkerPlan) -> Vec<PathBuf>,
     },
-    /// All: it mounts and starts a server, or its program is the user's.
+    /// All rights: the load mounts and starts a server, or its program is the user's.
     All,
 }
 
@@ -43,7 +43,7 @@ impl Rights {
         opens: "",
     };
 
-    /// Returns the names of the capabilities, as `setpriv` writes them.
+    /// Returns the names of the kept capabilities, as `setpriv` writes them.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         match self {
@@ -63,7 +63,7 @@ impl Rights {
         }
     }
 
-    /// Drops all other rights permanently. An ordinary user has none to drop.
+    /// Drops all other rights permanently. An ordinary user has no rights to drop.
     pub(super) fn keep_only(self, worker: &mut Worker) -> Result<(), WorkError> {
         let (keeps, paths) = match self {
             Self::All => return Ok(()),
@@ -73,7 +73,8 @@ impl Rights {
         if user::is_root() {
             match self {
                 Self::Nobody { .. } => {
-                    // Root's processes are not limited in number, and the load's plan bounds them.
+                    // The kernel does not limit the number of root's processes, and the load's plan
+                    // bounds them.
                     let _ = rlimit::set(
                         rlimit::Resource::Processes,
                         rlimit::UNLIMITED,
@@ -91,13 +92,14 @@ impl Rights {
             }
         }
         capability::keep_only(keeps).doing("give up the rights that the load does not need")?;
-        // The kernel forgets it with each change of rights.
+        // The kernel cancels the parent-death signal with each change of rights.
         process::set_parent_death_signal(process::KILL)
             .doing("request a signal for the parent's death")
     }
 }
 
-/// Without Landlock the load still works, and the run reports it.
+/// Restricts writing to `paths` by Landlock. Without Landlock the load still works, and the run
+/// reports it.
 fn confine(worker: &mut Worker, paths: &[PathBuf], reason: &str) {
     if let Err(error) = landlock::write_only_below(paths) {
         worker.tell(format!(
@@ -146,7 +148,7 @@ mod tests {
 
     const LOAD: &str = "TARDY_TEST_LOAD";
     const FOLDER: &str = "TARDY_TEST_FOLDER";
-    /// Set if root may not change users.
+    /// Environment variable of the test, set if root may not change users.
     const STAYS: &str = "TARDY_TEST_STAYS";
     const CHILD: &str = "load::rights::tests::no_load_can_write_what_is_roots";
 
@@ -178,7 +180,7 @@ mod tests {
         OpenOptions::new().write(true).open(path).is_ok()
     }
 
-    /// In a separate process: the rights are lost permanently.
+    /// Runs in a separate process, because the rights are lost permanently.
     fn try_what_the_load_may_do(info: &LoadInfo, folder: &Path) {
         let mut worker = worker(info, folder);
         info.rights.keep_only(&mut worker).unwrap();

@@ -1,4 +1,4 @@
-//! Scratch files that are always removed, on a file system that is never filled.
+//! Scratch files, which are always removed. Their file system is never filled up.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -12,10 +12,11 @@ use super::Unsupported;
 use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
 
-/// The folder below a worker's own in which it works as the user nobody.
+/// The folder, inside a worker's own folder, in which the worker works as the user nobody.
 const WORK: &str = "work";
 
-/// A file in `folder`'s file system that has no name, or loses it right after it was made.
+/// Makes a file in `folder`'s file system that has no name, or loses its name right after it was
+/// made.
 ///
 /// # Errors
 /// Returns errors of open(2).
@@ -23,7 +24,7 @@ pub fn file(folder: &Path) -> io::Result<File> {
     if let Ok(file) = memory_file::create_unnamed(folder) {
         return Ok(file);
     }
-    // Not every file system has unnamed files (nfs, vfat, old kernels).
+    // Some file systems have no unnamed files (nfs, vfat, old kernels).
     let path = folder.join(format!(
         ".tardy-scratch-{}-{}",
         std::process::id(),
@@ -39,11 +40,11 @@ pub fn file(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes this worker's own folder below the load's, which the surviving process removes. A
-/// restarted worker finds its own again.
+/// Makes this worker's own folder inside the load's folder, which the guardian removes. A restarted
+/// worker finds its previous folder again.
 ///
 /// # Errors
-/// Returns errors of mkdir(2); that there is something which is not this user's alone.
+/// Returns errors of mkdir(2), and an error if the folder does not belong to this user alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     let load = worker
         .plan
@@ -54,8 +55,8 @@ pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     make_below(load, worker.plan.index).doing("make the scratch folder")
 }
 
-/// The load's folder has a name that any user may read in the plan before it is made, in a folder
-/// where any user may make it.
+/// Makes the folder of worker `index`, and checks that it belongs to this user alone. Any user may
+/// read the folder's name in the plan, and could make the folder first.
 fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     let own = load.join(index.to_string());
     for folder in [load, &own] {
@@ -66,8 +67,8 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     Ok(own)
 }
 
-/// Makes this worker's own folder below the load's, which is root's alone, and enters it. Any user
-/// may write in it, so that the worker can as the user nobody.
+/// Makes this worker's own folder inside the load's folder, which only root can access, and enters
+/// it. Any user may write there, so that the worker can do so as the user nobody.
 ///
 /// # Errors
 /// Returns the errors of [`own_folder`]; a file system that has no permissions.
@@ -94,20 +95,19 @@ pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
     std::env::set_current_dir(&own).doing("enter the scratch folder")
 }
 
-/// Works like [`check_floor`], of an existing folder.
+/// Works like [`check_floor`], for an existing folder.
 ///
 /// # Errors
-/// Returns the same errors, and errors of open(2).
+/// Returns the errors of [`check_floor`], and errors of open(2).
 pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let opened = File::open(folder).doing("open the scratch folder")?;
     check_floor(&opened, folder, bytes)
 }
 
-/// Returns an error if the file system of `file`, in `folder`, would have less than its reserve
-/// after `bytes` more.
+/// Checks that the file system of `file`, in `folder`, keeps its reserve after `bytes` more.
 ///
 /// # Errors
-/// Returns [`WorkError::Bound`] with the free space and the reserve.
+/// Returns [`WorkError::Bound`] with the free space and the reserve if it does not.
 pub fn check_floor(file: &File, folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let room = disk::room_of(file).doing("ask for free space")?;
     let floor = disk_floor(room.total);

@@ -1,17 +1,14 @@
-//! Equal shares of the CPUs for concurrent loads: the kernel divides CPU time among tasks, and some
-//! loads have hundreds of them.
+//! Gives concurrent loads equal shares of the CPUs. The kernel divides CPU time among tasks, and
+//! some loads have hundreds of them.
 //!
 //! Each worker gets a separate session if the kernel groups tasks by session (sched(7), autogroup),
-//! otherwise a control group if the `cpu` controller is available (cgroups(7), version 1 or 2).
-//! Each worker, not each load, has a group: the kernel divides the weight of a group on several
-//! CPUs by its estimate of the group's load on each of them, and a load of short-lived or sleeping
-//! tasks then got three to five times its share. If neither is available, loads of hundreds of
-//! tasks get fewer of them.
+//! otherwise a control group if the `cpu` controller is available (cgroups(7), version 1 or 2). If
+//! neither is available, loads of hundreds of tasks get fewer of them. The journal lists the
+//! groups.
 //!
-//! Loads that run together share the CPUs by load, not by task (`sharing`): each worker has a
-//! session (autogroup), otherwise a control group (version 1 or 2). One group for a load on all
-//! CPUs got several times its share if its tasks sleep or end soon, because the kernel divides the
-//! weight among CPUs by an average of their load. The journal has the groups.
+//! A load on several CPUs has a group for each worker, not one for the load. The kernel divides a
+//! group's weight among the CPUs by its estimate of the group's load on each of them. With one
+//! group, a load of short-lived or sleeping tasks got three to five times its share.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,17 +20,17 @@ use tardy_run::plan::{LoadPlan, Share};
 
 use super::request::LoadRequest;
 
-/// File of a group of version 2 that lists the controllers of its children.
+/// File of a version 2 group that lists the controllers of its children.
 const CHILDREN_HAVE: &str = "cgroup.subtree_control";
-/// File of a group of version 1 without which no real-time task may enter it
-/// (CONFIG_RT_GROUP_SCHED): new groups have 0.
+/// File of a version 1 group that limits the time of its real-time tasks (CONFIG_RT_GROUP_SCHED).
+/// New groups have 0, so no real-time task may enter them.
 const REAL_TIME: &str = "cpu.rt_runtime_us";
 
-/// Weight of a new group in versions 1 and 2, and the most that a group may have
-/// (kernel/sched/sched.h, MAX_SHARES; cgroups(7), cpu.weight).
+/// For versions 1 and 2: the file of a group's weight, the weight of a new group and the maximum
+/// weight (kernel/sched/sched.h, MAX_SHARES; cgroups(7), cpu.weight).
 const WEIGHTS: [(&str, u64, u64); 2] = [("cpu.shares", 1024, 1 << 18), ("cpu.weight", 100, 10_000)];
 
-/// Loads of hundreds of tasks.
+/// Loads with hundreds of tasks, and how their tasks are reduced.
 const CROWDS: &[Crowd] = &[
     Crowd {
         load: "hackbench",
@@ -47,17 +44,18 @@ const CROWDS: &[Crowd] = &[
     },
 ];
 
-/// Maximum of a parameter of such a load if tasks have shares and loads have none.
+/// The maximum of a parameter that sets a load's number of tasks, for kernels that give shares to
+/// tasks instead of loads.
 struct Crowd {
     load: &'static str,
     parameter: &'static str,
     most: fn(cpus: u64) -> u64,
 }
 
-/// Loads that rest in proportion to the CPU time they used ([`super::pace`]).
+/// Loads that rest in proportion to the CPU time that they used ([`super::pace`]).
 const PACED: &[&str] = &["pi-futex"];
 
-/// Gives concurrent loads equal shares. Returns whether that is possible.
+/// Gives concurrent loads equal shares. Returns whether the shares are equal.
 pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
     if loads.len() < 2 {
         return true;
@@ -97,7 +95,7 @@ pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
         .all(|load| load.share != Share::Tasks || PACED.contains(&load.name.as_str()))
 }
 
-/// Reduces the tasks of a load that would have most of all tasks; values given by the user stay.
+/// Reduces the number of tasks of a load that has hundreds of them. Values given by the user stay.
 fn thin_out(load: &mut LoadPlan) {
     let asked = load
         .label
@@ -126,7 +124,7 @@ pub fn of_worker(group: &Path, index: usize) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The parent of the loads' groups.
+/// The group in which the groups of workers are made.
 #[derive(Debug)]
 struct Groups {
     parent: PathBuf,
@@ -165,7 +163,8 @@ impl Groups {
             .clone()
             .find(|(controllers, _)| controllers.is_empty())
             .map_or("", |(_, path)| path);
-        // A group that has processes gives its children no controllers; the root may.
+        // A group that contains processes cannot give controllers to its children, except for the
+        // root group.
         let places = [root.join(path), root];
         let parent = places
             .iter()
@@ -181,7 +180,8 @@ impl Groups {
         })
     }
 
-    /// Only an attempt shows it: groups can be delegated to any user.
+    /// Returns whether groups can be made. Only an attempt shows this, because groups can be
+    /// delegated to any user.
     fn can_be_made(&self) -> bool {
         let file = self.parent.join(CHILDREN_HAVE);
         let can_enable = self.to_enable().is_none()
@@ -198,7 +198,7 @@ impl Groups {
         ))
     }
 
-    /// Returns the file by which the children get the controller, if they do not have it.
+    /// Returns the file that gives the children the controller, if they do not have it yet.
     fn to_enable(&self) -> Option<PathBuf> {
         (self.is_version_2 && !has_cpu(&self.parent, CHILDREN_HAVE))
             .then(|| self.parent.join(CHILDREN_HAVE))
@@ -214,7 +214,7 @@ fn has_cpu(group: &Path, file: &str) -> bool {
         .is_ok_and(|text| text.split_whitespace().any(|name| name == "cpu"))
 }
 
-/// Returns whether the kernel groups tasks by session; it does so in the root group alone.
+/// Returns whether the kernel groups tasks by session, which it does only in the root group.
 fn has_sessions(proc: &Path, groups: Option<&Groups>) -> bool {
     let is_on = std::fs::read_to_string(proc.join("sys/kernel/sched_autogroup_enabled"))
         .is_ok_and(|text| text.trim() == "1");
@@ -242,13 +242,13 @@ pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// Returns the weight of a worker relative to one on a single CPU: a worker on all CPUs has its
-/// weight once, those of other loads have it on each.
+/// Returns the weight of a worker relative to a worker on a single CPU. A worker on all CPUs has
+/// its weight once, while other loads have theirs on each CPU.
 ///
-/// The kernel's division among CPUs favours a load with many tasks on each of them: more tasks than
-/// on average wait at the time of a decision (kernel/sched/fair.c, calc_group_shares). On two CPUs,
-/// such a load got twice the share of the others with nine other loads, and 1.3 times their share
-/// with 23.
+/// The kernel's division among CPUs favours a load with many tasks on each of them: when the kernel
+/// decides, more of its tasks wait than on average (kernel/sched/fair.c, calc_group_shares). On two
+/// CPUs, such a load got twice the share of each other load when nine others ran, and 1.3 times the
+/// share when 23 others ran.
 #[must_use]
 pub fn weight(load: &LoadPlan) -> f64 {
     const FAVOUR: f64 = 1.5;
@@ -260,7 +260,7 @@ pub fn weight(load: &LoadPlan) -> f64 {
     }
 }
 
-/// Makes the group of a worker of this weight.
+/// Makes a worker's group with this weight.
 ///
 /// # Errors
 /// Returns the error of the kernel.
@@ -288,20 +288,21 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves this process and its future children into the share of worker `index` of its load. Call it
-/// before anything is started.
+/// Moves this process and its future children into the share of worker `index` of its load. Must be
+/// called before anything is started.
 ///
 /// # Errors
 /// Returns the error of the kernel.
 pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
     match share {
         Share::Tasks => Ok(()),
-        // 0 is the process that writes.
+        // The kernel takes 0 as the writing process.
         Share::Group(group) => std::fs::write(of_worker(group, index).join("cgroup.procs"), "0"),
         Share::Session => {
             tardy_sys::process::new_session()?;
-            // Weights are 1.25 apart (kernel/sched/core.c, sched_prio_to_weight). Without the right
-            // to it the load's share is small, which the phase's table shows.
+            // Weights of neighbouring nice values differ by a factor of 1.25 (kernel/sched/core.c,
+            // sched_prio_to_weight). Without the right to raise its weight, the load's share stays
+            // small, which the phase's table shows.
             let nice = (weight.ln() / 1.25_f64.ln()).round().clamp(0.0, 20.0);
             let _ = std::fs::write("/proc/self/autogroup", format!("-{nice:.0}"));
             Ok(())
@@ -313,7 +314,7 @@ pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A machine with these files below /proc and below its cgroup mount.
+    /// Returns a machine with these texts in files below /proc and below its cgroup mount.
     fn machine(own: &str, mounts: &str, autogroup: &str) -> (tempfile::TempDir, Host) {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {

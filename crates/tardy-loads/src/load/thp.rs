@@ -1,4 +1,4 @@
-//! `thp`: huge pages that come, are split and are put together again.
+//! `thp`: makes the kernel create huge pages, split them and merge them again.
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
@@ -32,13 +32,14 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Bytes of a huge page on CPUs with pages of 4 KiB. If they are larger, fewer are split.
+/// Size of a huge page on CPUs with pages of 4 KiB, in bytes. If huge pages are larger, fewer of
+/// them are split.
 const HUGE_BYTES: usize = 2 << 20;
-/// Size of the area of small pages for khugepaged, which contains a whole huge page at any
+/// Size of the area of small pages that is left to khugepaged. It contains a whole huge page at any
 /// alignment.
 const LEFT_BYTES: usize = 2 * HUGE_BYTES;
-/// How long the area of small pages waits for khugepaged, which scans the system's areas every 10 s
-/// (scan_sleep_millisecs).
+/// How long the area of small pages is left to khugepaged, which scans the system's areas every 10
+/// s (scan_sleep_millisecs).
 const LEFT_TO_KHUGEPAGED: Nanos = Nanos::from_secs(20);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -58,7 +59,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             format!("echo madvise > {}", setting.display()),
         ));
     }
-    // The area that is worked on, and the one that is left to khugepaged, which is no larger.
+    // The memory of two areas: the one that is worked on, and the one that is left to khugepaged,
+    // which is no larger.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     resolution.plan.budget.memory = (size + LEFT_BYTES as u64) * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();
@@ -72,7 +74,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     while worker.go_on() {
         let mut area = Mapping::anonymous(size).doing("map the area")?;
         area.ask_for_huge_pages().doing("ask for huge pages")?;
-        // Huge pages, one after the other, with a check of the stop in between.
+        // Touches one huge page after the other. Checks for the stop request in between.
         for from in (0..size).step_by(HUGE_BYTES) {
             if !worker.go_on() {
                 return Ok(());
@@ -84,7 +86,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         split(worker, &mut area)?;
         match area.collapse() {
             Ok(()) => worker.did(1, size as u64),
-            // Linux 6.1 and newer can; in older kernels it is khugepaged's alone.
+            // Only Linux 6.1 and newer support this call; in older kernels, only khugepaged merges
+            // pages.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {}
             Err(_) => worker.failed(),
         }
@@ -97,7 +100,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// An area that was filled with small pages and may have huge ones: khugepaged's work.
+/// Maps an area of small pages that khugepaged may merge into huge pages.
 fn small() -> std::io::Result<Mapping> {
     let mut area = Mapping::anonymous(LEFT_BYTES)?;
     area.forbid_huge_pages()?;
@@ -106,8 +109,8 @@ fn small() -> std::io::Result<Mapping> {
     Ok(area)
 }
 
-/// A huge page that loses a small one is mapped by small ones from then on; the next fault fills
-/// the hole.
+/// Splits each huge page by discarding its first small page: the kernel then maps the rest with
+/// small pages. The next fault fills the hole.
 fn split(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
     for from in (0..area.len()).step_by(HUGE_BYTES) {
         let hole = from..(from + PAGE_BYTES).min(area.len());

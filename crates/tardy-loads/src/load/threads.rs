@@ -1,4 +1,4 @@
-//! Threads of one worker, each bound to its CPU, that do the same over and over and count it.
+//! Threads of one worker, each bound to its CPU. Each repeats the same round and counts its work.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,9 +31,10 @@ struct SharedState {
 /// Stack of a thread, in bytes.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Runs a thread for each of `cpus`, in this order, until the worker is stopped. Each prepares
-/// itself (it gets its number) and then repeats its round. An error of the preparation or of the
-/// first round is one of the load, about `doing`; later ones are counted.
+/// Runs a thread for each of `cpus`, in this order, until the worker is stopped. Each thread calls
+/// `prepare` with its number, and then repeats the returned round. An error of the preparation or
+/// of the first round becomes the load's error, with `doing` as the operation. Later errors are
+/// counted.
 pub(super) fn repeat<R>(
     worker: &mut Worker,
     cpus: &[CpuId],

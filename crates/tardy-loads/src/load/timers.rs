@@ -1,4 +1,4 @@
-//! `timers`: thousands of timers that fire at once.
+//! `timers`: lets thousands of timers fire at once.
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
@@ -42,7 +42,7 @@ pub const INFO: LoadInfo = LoadInfo {
 
 /// Kernel memory of a timer with its file and descriptor, in bytes, rounded up.
 const TIMER_BYTES: u64 = 1 << 10;
-/// Descriptors that the worker needs for itself.
+/// Number of descriptors that the worker needs for itself.
 const OTHER_FILES: u64 = 16;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -71,7 +71,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     }
     let period = worker.plan.load.parameters.duration("period").get();
     while worker.go_on() {
-        // Time to arm them all before they fire, however slow the machine: at least the period.
+        // One period leaves time to arm all timers before they fire.
         let due = clock::monotonic() + period;
         for timer in &timers {
             timer.arm_at(due).doing("arm a timer")?;
@@ -81,8 +81,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             .last_mut()
             .map_or(Ok(0), TimerFd::fired)
             .doing("read a timer")?;
-        // A timer that was armed after its moment has fired, too; only one that has not is a
-        // failure, and it fires a little later.
+        // A timer that was armed after its due time has fired, too. A timer that has not fired yet
+        // counts as a failure; it fires a little later.
         if last == 0 {
             worker.failed();
         }

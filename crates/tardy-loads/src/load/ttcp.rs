@@ -1,4 +1,4 @@
-//! `ttcp`: bulk TCP over loopback (williams2002: TTCP).
+//! `ttcp`: sends bulk data by TCP over loopback (williams2002: TTCP).
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -32,15 +32,15 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Socket buffers of one connection at their largest by default (net.ipv4.tcp_rmem and tcp_wmem: 6
-/// MiB and 4 MiB), in bytes.
+/// Default maximum of the socket buffers of one connection (net.ipv4.tcp_rmem and tcp_wmem: 6 MiB
+/// and 4 MiB), in bytes.
 const SOCKET_BYTES: u64 = 10 << 20;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let block = resolution.fit("block", 2, Resource::Memory)?;
-    // The kernel shrinks its buffers when memory is short, so that a small share is no reason not
-    // to run.
+    // A small share does not prevent the load from running, because the kernel shrinks its buffers
+    // when memory is short.
     resolution.plan.budget.memory =
         (workers * (2 * block + SOCKET_BYTES)).min(resolution.share.memory);
     resolution.plan.budget.processes = 2 * workers;
@@ -54,7 +54,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let address = listener.local_addr().doing("ask for the port")?;
     process::fork(|| receive(&listener, bytes)).doing("fork the receiver")?;
     let mut stream = TcpStream::connect(address).doing("connect to the receiver")?;
-    // The receiver has its own copy; with this one open, its end would not be noticed.
+    // The receiver has its own copy of the listener. If this copy stayed open, the end of the
+    // receiver would not be noticed.
     drop(listener);
     let block = vec![0x5a; bytes];
     while worker.go_on() {
@@ -71,7 +72,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     }
 }
 
-/// Returns the other process: reads until the connection is closed.
+/// Runs in the other process: reads until the connection is closed.
 fn receive(listener: &TcpListener, bytes: usize) -> i32 {
     if process::set_parent_death_signal(process::KILL).is_err() {
         return 1;

@@ -1,8 +1,5 @@
-//! Two network namespaces with a pair of virtual Ethernet devices between them: made over route
-//! netlink, gone when the last socket and thread in them is.
-//!
-//! Loads have a private network and memory: two network namespaces with a pair of devices, which
-//! disappear with their last process, and a control group to which the memory shortage is confined.
+//! Two network namespaces with a pair of virtual Ethernet devices between them. The pair is made
+//! over route netlink, and disappears with the last socket and thread in the namespaces.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,24 +9,24 @@ use std::os::fd::{AsFd, AsRawFd};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::socket;
 
-/// The addresses of the sending and the receiving end: of the block for benchmarks (RFC 2544), in
-/// namespaces without other use.
+/// The addresses of the sending and the receiving end. They are from the block for benchmarks (RFC
+/// 2544), and nothing else uses the namespaces.
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-/// The calling thread's namespace.
+/// The network namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 const PREFIX_BITS: u8 = 30;
 
-/// The number of the device in its namespace, which has the loopback device as number 1; and its
-/// name.
+/// The number of the device in its namespace, where the loopback device has number 1, and the
+/// device's name.
 const INDEX: u32 = 2;
 const NAME: &[u8] = b"tardy0\0";
 
 /// RTM_NEWLINK and RTM_NEWADDR of include/uapi/linux/rtnetlink.h.
 const NEW_LINK: u16 = 16;
 const NEW_ADDRESS: u16 = 20;
-/// NLM_F_REQUEST | NLM_F_ACK, and NLM_F_EXCL | NLM_F_CREATE, of include/uapi/linux/netlink.h;
-/// NLMSG_ERROR carries the answer.
+/// NLM_F_REQUEST | NLM_F_ACK, and NLM_F_EXCL | NLM_F_CREATE, of include/uapi/linux/netlink.h.
+/// NLMSG_ERROR is the type of the answer.
 const REQUEST: u16 = 0x1 | 0x4;
 const CREATE: u16 = 0x200 | 0x400;
 const ANSWER: u16 = 2;
@@ -48,7 +45,7 @@ const LOCAL: u16 = 2;
 const INTERNET: u8 = 2;
 const UP: u32 = 1;
 
-/// The two namespaces. The calling thread is in the near one.
+/// The two namespaces. The calling thread is in the near one, where packets are sent.
 #[derive(Debug)]
 pub(super) struct Pair {
     near: File,
@@ -56,8 +53,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Leaves the caller's namespace permanently and makes the pair. On failure, the caller is
-    /// where it was.
+    /// Leaves the caller's namespace permanently and makes the pair. On failure, the caller stays
+    /// in its namespace.
     ///
     /// # Errors
     /// Returns EPERM without CAP_SYS_ADMIN and CAP_NET_ADMIN; EOPNOTSUPP in kernels without veth
@@ -65,8 +62,8 @@ impl Pair {
     pub(super) fn make() -> io::Result<Self> {
         let before = File::open(OWN)?;
         Self::make_in_new_namespaces().inspect_err(|_| {
-            // Returns to the caller's namespace; if even that fails, its sockets fail with the
-            // reason.
+            // Moves the caller back to its namespace. If even that fails, the caller's sockets fail
+            // and give the reason.
             let _ = namespace::enter_network(before.as_fd());
         })
     }
@@ -85,7 +82,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Does `work` in the far namespace, as to open a socket there, which stays there.
+    /// Does `work` in the far namespace. A socket that `work` opens stays there.
     pub(super) fn in_far<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         namespace::enter_network(self.far.as_fd())?;
         let done = work();
@@ -94,8 +91,8 @@ impl Pair {
     }
 }
 
-/// Returns the message that makes one end here and the other in the namespace that descriptor `far`
-/// is.
+/// Returns the message that makes one device here and the other in the namespace of the descriptor
+/// `far`.
 fn device(far: i32) -> Vec<u8> {
     let named = [link(0), attribute(LINK_NAME, NAME)].concat();
     let peer = [named.clone(), attribute(LINK_NAMESPACE, &far.to_ne_bytes())].concat();
@@ -123,7 +120,8 @@ fn configure(address: Ipv4Addr) -> io::Result<()> {
     order(&message(NEW_LINK, 0, &link(UP)))
 }
 
-/// struct ifinfomsg: family, padding, type (2 bytes), device, flags, and which flags change.
+/// Returns struct ifinfomsg: family, padding, type (2 bytes), device, flags, and a mask of the
+/// flags to change.
 fn link(flags: u32) -> Vec<u8> {
     [
         [0; 4],
@@ -134,7 +132,7 @@ fn link(flags: u32) -> Vec<u8> {
     .concat()
 }
 
-/// struct rtattr with its value; attributes start at multiples of 4 bytes.
+/// Returns struct rtattr with its value. Attributes start at multiples of 4 bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).expect("the attributes here are a few bytes long");
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -143,13 +141,13 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// struct nlmsghdr with its message.
+/// Returns struct nlmsghdr with its message.
 fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(16 + body.len()).expect("the messages here are a few bytes long");
     let mut bytes = length.to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
     bytes.extend((REQUEST | flags).to_ne_bytes());
-    // Sequence and sender, which a socket of one question needs not.
+    // Sequence number and sender are zero: the socket sends only one request at a time.
     bytes.extend([0; 8]);
     bytes.extend(body);
     bytes
@@ -207,7 +205,7 @@ mod tests {
 
     #[test]
     fn datagrams_cross_from_one_namespace_to_the_other() {
-        // Network namespaces are the thread's.
+        // Each thread has its own network namespace.
         std::thread::spawn(|| match Pair::make() {
             Ok(pair) => {
                 let far = pair.in_far(|| UdpSocket::bind((FAR, 7))).unwrap();

@@ -1,9 +1,9 @@
 //! One working process of a load, below the guardian: `tardy __load PLAN`.
 //!
-//! It is started fresh (one thread, nothing relevant inherited), is bound to its CPUs, works until
-//! its standard input ends, and reports its work on standard output once a second. Then it undoes
-//! its changes and sleeps until the guardian ends: the exit of a process delays samples, and must
-//! come after the last of them.
+//! The process is started as a new program with one thread, and is bound to its CPUs. It works
+//! until its standard input ends, and reports its work on standard output once a second. Then it
+//! undoes its changes and sleeps until the guardian ends. It must not exit earlier, because the
+//! exit of a process delays samples.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,8 +19,8 @@ use tardy_sys::{clock, signal};
 
 use super::Unsupported;
 
-/// The parameter of loads that can do their work so many times and then rest, as the events of
-/// abeni2002, figure 3.
+/// The parameter of loads that do their work a given number of times and then rest, like the events
+/// in figure 3 of abeni2002.
 pub(super) const PASSES: Parameter = Parameter::count(
     "passes",
     "number of passes that each worker makes before it rests; with 0, workers never rest",
@@ -29,13 +29,13 @@ pub(super) const PASSES: Parameter = Parameter::count(
     1 << 40,
 );
 
-/// The input of a worker: its load's plan, and its own part of it.
+/// The input of a worker: the load's plan, and the worker's own part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerPlan {
     pub load: LoadPlan,
-    /// The CPUs of this worker: one, or all of the load's.
+    /// The CPUs of this worker: one, or all CPUs of the load.
     pub cpus: CpuList,
-    /// This worker's number among the load's, from 0.
+    /// This worker's number among the load's workers, from 0.
     pub index: usize,
     /// The memory budget of this worker in bytes.
     pub memory: u64,
@@ -46,13 +46,13 @@ pub struct WorkerPlan {
 pub struct Work {
     /// Number of operations; each load defines them.
     pub operations: u64,
-    /// Bytes moved, if the load moves any.
+    /// Number of bytes moved, if the load moves data.
     pub bytes: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub errors: u64,
-    /// CPU time of the worker and its children; of living ones if they are programs.
+    /// CPU time of the worker and its ended children, and of living children that are programs.
     pub cpu_time: Nanos,
-    /// The part of it in the kernel.
+    /// The part of `cpu_time` spent in the kernel.
     pub kernel_time: Nanos,
 }
 
@@ -69,40 +69,40 @@ impl std::ops::Add for Work {
     }
 }
 
-/// One line from a worker.
+/// One line that a worker sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerReport {
-    /// It starts to work, at this moment of the monotonic clock.
+    /// The worker starts to work, at this time of the monotonic clock.
     Working(Nanos),
     /// The work so far.
     Work(Work),
-    /// It saw the request to stop at this moment, has undone its changes, and sleeps until it is
-    /// killed.
+    /// The worker saw the request to stop at this time, has undone its changes, and sleeps until it
+    /// is killed.
     Resting(Nanos),
     /// The load cannot run here.
     Absent(Unsupported),
-    /// Something went wrong, or is worth saying.
+    /// A problem, or a remark for the user.
     Problem(String),
 }
 
 const REPORT_INTERVAL: Nanos = Nanos::from_secs(1);
-/// The first report comes early, as a confirmation that the load works.
+/// Time of the first report, which comes early as a confirmation that the load works.
 const FIRST_REPORT: Nanos = Nanos::from_millis(100);
 /// Interval between checks of standard input: short enough that a phase ends on time, long enough
-/// to cost nothing.
+/// to cost little.
 const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(5);
 
-/// A worker at work.
+/// The state of a worker while it works.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its input.
+    /// The worker's input.
     pub plan: WorkerPlan,
     work: Work,
     passes: u64,
     next_report: i64,
     next_check: i64,
-    /// When the request to stop was seen.
+    /// When the worker saw the request to stop.
     stopped_at: Option<Nanos>,
     runs_programs: bool,
 }
@@ -121,8 +121,8 @@ impl Worker {
         }
     }
 
-    /// Returns whether to continue. Call it between operations: it costs a clock read, and reports
-    /// when a second has passed.
+    /// Returns whether to continue. Must be called between operations. Costs a clock read, and
+    /// sends a report when a second has passed.
     pub fn go_on(&mut self) -> bool {
         let now = clock::monotonic();
         if now >= self.next_check {
@@ -142,13 +142,13 @@ impl Worker {
         }
     }
 
-    /// When it saw the stop request.
+    /// Returns when the worker saw the request to stop.
     pub(super) fn stopped_at(&self) -> Option<Nanos> {
         self.stopped_at
     }
 
-    /// Works like [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after
-    /// the last one it rests until the stop.
+    /// Works like [`Self::go_on`], for loads with the parameter [`PASSES`]. Must be called before
+    /// each pass. After the last pass it rests until the load must stop.
     pub(super) fn begin_pass(&mut self) -> bool {
         let most = self.number(PASSES.name);
         while most > 0 && self.passes >= most && self.rest(Nanos::from_secs(3600)) {}
@@ -156,8 +156,8 @@ impl Worker {
         self.go_on()
     }
 
-    /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Returns
-    /// whether to continue.
+    /// Sleeps for `duration`, but not beyond the request to stop, and sends reports meanwhile.
+    /// Returns whether to continue.
     pub fn rest(&mut self, duration: Nanos) -> bool {
         let end = clock::monotonic() + duration.get();
         while self.stopped_at.is_none() && self.sleep_until(end.min(self.next_report)) < end {
@@ -166,8 +166,8 @@ impl Worker {
         self.go_on()
     }
 
-    /// Sleeps until `due` on the monotonic clock, but no longer than until the stop; it does not
-    /// report, which would take time. Returns when it woke, in ns.
+    /// Sleeps until `due` on the monotonic clock, but not beyond the request to stop. Sends no
+    /// reports, because that would take time. Returns when it woke up, in ns.
     pub fn sleep_until(&mut self, due: i64) -> i64 {
         loop {
             let now = clock::monotonic();
@@ -204,7 +204,7 @@ impl Worker {
         self.work.errors += 1;
     }
 
-    /// Sends the work so far.
+    /// Sends a report of the work so far.
     pub(super) fn report(&mut self) {
         let (living_user, living_kernel) = if self.runs_programs {
             crate::children::living_cpu_time()
@@ -212,8 +212,8 @@ impl Worker {
             Default::default()
         };
         let (user, kernel) = cpu_time();
-        // Living processes are counted in ticks, ended ones exactly: the sums must not fall when
-        // one of them ends.
+        // The time of living processes is counted in ticks, the time of ended processes exactly.
+        // The maximum keeps the sum from falling when a process ends.
         self.work.kernel_time = self
             .work
             .kernel_time
@@ -226,7 +226,7 @@ impl Worker {
         self.say(&WorkerReport::Work(self.work));
     }
 
-    /// From now on the CPU time of living descendants counts, too: a program may run for the whole
+    /// From now on, the CPU time of living descendants counts, too. A program may run for the whole
     /// phase, and is reaped only at its end.
     pub(super) fn counts_living_programs(&mut self) {
         self.runs_programs = true;
@@ -241,18 +241,18 @@ impl Worker {
         let mut line =
             serde_json::to_vec(report).expect("a report is plain data, which always becomes JSON");
         line.push(b'\n');
-        // If the reader is gone, so is the guardian, and with it the reason to work.
+        // If the reader is gone, so is the guardian, and the worker must stop.
         let is_unheard = std::io::stdout().lock().write_all(&line).is_err();
         self.note_stop(is_unheard);
     }
 
-    /// Returns memory of the size of the parameter `block`, which the process keeps until it ends:
-    /// freeing megabytes takes hundreds of us in which some kernels run nothing else.
+    /// Returns memory of the size of the parameter `block`. The memory is never freed, because
+    /// freeing megabytes takes hundreds of us, in which some kernels run nothing else.
     pub(super) fn block(&self) -> &'static mut [u8] {
         vec![0; self.number("block") as usize].leak()
     }
 
-    /// Returns the CPU that the worker is bound to, if it is one.
+    /// Returns the CPU that the worker is bound to, if it is a single one.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {
         self.plan
@@ -262,14 +262,14 @@ impl Worker {
             .filter(|_| self.plan.cpus.len() == 1)
     }
 
-    /// A size or number of the plan.
+    /// Returns the value of a size or number in the plan.
     #[must_use]
     pub fn number(&self, name: &str) -> u64 {
         self.plan.load.parameters.number(name)
     }
 }
 
-/// CPU time of this process and its ended children: in user mode, and in the kernel.
+/// Returns the CPU time of this process and its ended children, in user mode and in the kernel.
 fn cpu_time() -> (Nanos, Nanos) {
     let used = |who| usage(who).map_or((0, 0), |usage| (usage.user, usage.system));
     let ((user, kernel), (user_of_children, kernel_of_children)) =
@@ -280,13 +280,14 @@ fn cpu_time() -> (Nanos, Nanos) {
     )
 }
 
-/// The stop request is the end of standard input; nothing is ever written to it.
+/// Returns whether standard input has ended within `wait`, which requests the stop. Nothing is ever
+/// written to it.
 fn stop_is_asked(wait: Duration) -> bool {
     signal::wait_readable_within(&[std::io::stdin().as_fd()], Some(wait))
         .is_ok_and(|readable| readable[0])
 }
 
-/// Returns the parameters with their values, for one line of text.
+/// Returns the parameters with their values as one line of text.
 #[must_use]
 pub fn describe_parameters(parameters: &tardy_run::parameter::Values) -> String {
     parameters

@@ -12,7 +12,7 @@ use tardy_sys::{affinity, clock, rlimit, sched, signal};
 use super::info::{ErrorContext, Job, LoadInfo, Run, WorkError};
 use super::worker::{Worker, WorkerPlan, WorkerReport};
 
-/// Runs the worker that `plan` (JSON) describes; the exit code is the process's.
+/// Runs the worker that `plan` (JSON) describes. The returned exit code is the process's.
 #[must_use]
 pub fn run(plan: &str) -> ExitCode {
     let plan: WorkerPlan = match serde_json::from_str(plan) {
@@ -53,7 +53,7 @@ fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>)
         Ok(()) => {
             if let Some(at) = worker.stopped_at() {
                 worker.say(&WorkerReport::Resting(at));
-                // The guardian kills it, and its own end does.
+                // The process sleeps until the guardian kills it or ends.
                 loop {
                     std::thread::park();
                 }
@@ -71,21 +71,21 @@ fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>)
     }
 }
 
-/// ns that the kernel may delay a timer of an ordinary thread: its own default (init/init_task.c,
-/// `.timer_slack_ns = 50000`).
+/// Time that the kernel may delay a timer of an ordinary thread, in ns: the kernel's default
+/// (init/init_task.c, `.timer_slack_ns = 50000`).
 const TIMER_SLACK_DEFAULT: u32 = 50_000;
 
-/// Resets settings that the worker may have inherited from the tool's parent, and binds it to its
-/// CPUs.
+/// Resets settings that the worker may have inherited from the tool's parent, and binds the worker
+/// to its CPUs.
 fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
-    // The guardian blocks the signals that it waits for; a program that inherits that does not end
-    // when it is asked to.
+    // The guardian blocks the signals that it waits for. A program that inherited this would not
+    // end when it is asked to.
     signal::unblock_all().doing("unblock signals")?;
     process::set_parent_death_signal(process::KILL)
         .doing("request a signal for the parent's death")?;
     process::become_subreaper().doing("become the reaper of the load's processes")?;
-    // A real-time tool started under chrt passes its policy on; a negative nice value can always be
-    // dropped, a positive one not always.
+    // A tool that was started under chrt passes its real-time policy to the worker. A negative nice
+    // value can always be given up; a positive one can be given up only with the right to do so.
     sched::set_policy(0, Policy::Other { nice: 0 })
         .or_else(|_| sched::set_policy(0, Policy::Other { nice: 19 }))
         .doing("leave the real-time policy")?;
@@ -94,8 +94,8 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     affinity::set(0, &cpus)
         .doing("bind the load to its CPUs (are they online, and allowed for this cgroup?)")?;
     rlimit::set(rlimit::Resource::CoreBytes, 0, 0).doing("forbid core dumps")?;
-    // Loads are the first to go when memory runs out; raising the value needs no right. Kernels
-    // without an OOM killer have no such file.
+    // The kernel should kill loads first when memory runs out. Raising the value needs no right.
+    // Kernels without an OOM killer have no such file.
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", "1000")
         && error.kind() != std::io::ErrorKind::NotFound
     {
@@ -107,7 +107,8 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Without a separate share the load still works, and the phase's table shows what it got.
+/// Moves the worker into its share of the CPUs. Without a share the load still works, and the
+/// phase's table shows how much CPU time it got.
 fn take_share(worker: &mut Worker) {
     let share = worker.plan.load.share.clone();
     if let Err(error) = super::sharing::enter(
@@ -126,7 +127,8 @@ fn take_share(worker: &mut Worker) {
     }
 }
 
-/// Ends the remaining processes of the load; as their subreaper, this process inherits them all.
+/// Ends the remaining processes of the load. This process is their subreaper, so they all become
+/// its children.
 fn end_descendants() {
     loop {
         match process::reap_any(false) {
@@ -134,7 +136,7 @@ fn end_descendants() {
             Ok(WaitResult::NoChildren) | Err(_) => return,
             Ok(WaitResult::NoneYet) => {
                 for child in crate::children::of_this_process() {
-                    // A child that ended in between needs no signal.
+                    // A child that has ended meanwhile needs no signal.
                     let _ = process::kill(child, process::KILL);
                 }
                 if process::reap_any(true).is_err() {

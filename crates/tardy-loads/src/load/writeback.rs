@@ -1,4 +1,4 @@
-//! `writeback`: dirty pages of the page cache, brought to the device.
+//! `writeback`: writes dirty pages of the page cache to the device.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -70,7 +70,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let size = size.min(resolution.fit("size", 1, Resource::Memory)?);
     device::put_files(resolution, folder, &backing, size);
     let workers = resolution.workers();
-    // The file's pages are in memory.
+    // The file's pages use memory.
     resolution.plan.budget.memory = size * workers;
     resolution.plan.budget.processes = workers;
     Ok(())
@@ -117,8 +117,8 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
     Ok(())
 }
 
-/// Returns the three ways to the device: with the file system's own data, without, and without
-/// waiting for any of it.
+/// Writes the file's pages to the device in one of three ways, by turns: with the file system's
+/// metadata, without it, and without waiting.
 fn flush(file: &File, turn: u64) -> std::io::Result<()> {
     match turn % 3 {
         0 => file.sync_all(),

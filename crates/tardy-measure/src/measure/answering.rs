@@ -1,4 +1,4 @@
-//! The thread that answers stimuli, prepared as a probe's.
+//! The thread that answers stimuli. It is set up like a probe's thread.
 
 use std::io;
 use std::sync::Arc;
@@ -16,10 +16,11 @@ use super::responding::ResponderRequest;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// The thread, which returns its counts of answers.
+/// The responder's thread, which returns the counts of its answers.
 pub type ResponderThread = JoinHandle<io::Result<ResponderResult>>;
 
-/// Starts the thread, which answers until `is_over`; returns warnings about refused settings.
+/// Starts the thread, which answers until `is_over` is set. Returns the thread, and warnings about
+/// refused settings.
 ///
 /// # Errors
 /// Returns an error if no thread can be started.

@@ -1,6 +1,7 @@
-//! Detects steps of the clocks that timers or grids of a run use. Time synchronisation steps clocks
-//! at its start, users do, and leap seconds are steps of CLOCK_REALTIME; rate adjustments are not
-//! steps, because CLOCK_MONOTONIC follows them.
+//! Detects steps of the clocks that a run's timers or grids use.
+//!
+//! Clocks are stepped by time synchronisation when it starts, and by users. Leap seconds are steps
+//! of CLOCK_REALTIME. Adjustments of the rate are not steps, because CLOCK_MONOTONIC follows them.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -14,14 +15,14 @@ use super::threads::MeasuringThread;
 #[derive(Debug)]
 struct WatchedClock {
     reading: ClockReading,
-    /// Whether timers use it; otherwise only grids were placed on it at the start, or a probe reads
-    /// it.
+    /// Whether timers use the clock. Otherwise only grids were placed on it at the start, or a
+    /// probe reads it.
     has_timers: bool,
     step: Option<Warning>,
 }
 
 /// Checks the clocks in each iteration of the main loop, a few times a second, and stores the
-/// findings.
+/// steps.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
     start: Nanos,
@@ -29,8 +30,8 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Starts for the threads of a run that starts at `start`, whose clocks were read; also for the
-    /// time of day, if a probe reads it.
+    /// Starts the watch for a run that starts at `start`. Watches the clocks of `threads`, which
+    /// must have been read before, and the time of day if a probe reads it.
     pub(super) fn new(start: Nanos, threads: &[ThreadEntry], reads_time_of_day: bool) -> Self {
         let clocks = threads
             .iter()
@@ -67,14 +68,14 @@ impl ClockWatch {
         }
     }
 
-    /// Checks the clocks, and interrupts the waits of threads whose timers use a stepped clock:
-    /// their due time has moved away.
+    /// Checks the clocks. If a clock was stepped, interrupts the waits of threads whose timers use
+    /// it, because their due times have moved.
     pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
         for clock in &mut self.clocks {
             clock.note(now - self.start, clock.reading.clock.read());
         }
-        // Repeated at each check: a thread that is just entering the wait would not notice the
-        // first signal.
+        // The interruption is repeated at each check, because a thread that is just starting to
+        // wait would not notice the first signal.
         let is_stepped = |thread: &&MeasuringThread| {
             let on_clock = |clock: &WatchedClock| {
                 clock.step.is_some() && clock.reading.clock == thread.timer_clock
@@ -86,7 +87,7 @@ impl ClockWatch {
         }
     }
 
-    /// Returns the findings: the first step of each clock.
+    /// Returns the first step of each clock as a warning.
     pub(super) fn into_warnings(self) -> impl Iterator<Item = Warning> {
         self.clocks.into_iter().filter_map(|clock| clock.step)
     }

@@ -1,33 +1,33 @@
 //! The progress of the probes in a phase that is counted in cycles.
 //!
-//! Cycles count from the time when the phase's loads all work, so that the requested number of
-//! samples is taken under load. Due times on a grid come by the clock; the duration of sleeps is
-//! unknown, so the recorder counts them.
+//! Cycles count from the time when all loads of the phase work, so that at least the requested
+//! number of samples is taken under load, as in the papers. For probes with a grid, the clock shows
+//! how many due times have passed. The duration of sleeps is unknown, so the recorder counts them.
+//! The phase ends after the slowest probe.
 //!
-//! Cycles of a phase count from when all its loads work, and are at least as many as requested,
-//! under each load, as in the papers. Due times follow the clock, the recorder counts sleeps, and
-//! the phase ends after the slowest. Only a single phase without load ends each thread after
-//! exactly that number.
+//! A single phase without loads is different: there each thread ends by itself after exactly the
+//! requested number of cycles.
 
 use tardy_core::units::Nanos;
 use tardy_samples::series_writer::FLUSH_INTERVAL;
 
-/// Maximum delay before the recorder knows of a cycle.
+/// Maximum delay until the recorder knows of a cycle.
 const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
-/// How long to wait for loads that do not work; after it, cycles count without them, so that every
-/// run ends.
+/// Maximum wait for loads that do not start to work. After it, cycles count without them, so that
+/// every run ends.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// The cycles of one phase.
 #[derive(Debug)]
 pub(super) struct CycleCount {
     wanted: u64,
-    /// The length of the cycles on the longest grid.
+    /// The time that the cycles take on the grid with the longest period.
     length: Nanos,
     asked: Option<Nanos>,
     began: Option<Nanos>,
-    /// Cycles of each series that does not go by the clock, when counting had started for sure.
+    /// Number of cycles of each series without a clock-driven grid, at a time when counting had
+    /// certainly started.
     before: Option<Vec<u64>>,
 }
 
@@ -43,13 +43,13 @@ impl CycleCount {
         }
     }
 
-    /// When that may be for the first time; unknown until the loads work.
+    /// Returns the earliest time at which the cycles can be complete; zero until the loads work.
     pub(super) fn next(&self) -> Nanos {
         self.began.map_or(Nanos::ZERO, |began| began + self.length)
     }
 
-    /// Returns whether all probes have completed them by `now`; `cycles` are the recorder's counts
-    /// of each series without a clock-driven grid.
+    /// Returns whether all probes have completed their cycles by `now`. `cycles` are the recorder's
+    /// counts of each series without a clock-driven grid.
     pub(super) fn are_made(
         &mut self,
         now: Nanos,
@@ -63,7 +63,7 @@ impl CycleCount {
         let began = *self.began.get_or_insert(now);
         let is_long_enough = now >= began + self.length;
         let is_known = now >= began + BEHIND;
-        // Nothing to record or decide yet.
+        // There is nothing to record or decide yet.
         if !is_long_enough && (self.before.is_some() || !is_known) {
             return false;
         }

@@ -10,7 +10,7 @@ use tardy_machine::smi::{self, SmiReader};
 use tardy_machine::softirqs::Softirqs;
 use tardy_run::interference::Interference;
 
-/// Counts at one moment.
+/// The kernel's counts at one moment.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     interrupts: Option<Interrupts>,
@@ -22,7 +22,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads all counts; unreadable ones are absent.
+    /// Reads all counts. Counts that cannot be read are absent.
     pub(super) fn take(root: &Root, measured: &CpuList) -> Self {
         let management = SmiReader::open(root, measured)
             .and_then(|reader| reader.read())
@@ -37,7 +37,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the increments on `measured` from `before` to `self`.
+    /// Returns the increments of the counts from `before` to `self`, for the CPUs `measured`.
     pub(super) fn since(&self, before: &Self, measured: &CpuList) -> Interference {
         let interrupts = Option::zip(self.interrupts.as_ref(), before.interrupts.as_ref())
             .map(|(after, before)| after.since(before).on(measured));

@@ -1,12 +1,9 @@
-//! A separate thread that replaces, extends or syncs files of the run while it lasts.
+//! A separate thread that replaces, extends or syncs files of the run while the run lasts.
 //!
-//! A replacement is synced before it takes the old file's place, which was seen to take half a
-//! minute on a busy disk; the journal of the file system then delays every other write too. The
-//! threads that end phases or empty rings must not wait for it: phases would last longer than
-//! planned, and samples would be lost.
-//!
-//! A separate thread writes replaced files to the disk during a run. A busy disk took half a minute
-//! for `run.json` at a phase's start: the phase lasted longer, and samples were lost.
+//! A new file is synced before it takes the old file's place. On a busy disk this can take half a
+//! minute, and the file system's journal then delays every other write, too. The threads that end
+//! phases or empty rings must not wait for this: phases would last longer than planned, and samples
+//! would be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -25,11 +22,11 @@ use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// Sends files to the thread; clones share the same one.
+/// Sends files to the thread. All clones share the same thread.
 #[derive(Debug, Clone)]
 pub struct BackgroundWriter(Arc<SharedQueue>);
 
-/// The thread; it ends when this is dropped or finished.
+/// The thread. It ends when this value is dropped or finished.
 #[derive(Debug)]
 pub struct KeeperThread {
     keeper: BackgroundWriter,
@@ -50,9 +47,9 @@ struct Queue {
     replaced: BTreeMap<PathBuf, Vec<u8>>,
     /// The lines to append to each growing file.
     appended: BTreeMap<PathBuf, Vec<u8>>,
-    /// Files to be brought to the disk.
+    /// Files to sync.
     synced: BTreeSet<PathBuf>,
-    /// Series whose oldest samples are to be folded.
+    /// Series whose oldest samples must be folded.
     full: Vec<Arc<Rotation>>,
     /// Series with a new segment.
     unsettled: Vec<Arc<Rotation>>,
@@ -65,19 +62,19 @@ struct Queue {
 #[derive(Debug, Clone)]
 enum Job {
     Replace(PathBuf, Vec<u8>),
-    /// And how long the file may become.
+    /// Appends lines to the file. The number is the maximum length of the file.
     Append(PathBuf, Vec<u8>, Option<u64>),
     MakeRoom(Arc<Rotation>),
     Settle(Arc<Rotation>),
     Sync(PathBuf),
 }
 
-/// Maximum number of bytes waiting for a growing file; the excess is dropped.
+/// Maximum number of bytes that wait for a growing file. Further lines are dropped.
 const APPENDED_BYTES_MAX: usize = 1 << 20;
 
 impl BackgroundWriter {
-    /// Replaces the file at `path` by `content` later, unless newer content arrives first; returns
-    /// at once. On a full disk the older file stays. After the end nothing is written.
+    /// Replaces the file at `path` by `content` later, unless newer content arrives first. Returns
+    /// at once. On a full disk the older file stays. Once the thread has ended, nothing is written.
     pub fn replace(&self, path: &Path, content: Vec<u8>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -86,8 +83,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Adds `content` to the existing file at `path` later; returns at once. After a failure
-    /// nothing more is added, so that no line follows half of one.
+    /// Adds `content` to the existing file at `path` later. Returns at once. After a failure
+    /// nothing more is added, so that no line follows an incomplete one.
     pub fn append(&self, path: &Path, content: &[u8]) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_ending {
@@ -100,8 +97,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Limits the length of the file at `path`, which [`Self::append`] extends: beyond it, every
-    /// second old line is dropped.
+    /// Limits the length of the file at `path`, which [`Self::append`] extends. Above the limit,
+    /// every second old line is dropped.
     pub fn bound(&self, path: &Path, bytes_max: u64) {
         self.0
             .queue
@@ -111,7 +108,8 @@ impl BackgroundWriter {
             .insert(path.to_owned(), bytes_max);
     }
 
-    /// Requests that the oldest samples of a series be folded, before other tasks; returns at once.
+    /// Requests that the oldest samples of a series be folded, before any other task. Returns at
+    /// once.
     pub fn make_room(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -120,7 +118,7 @@ impl BackgroundWriter {
         }
     }
 
-    /// Requests that the data about the newest segment of a series be synced later; returns at
+    /// Requests that the data about the newest segment of a series be synced later. Returns at
     /// once.
     pub fn settle(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,8 +128,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Syncs the file at `path` later, so that its current content survives a power failure;
-    /// returns at once.
+    /// Syncs the file at `path` later, so that its current content survives a power failure.
+    /// Returns at once.
     pub fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending && queue.synced.insert(path.to_owned()) {
@@ -139,13 +137,14 @@ impl BackgroundWriter {
         }
     }
 
-    /// Returns whether the run's folder was removed, moved, or replaced by another one. Afterwards
-    /// its files are not written.
+    /// Returns whether the run's folder was removed, moved, or replaced by another one. If so, its
+    /// files are not written any more.
     pub fn is_folder_gone(&self) -> bool {
         self.0.is_folder_gone.load(Ordering::Acquire)
     }
 
-    /// Returns the next task; `None` when all are done and no more will come.
+    /// Returns the next task. Waits for one if necessary; returns `None` when all are done and no
+    /// more will come.
     fn next(&self) -> Option<Job> {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -203,11 +202,11 @@ impl KeeperThread {
                     broken.insert(path);
                 }
             }
-            // On failure the samples stay, and those that do not fit are counted.
+            // If folding fails, the samples stay, and new samples that do not fit are counted.
             Job::MakeRoom(rotation) => {
                 let _ = rotation.make_room();
             }
-            // The writer of the samples gets the errors of a failing disk.
+            // The thread that writes the samples reports the errors of a failing disk.
             Job::Settle(rotation) => {
                 let _ = rotation.settle();
             }
@@ -231,7 +230,7 @@ impl KeeperThread {
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
                 while let Some(job) = own.next() {
-                    // Another folder may have taken the path by now.
+                    // Another folder may have taken the path meanwhile.
                     if !own.is_folder_gone() && is_folder_there() {
                         write(job);
                     } else {
@@ -251,7 +250,7 @@ impl KeeperThread {
         self.keeper.clone()
     }
 
-    /// Returns when all that waits is written: from then on the caller may write the same files.
+    /// Waits until all tasks are done. Afterwards the caller may write the same files.
     pub fn finish(self) {
         drop(self);
     }
@@ -267,7 +266,8 @@ impl Drop for KeeperThread {
             .is_ending = true;
         self.keeper.0.has_changed.notify_one();
         if let Some(handle) = self.handle.take() {
-            // A panic of the thread was printed; the final files replace the unwritten ones.
+            // A panic of the thread was printed. The caller's final files replace the unwritten
+            // ones.
             let _ = handle.join();
         }
     }
@@ -304,8 +304,8 @@ mod tests {
         let (record, log) = (Path::new("run.json"), Path::new("state.jsonl"));
         keeper.replace(record, b"1".to_vec());
         is_begun.recv().unwrap();
-        // The disk is busy with the first one: these calls must return at once, or the test would
-        // not end.
+        // The disk is busy with the first file. The calls must return at once, otherwise the test
+        // would not end.
         for content in [b"2", b"3", b"4"] {
             keeper.replace(record, content.to_vec());
             keeper.append(log, content);

@@ -1,5 +1,5 @@
-//! The progress display of a run: a screen, a line that is rewritten on a terminal, or a line every
-//! 10 s elsewhere. It writes to standard error.
+//! The progress display of a run: a screen, a line that is rewritten on a terminal, or elsewhere a
+//! line every 10 s. It writes to standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -19,19 +19,19 @@ use super::recorder::Progress;
 
 const REDRAW: Nanos = Nanos::from_millis(500);
 const LINE: Nanos = Nanos::from_secs(10);
-/// CPUs named on the line; the worst come first.
+/// Maximum number of CPUs named on the line. The CPUs with the largest latencies come first.
 const NAMED_MAX: usize = 6;
 
-/// Hears the name of the phase, the time since the run's start, and the run's planned length.
+/// Receives the name of the phase, the time since the run's start, and the run's planned length.
 pub type ProgressListener = Box<dyn FnMut(&str, Nanos, Nanos)>;
 
 /// The kind of progress display.
 pub enum ProgressDisplay {
     Nothing,
     Lines,
-    /// A screen, which needs a terminal; otherwise lines.
+    /// A screen, if there is a terminal; otherwise lines.
     Screen(Look),
-    /// None; the listener is called each time the run checks its phases.
+    /// No display. The listener is called each time the run checks its phases.
     Told(ProgressListener),
 }
 
@@ -62,8 +62,8 @@ enum Style {
 }
 
 impl Live {
-    /// Starts the display of a run of about `length`, or without an end, from `start` on, with its
-    /// screen if there is one.
+    /// Starts the display of a run that starts at `start`, with its screen if there is one.
+    /// `length` is the run's approximate length; `None` for an endless run.
     pub(super) fn new(
         shown: ProgressDisplay,
         screen: Option<(Arc<Feed>, View)>,
@@ -94,7 +94,7 @@ impl Live {
         }
     }
 
-    /// Returns when it must be called next.
+    /// Returns when [`Self::update`] must be called next.
     pub(super) fn next(&self) -> Nanos {
         if matches!(self.style, Style::Silent | Style::Screen) {
             Nanos::MAX
@@ -103,7 +103,7 @@ impl Live {
         }
     }
 
-    /// Passes on the progress of the run, or draws the line if it is due.
+    /// Passes the progress of the run to the listener, or prints the line if it is due.
     pub(super) fn update(
         &mut self,
         now: Nanos,
@@ -129,14 +129,14 @@ impl Live {
         let line = line(elapsed, self.length, phase, &progress());
         let mut line = printable(&line).into_owned();
         if self.style == Style::Rewritten {
-            // Text beyond the edge could not be erased.
+            // A line longer than the terminal's width could not be erased.
             let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {
                 usize::from(columns).saturating_sub(1)
             });
             line = line.chars().take(width).collect();
         }
         let mut out = io::stderr().lock();
-        // A closed terminal is no reason to end a run.
+        // A closed terminal must not end the run.
         let _ = match self.style {
             Style::Rewritten => write!(out, "\r\x1b[2K{line}").and_then(|()| out.flush()),
             _ => writeln!(out, "{line}"),
@@ -149,13 +149,13 @@ impl Live {
         self.next = (self.next + step).max(now);
     }
 
-    /// Prints how far the run is and the largest latencies so far, on a line.
+    /// Prints the progress of the run and the largest latencies so far, on one line.
     pub(super) fn tell_status(&self, now: Nanos, record: &RunRecord, progress: &[Progress]) {
         let elapsed = (now - record.started.monotonic_ns).max(Nanos::ZERO);
         tardy_sys::say!("{}", line(elapsed, self.length, "status", progress));
     }
 
-    /// Moments that were marked since the last call.
+    /// Returns the times that the user marked since the last call.
     pub(super) fn marks(&self) -> Vec<Nanos> {
         self.screen
             .as_ref()
@@ -186,7 +186,7 @@ fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress
                 seconds(left)
             )
         }
-        // Usually because loads take time to stop, and the next phase waits for that.
+        // Usually the loads of a phase take long to stop, and the next phase waits for them.
         Some((_, left)) => format!(
             "{} s, {} s more than planned, {phase}",
             seconds(elapsed),

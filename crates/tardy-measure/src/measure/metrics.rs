@@ -1,9 +1,9 @@
 //! Metrics of a run in progress, for Prometheus and other readers of OpenMetrics over HTTP
 //! (`--metrics`).
 //!
-//! One thread on the housekeeping CPUs answers all readers. It reads their requests as they arrive,
-//! so an idle connection delays no other. The recorder never waits for it: a client requests new
-//! numbers, and the recorder publishes them when it empties the rings the next time.
+//! One thread on the housekeeping CPUs answers all clients. It reads their requests as they arrive,
+//! so an idle connection delays no other. The recorder never waits for this thread: a client
+//! requests new numbers, and the recorder publishes them when it next empties the rings.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -27,20 +27,20 @@ const STACK_BYTES: usize = 256 << 10;
 const LOOK: Duration = Duration::from_millis(250);
 /// Back-off after accept(2) fails (e.g. EMFILE).
 const REST: Duration = Duration::from_millis(100);
-/// How long the thread waits for a client's request. If the whole machine was stopped, the client
-/// had no time either: that does not count.
+/// Maximum wait for a client's request. The time during which the whole machine was stopped does
+/// not count.
 const READER_LIMIT: Duration = Duration::from_secs(2);
-/// How long a client may take to accept the answer, which usually fits into a socket's buffer:
-/// meanwhile the others wait.
+/// Maximum time for a client to accept the answer, because other clients wait meanwhile. The answer
+/// usually fits into a socket's buffer.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
-/// Maximum number of open connections. One more closes the oldest.
+/// Maximum number of open connections. A further connection closes the oldest one.
 const READERS_MAX: usize = 64;
-/// How long to wait for new numbers: the recorder publishes eight times a second.
+/// Maximum wait for new numbers. The recorder publishes eight times a second.
 const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
-/// The longest question that is read, in bytes.
+/// Maximum length of a request's first line in bytes.
 const QUESTION_BYTES_MAX: usize = 8 << 10;
 
-/// The data that the run shares with the thread.
+/// The data that the run shares with the server's thread.
 #[derive(Debug, Default)]
 pub struct Desk {
     is_wanted: AtomicBool,
@@ -51,12 +51,12 @@ pub struct Desk {
 #[derive(Debug, Default)]
 struct Numbers {
     series: Vec<SeriesMetrics>,
-    /// Counts up with every new set of them.
+    /// Number of this set of series. Each new set has the next number.
     edition: u64,
     run: Option<RunStatus>,
 }
 
-/// The status of the run, apart from its samples.
+/// The status of the run besides its samples.
 #[derive(Debug, Clone)]
 struct RunStatus {
     labels: String,
@@ -65,7 +65,7 @@ struct RunStatus {
     warnings: usize,
 }
 
-/// The thread, and the place that it answers at.
+/// The thread that serves the metrics, and its address.
 #[derive(Debug)]
 pub struct MetricsServer {
     desk: Arc<Desk>,
@@ -79,7 +79,8 @@ impl Desk {
         self.is_wanted.load(Ordering::Acquire)
     }
 
-    /// Leaves new numbers, unless the older ones are looked at just now.
+    /// Publishes the metrics of all series, unless the server is reading the older ones at this
+    /// moment.
     pub fn leave_series(&self, series: impl Iterator<Item = SeriesMetrics>) {
         if let Ok(mut numbers) = self.numbers.try_lock() {
             numbers.series = series.collect();
@@ -89,7 +90,7 @@ impl Desk {
         }
     }
 
-    /// Stores the record and the progress of the run.
+    /// Publishes the record and the progress of the run.
     pub fn leave_run(&self, record: &RunRecord, now: Nanos) {
         let Ok(mut numbers) = self.numbers.try_lock() else {
             return;
@@ -113,8 +114,8 @@ impl Desk {
         }
     }
 
-    /// Returns the current numbers with the status of the run, as text; the previous numbers if no
-    /// newer ones come.
+    /// Returns the metrics with the status of the run, as text. Waits for new metrics; if none
+    /// arrive, returns the previous ones.
     fn text(&self) -> String {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let (edition, begin) = (numbers.edition, Instant::now());
@@ -250,7 +251,7 @@ impl RunStatus {
 }
 
 impl MetricsServer {
-    /// Answers at `listener` from a thread on `cpus`.
+    /// Answers clients of `listener`, from a thread on `cpus`.
     ///
     /// # Errors
     /// Returns errors of starting a thread.
@@ -259,7 +260,7 @@ impl MetricsServer {
         let desk = Arc::new(Desk::default());
         let is_ending = Arc::new(AtomicBool::new(false));
         let (own, ending) = (Arc::clone(&desk), Arc::clone(&is_ending));
-        // A client that has disconnected must not delay the end.
+        // A client that has disconnected must not delay the end of the run.
         listener.set_nonblocking(true)?;
         let handle = std::thread::Builder::new()
             .name("tardy-metrics".into())
@@ -281,7 +282,7 @@ impl MetricsServer {
         })
     }
 
-    /// Returns the shared state.
+    /// Returns the data shared with the thread.
     pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
     }
@@ -291,7 +292,7 @@ impl Drop for MetricsServer {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Release);
         if let Some(handle) = self.handle.take() {
-            // A panic of the thread was printed.
+            // A panic of the thread was already printed.
             let _ = handle.join();
         }
     }
@@ -313,7 +314,7 @@ enum RequestState {
     Failed,
 }
 
-/// Waits for connections and requests once, and answers complete requests.
+/// Waits once for connections and requests, and answers complete requests.
 ///
 /// # Errors
 /// Returns errors of ppoll(2).
@@ -335,7 +336,7 @@ fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::
             RequestState::Incomplete if reader.waited < READER_LIMIT => {
                 waiting.push(reader);
             }
-            // A reader that went away does not concern the run.
+            // A client that has disconnected is no problem of the run.
             RequestState::Complete => drop(answer(reader, desk)),
             RequestState::Incomplete | RequestState::Failed => {}
         }
@@ -435,11 +436,11 @@ fn answer(reader: Reader, desk: &Desk) -> io::Result<()> {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Parses the address at which metrics are served: a port of the loopback, or an address and a
-/// port.
+/// Opens the address at which metrics are served: a port of the loopback interface, or an address
+/// and a port.
 ///
 /// # Errors
-/// A sentence: if it is neither, or cannot be had.
+/// Returns a sentence if the text is neither, or the address cannot be used.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
@@ -460,7 +461,7 @@ mod tests {
     fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
-        // Like the recorder's regular visit.
+        // Stands in for the recorder, which publishes regularly.
         while !server.desk().is_wanted() && question.contains("/metrics") {
             std::thread::yield_now();
         }
@@ -495,7 +496,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
         let mut endless = TcpStream::connect(address).unwrap();
-        // The connection is closed before all of this is sent.
+        // The server closes the connection before all of this is sent.
         let sent = (0..1 << 16)
             .map_while(|_| endless.write_all(&[b'a'; 1024]).ok())
             .count();
@@ -515,7 +516,7 @@ mod tests {
         let _second = TcpStream::connect(address).unwrap();
         serve(&listener, &mut readers, &desk).unwrap();
         assert_eq!(readers.len(), 2);
-        // Only the thread's own waiting counts.
+        // Only the time that the thread itself waits counts.
         let begin = Instant::now();
         while !readers.is_empty() {
             serve(&listener, &mut readers, &desk).unwrap();
@@ -525,7 +526,7 @@ mod tests {
 
     #[test]
     fn a_refused_accept_does_not_keep_the_thread_busy() {
-        // The kernel refuses accept(2) on it each time.
+        // The kernel refuses accept(2) on this socket each time.
         let listener = TcpListener::from(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
         let begin = Instant::now();
         let mut readers = Vec::new();
@@ -556,7 +557,7 @@ mod tests {
             .collect();
         let mut half = TcpStream::connect(address).unwrap();
         half.write_all(b"GET / HTTP").unwrap();
-        // In sequence, they would delay this one for four minutes.
+        // One after the other, the idle connections would delay this one for four minutes.
         let text = asked(&server, address, "GET / HTTP/1.1\r\n\r\n");
         assert!(text.contains("200 OK"), "{text}");
         drop(idle);

@@ -1,4 +1,4 @@
-//! The cost of the tool itself; reported with every result, never subtracted from it.
+//! The cost of the tool itself. It is reported with every result and never subtracted from it.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -6,7 +6,7 @@ use tardy_run::overhead::ThreadOverhead;
 use tardy_sys::clock;
 use tardy_sys::usage::{Usage, UsageScope, usage};
 
-/// Counts at the start of a loop.
+/// The thread's counts at the start of its loop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartCounts {
     cpu_time: i64,
@@ -14,10 +14,10 @@ pub(super) struct StartCounts {
 }
 
 impl StartCounts {
-    /// Call it on the measuring thread, as the last thing before the loop.
+    /// Reads the counts. Must be called on the measuring thread, directly before the loop.
     pub(super) fn now() -> Self {
-        // The first call takes page faults that the second one would measure: for the page of
-        // `usage`, and the clock's code.
+        // The first calls cause page faults (for the page of `usage`, and for the clock's code),
+        // which the following calls would otherwise measure.
         let _ = usage(UsageScope::Thread);
         let _ = clock::thread_cpu_time();
         Self {
@@ -26,7 +26,8 @@ impl StartCounts {
         }
     }
 
-    /// Returns the increments; call it on the same thread, directly after the loop.
+    /// Returns the increments of the counts. Must be called on the same thread, directly after the
+    /// loop.
     pub(super) fn since(&self, probe: &str, cpu: Option<CpuId>) -> ThreadOverhead {
         let cpu_time = clock::thread_cpu_time() - self.cpu_time;
         let after = usage(UsageScope::Thread).unwrap_or_default();

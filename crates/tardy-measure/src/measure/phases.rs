@@ -1,31 +1,33 @@
-//! The run's timeline: its current phase, and the next step. It reads no clock and starts no
+//! The run's timeline: its current phase and the next step. It reads no clock and starts no
 //! processes, so that it can be tested.
 //!
-//! Loads are abandoned 5 s after they should be gone, but only once their supervisor had a chance
-//! to answer: a machine that its host did not run for a while loses no loads.
+//! A phase ends on time even if its loads do not, so that the run takes as long as `--for`
+//! requests. At the start of the last tenth of a phase (at most 500 ms), its loads are asked to
+//! stop; halfway through this time they are killed. Their changes are undone before the next phase.
+//! The last phase's loads work until the run's end.
 //!
-//! A phase ends on time even if its loads do not, so `--for` is kept. In its last tenth (500 ms at
-//! most) loads are asked to stop, and halfway through killed; their changes are undone before the
-//! next phase. The last phase's loads work to the run's end.
+//! Loads that still exist 5 s after they should be gone are abandoned, but only after their
+//! guardian had a chance to answer. So a machine that its host did not run for a while loses no
+//! loads.
 //!
-//! Rows exclude the end of loads and threads. A load's row ends when the load sees the request to
-//! stop. Its worker then undoes its changes and sleeps until the probes are disarmed: on a kernel
-//! without preemption its exit takes hundreds of us. Measuring threads wait for one another before
-//! they release resources.
+//! The recorded working time of a load ends when the load sees the request to stop. The load's
+//! worker then undoes its changes and sleeps until the probes are disarmed, because on a kernel
+//! without preemption its exit takes hundreds of us. Likewise, measuring threads wait for one
+//! another before they release resources.
 
 use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;
 use tardy_run::record::PhaseRecord;
 
-/// The share of a phase at its end in which its loads stop and the system settles: a tenth.
+/// The part at the end of a phase in which its loads stop and the system settles: one in ten.
 const ENDING_PART: i64 = 10;
-/// Its maximum.
+/// Maximum length of this part.
 const ENDING_MAX: Nanos = Nanos::from_millis(500);
-/// How long after a phase's end, and after the stop request, its loads may still exist; killed
-/// processes are gone in a fraction of it.
+/// How long loads may still exist after their phase's end and the request to stop. Killed processes
+/// need only a fraction of this.
 pub const STUCK: Nanos = Nanos::from_secs(5);
 
-/// The next step of the session.
+/// The next step of the timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Start the loads of this phase.
@@ -36,9 +38,10 @@ pub enum Step {
         /// Time after which the remaining processes are killed.
         within: Nanos,
     },
-    /// The loads of this phase should be gone and are not: the supervisor does not answer.
+    /// The loads of this phase should be gone, but still exist, because the guardian does not
+    /// answer.
     GiveUp(usize),
-    /// All phases were over at this time; loads of the last one still work.
+    /// All phases were over at this time. The loads of the last phase still work.
     Done(Nanos),
 }
 
@@ -50,16 +53,16 @@ enum Stage {
     Ended,
 }
 
-/// Returns the final part of a phase of that length in which its loads stop.
+/// Returns the part at the end of a phase of this length in which its loads stop.
 fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
 
-/// Walks through the phases. Each ends as planned, whatever its loads do, and the next one starts
-/// then.
+/// Walks through the phases. Each phase ends as planned, whatever its loads do, and the next one
+/// starts then.
 ///
-/// Loads are stopped before the end of their phase, so that none of them reaches into the next one.
-/// Those of the last phase work until it ends.
+/// Loads are stopped before the end of their phase, so that none of them is still there in the next
+/// phase. The loads of the last phase work until it ends.
 #[derive(Debug)]
 pub struct Timeline {
     plans: Vec<PhasePlan>,
@@ -67,17 +70,17 @@ pub struct Timeline {
     current: usize,
     stage: Stage,
     planned: Nanos,
-    /// When the first phase of a resumed run started.
+    /// When the first phase of a resumed run had started.
     began: Option<Nanos>,
-    /// When the loads of the current phase were asked to stop: after its end, if the machine was
-    /// stopped or the tool got no CPU.
+    /// When the loads of the current phase were asked to stop. If the machine was stopped or the
+    /// tool got no CPU, this is after the end of the phase.
     asked: Nanos,
-    /// When the cycles of the current phase were made, if it is counted in them.
+    /// When the cycles of the current phase were completed, if the phase is counted in cycles.
     made: Option<Nanos>,
 }
 
 impl Timeline {
-    /// Phases that start at `start`.
+    /// Makes the timeline of phases, the first of which starts at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
         Self {
@@ -92,13 +95,13 @@ impl Timeline {
         }
     }
 
-    /// Resumes the first phase, which started at `began`, if it did.
+    /// Continues the first phase of a resumed run. `began` is the phase's start, if it had started.
     #[must_use]
     pub fn going_on_since(self, began: Option<Nanos>) -> Self {
         Self { began, ..self }
     }
 
-    /// Returns the next step at `now`; call it repeatedly until it returns `None`.
+    /// Returns the next step at `now`. Must be called repeatedly until it returns `None`.
     pub fn step(&mut self, now: Nanos) -> Option<Step> {
         let Some(plan) = self.plans.get(self.current) else {
             return Some(Step::Done(self.end_of_last().min(now)));
@@ -125,7 +128,7 @@ impl Timeline {
             {
                 self.stage = Stage::Ending;
                 self.asked = now;
-                // The other half is for the kernel to end killed processes.
+                // The other half of the time is for the kernel to end killed processes.
                 Some(Step::End {
                     phase: self.current,
                     within: Nanos(ending(plan.length).get() / 2),
@@ -150,8 +153,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the cycles of the current phase are made, at `now`: a phase that is counted in them
-    /// ends.
+    /// Records that the cycles of the current phase are complete at `now`. A phase that is counted
+    /// in cycles then ends.
     pub fn cycles_made(&mut self, now: Nanos) {
         self.made.get_or_insert(now);
     }
@@ -171,7 +174,7 @@ impl Timeline {
         }
     }
 
-    /// When the last phase ends, once it has started.
+    /// Returns when the last phase ends; `None` before it has started.
     #[must_use]
     pub fn end(&self) -> Option<Nanos> {
         (self.current + 1 == self.plans.len() && self.stage != Stage::Before)
@@ -187,8 +190,8 @@ impl Timeline {
                 .is_some_and(|plan| !plan.loads.is_empty())
     }
 
-    /// Returns the planned end; a phase that started late because the previous loads were slow to
-    /// stop still gets half of its length.
+    /// Returns the planned end of the current phase. A phase that started late, because the
+    /// previous loads were slow to stop, still gets half of its length.
     fn end_of_current(&self) -> Nanos {
         let length = self
             .plans
@@ -209,7 +212,7 @@ impl Timeline {
         (self.planned + length).max(begin + Nanos(length.get() / 2))
     }
 
-    /// Returns when loads are given up that were asked to stop and still exist.
+    /// Returns when loads are abandoned that were asked to stop and still exist.
     fn stuck(&self) -> Nanos {
         self.end_of_current().max(self.asked) + STUCK
     }
@@ -228,12 +231,12 @@ impl Timeline {
 
     fn finish_phase(&mut self, now: Nanos) {
         let is_last = self.current + 1 == self.plans.len();
-        // Threads end with the last phase, not at the next clock read.
+        // The threads end with the last phase, not at the time of the next clock read.
         let end = if is_last { self.end_of_current() } else { now };
         if let Some(record) = self.records.last_mut() {
             record.end_ns = Some(end);
         }
-        // Cycles take a variable time, so later phases are not late.
+        // Phases that are counted in cycles have no fixed length, so the next phase is not late.
         self.planned = if self.counts_cycles() {
             now
         } else {
@@ -244,7 +247,7 @@ impl Timeline {
         self.stage = Stage::Before;
     }
 
-    /// Records the activity of the CPUs in the last phase; of two calls, the first counts.
+    /// Records the activity of the CPUs in the last phase. Only the first call for a phase counts.
     pub fn note_busy(&mut self, busy: std::collections::BTreeMap<tardy_core::cpu::CpuId, Nanos>) {
         if let Some(record) = self
             .records
@@ -257,7 +260,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the run ends at `now`, wherever it is.
+    /// Ends the run at `now`, in whatever phase it is.
     pub fn cut(&mut self, now: Nanos) {
         if let Some(record) = self
             .records
@@ -269,7 +272,8 @@ impl Timeline {
         self.current = self.plans.len();
     }
 
-    /// Records that the user stopped an endless run at `now`: its current phase ended as planned.
+    /// Records that the user stopped an endless run at `now`. Its current phase then counts as
+    /// ended as planned.
     pub fn end_as_asked(&mut self, now: Nanos) {
         self.cut(now);
         if let Some(record) = self.records.last_mut() {
@@ -277,7 +281,7 @@ impl Timeline {
         }
     }
 
-    /// Name of the current phase.
+    /// Returns the name of the current phase.
     #[must_use]
     pub fn name(&self) -> &str {
         self.plans
@@ -285,7 +289,7 @@ impl Timeline {
             .map_or("ending", |plan| &plan.name)
     }
 
-    /// Phases as they happened.
+    /// Returns the records of the phases so far.
     #[must_use]
     pub fn records(&self) -> &[PhaseRecord] {
         &self.records

@@ -1,5 +1,5 @@
 //! The recorder's thread: empties the rings eight times a second, on a CPU that is not measured if
-//! possible.
+//! there is one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +25,10 @@ use super::keeper::BackgroundWriter;
 use super::metrics::Desk;
 use crate::plan::other_runs::RECORDER;
 
-/// Interval between writes of the histograms of series that do not store every sample, in flushes.
+/// Number of flushes between two writes of the histograms of series that do not store every sample.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
-/// Interval between two syncs of the series, in flushes: every ten seconds. A power failure loses
-/// that time plus the disk's delay at most.
+/// Number of flushes between two syncs of the series, which makes a sync every ten seconds. A power
+/// failure loses at most this time plus the disk's delay.
 const FLUSHES_A_SYNC: u64 = 80;
 /// Space reserved for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
@@ -40,15 +40,15 @@ pub struct Progress {
     pub probe: String,
     pub cpu: Option<CpuId>,
     pub counts: Counts,
-    /// Its worst sample.
+    /// The worst sample of the series.
     pub worst: Option<WorstSample>,
-    /// Time between two due times, if they come by the clock.
+    /// Time between two due times, if the clock determines them.
     pub period: Option<Nanos>,
-    /// Whether its last sample has arrived.
+    /// Whether the last sample of the series has arrived.
     pub is_closed: bool,
 }
 
-/// The recorder under way.
+/// The recorder of a run in progress.
 #[derive(Debug)]
 pub(super) struct Recorder {
     progress: Arc<Mutex<Vec<Progress>>>,
@@ -64,16 +64,18 @@ struct Work {
     progress: Arc<Mutex<Vec<Progress>>>,
     keeper: BackgroundWriter,
     metrics: Option<Arc<Desk>>,
-    /// The display of the run, if any, and the earliest time of its next request.
+    /// The channel to the run's display, if there is one, and the earliest time of the next
+    /// figures.
     feed: Option<(Arc<Feed>, Pace)>,
-    /// Figures that could not be published; the next ones include their largest values.
+    /// Figures that could not be published. Their largest values become part of the next figures.
     unseen: Vec<Figures>,
 }
 
 impl Recorder {
-    /// Starts the thread on `cpus`, with disk space for the histograms of the series in `files`,
-    /// less of it if `is_bounded` by --disk; `keeper` writes histograms during the run, `feed`
-    /// supplies a live view, and `metrics` the clients of metrics.
+    /// Starts the thread on `cpus`. Reserves disk space for the histograms of the series in
+    /// `files`; less if `--disk` bounds the run (`is_bounded`). `keeper` writes histograms during
+    /// the run, `feed` passes figures to a live view, and `metrics` passes numbers to clients of
+    /// metrics.
     pub(super) fn start<'a>(
         files: impl IntoIterator<Item = &'a Path>,
         is_bounded: bool,
@@ -113,8 +115,8 @@ impl Recorder {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
-                // Ahead of the loads if it must share a CPU with them: a full ring would lose
-                // samples.
+                // The recorder must run before the loads if it shares a CPU with them, because a
+                // full ring would lose samples.
                 let _ = sched::set_policy(0, sched::AHEAD);
                 if let Ok(series) = has_begun.recv() {
                     work.series = series;
@@ -131,9 +133,10 @@ impl Recorder {
         })
     }
 
-    /// Passes the series, in the order of their files: from now on their rings are emptied.
+    /// Passes the series, in the order of their files, to the thread, which from now on empties
+    /// their rings.
     pub(super) fn begin(&self, series: Vec<SeriesRecorder>) {
-        // A thread that is gone is found when it is joined.
+        // If the thread is gone, this is noticed when it is joined.
         let _ = self.series.send(series);
     }
 
@@ -178,7 +181,8 @@ impl Work {
             }
             due.advance(FLUSH_INTERVAL.get());
             due = Instant::from_nanos(due.to_nanos().max(clock::monotonic()));
-            // Parked, not asleep, so that the end need not wait for the next flush.
+            // The thread is parked instead of asleep, so that the run's end need not wait for the
+            // next flush.
             std::thread::park_timeout(Nanos(due.to_nanos() - clock::monotonic()).to_std());
         }
         self.write_last_histograms();
@@ -205,7 +209,7 @@ impl Work {
                 self.keeper.settle(Arc::clone(rotation));
             }
             if is_histogram_due && let Some(histogram) = encoded_histogram(series) {
-                // On a full disk the older file stays; space is reserved for the last one.
+                // On a full disk the older file stays. Space is reserved for the last one.
                 self.keeper
                     .replace(&histogram_path(series.path()), histogram);
             }
@@ -225,7 +229,7 @@ impl Work {
         }
     }
 
-    /// Makes the figures that a live view requests, as often as is cheap.
+    /// Computes the figures that a live view requests, as often as this is cheap.
     fn publish_figures(&mut self) {
         let Some((feed, pace)) = &mut self.feed else {
             return;
@@ -263,15 +267,15 @@ fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
         cpu: descriptor.cpu,
         counts: series.counts(),
         worst: series.worst(),
-        // The tool's own measuring threads must keep running; other programs may wait.
+        // Only the tool's own threads must keep making progress. Other programs may pause.
         period: (descriptor.schedule.is_grid() && descriptor.external.is_none())
             .then(|| descriptor.schedule.period()),
         is_closed,
     }
 }
 
-/// Returns the histogram of a series that does not store every sample. Folded samples are in the
-/// hourly histograms, and need no other.
+/// Returns the histogram of a series that does not store every sample; `None` for other series.
+/// Folded samples are in the hourly histograms, and need no other histogram.
 fn encoded_histogram(series: &SeriesRecorder) -> Option<Vec<u8>> {
     let histogram = series.histogram()?;
     let room = series.rotation().map(|_| HISTOGRAM_BYTES as usize);

@@ -1,5 +1,5 @@
-//! The run folder of a responder: of each stimulus, how late the responder woke up for it, and when
-//! its answer was on the way.
+//! The run folder of a responder: for each stimulus, how late the responder woke up, and when its
+//! answer was sent.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,16 +28,16 @@ use super::recorder::Recorder;
 use super::session::closing::note_series;
 use super::session::{SessionError, first_record, system};
 
-/// Same as the largest ring of a probe.
+/// Capacity of a ring: the same as for a probe.
 const RING_SAMPLES: usize = 32_768;
-/// Default time between two stimuli; it only predicts due times in the file.
+/// Default time between two stimuli. It is only used to predict due times in the file.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
-/// The parameters of a responder.
+/// The request for a responder's run.
 #[derive(Debug)]
 pub struct ResponderRequest<'a> {
     pub link: &'a Link,
-    /// The file with the secret of the link; only its name is stored.
+    /// The file with the secret of the link. Only the file's name is stored.
     pub secret: Option<&'a Path>,
     /// CPU to answer on.
     pub cpu: Option<CpuId>,
@@ -47,7 +47,7 @@ pub struct ResponderRequest<'a> {
     pub keep: KeptSamples,
 }
 
-/// The run under way.
+/// The responder's run in progress.
 #[derive(Debug)]
 pub struct RespondRun {
     folder: RunFolder,
@@ -57,7 +57,8 @@ pub struct RespondRun {
 }
 
 impl RespondRun {
-    /// Makes the folder, and the log that the responder writes. Call it before memory is locked.
+    /// Makes the folder, and the log that the responder writes. Must be called before memory is
+    /// locked.
     ///
     /// # Errors
     /// Returns [`SessionError`].
@@ -69,7 +70,7 @@ impl RespondRun {
         let folder = RunFolder::create(out)?;
         let started = Self::start_in(folder, asked, root);
         started.inspect_err(|_| {
-            // It was made just above, and is empty.
+            // The folder was made just above, and is empty.
             let _ = std::fs::remove_dir_all(out);
         })
     }
@@ -123,7 +124,7 @@ impl RespondRun {
         let (answer, recorder) = series(".answer", since, true)?;
         recorders.push(recorder);
         note_series(&recorders, begin, &mut record);
-        // They have none yet.
+        // The series have no counts yet.
         record
             .series
             .iter_mut()
@@ -165,7 +166,8 @@ impl RespondRun {
             phase.end_ns = Some(end);
             phase.planned_ns.1 = end;
         }
-        // Before the last record is written, which none of its files may replace.
+        // The keeper must end before the last record is written, so that none of its files replaces
+        // it.
         self.keeper.finish();
         let series = self
             .recorder

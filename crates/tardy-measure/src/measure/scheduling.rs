@@ -1,10 +1,9 @@
 //! The scheduling of a thread: policy, priority and CPUs.
 //!
-//! Recorder, session, supervisor and init run at nice -20, not at a real-time priority, and their
-//! children at 0. A storm of forks keeps threads of nice 0 from their CPU for seconds under EEVDF,
-//! because each new child has an earlier deadline than they have: beside the load `fork` on Linux
-//! 6.18 a thread of nice 0 came up to 3.7 s late, one of nice -20 0.5 ms. Loads are still ordinary
-//! tasks.
+//! Recorder, session, guardian and init run at nice -20, not at a real-time priority, and their
+//! children at 0. Under EEVDF, a storm of forks keeps threads of nice 0 from their CPU for seconds,
+//! because each new child has an earlier deadline. Beside the load `fork` on Linux 6.18, a thread
+//! of nice 0 was up to 3.7 s late, one of nice -20 only 0.5 ms. Loads remain ordinary tasks.
 
 use std::fmt;
 use std::io;
@@ -21,7 +20,7 @@ pub(super) struct Scheduling {
 }
 
 impl Scheduling {
-    /// Reads that of thread `tid`; 0 is the calling one.
+    /// Reads the scheduling of thread `tid`; 0 is the calling thread.
     pub(super) fn of(tid: i32) -> io::Result<Self> {
         let (policy, priority) = sched::policy(tid)?;
         Ok(Self {

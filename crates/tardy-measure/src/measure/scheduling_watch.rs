@@ -1,9 +1,9 @@
-//! Checks whether the measuring threads are still scheduled as they started. Container managers,
-//! tuning daemons and users move and demote threads of other programs; such a run measures another
-//! system than requested.
+//! Checks whether the measuring threads are still scheduled as when they started. Container
+//! managers, tuning daemons and users move and demote threads of other programs. A run with such a
+//! change does not measure the requested system.
 //!
 //! Policy, priority and CPUs are checked once a second, and by each thread itself at its end. The
-//! CPU of each sample is known: [`tardy_sys::post`].
+//! CPU of each sample is known from [`tardy_sys::post`].
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -14,7 +14,7 @@ use super::threads::MeasuringThread;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// Checks the scheduling once a second, and stores the findings: each thread once.
+/// Checks the scheduling once a second, and stores the changes: at most one for each thread.
 #[derive(Debug)]
 pub(super) struct SchedulingWatch {
     next: Nanos,
@@ -22,7 +22,7 @@ pub(super) struct SchedulingWatch {
 }
 
 impl SchedulingWatch {
-    /// Starts for a run that starts at `start`.
+    /// Starts the watch for a run that starts at `start`.
     pub(super) fn new(start: Nanos) -> Self {
         Self {
             next: start + INTERVAL,
@@ -30,14 +30,14 @@ impl SchedulingWatch {
         }
     }
 
-    /// Checks if it is time.
+    /// Checks the scheduling, if a second has passed since the last check.
     pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
         if now < self.next {
             return;
         }
         self.next = now + INTERVAL;
         for thread in threads.iter().filter(|thread| !thread.is_finished()) {
-            // A thread that has ended meanwhile has checked itself.
+            // Reading fails for a thread that has just ended. Such a thread has checked itself.
             if let Ok(scheduling) = Scheduling::of(thread.tid) {
                 self.note(
                     now,
@@ -50,7 +50,8 @@ impl SchedulingWatch {
         }
     }
 
-    /// Compares the scheduling `now` of a thread that started as `before`, if known.
+    /// Compares the scheduling of a thread when it started (`before`, if known) with its scheduling
+    /// at `now` (`after`), and stores a change.
     pub(super) fn note(
         &mut self,
         now: Nanos,
@@ -75,7 +76,7 @@ impl SchedulingWatch {
         }
     }
 
-    /// Returns the findings.
+    /// Returns the stored changes.
     pub(super) fn into_changes(self) -> Vec<SchedulingChange> {
         self.changes
     }

@@ -1,15 +1,13 @@
 //! Notifies the service manager (sd_notify(3)) that the run measures, makes progress, and ends.
 //!
-//! A run that hangs must lose its watchdog. A separate thread on the housekeeping CPUs therefore
-//! checks the recorder's counts and the session's main loop, and keeps the watchdog alive only
-//! while both make progress.
+//! If a run hangs, the manager's watchdog must fire. A thread that is merely alive would feed the
+//! watchdog while nothing is measured. A separate thread on the housekeeping CPUs therefore feeds
+//! it only while the recorder takes samples from each ring and the session's main loop runs. A
+//! series may pause for the longest of these times: half of the manager's time-out, a second, or
+//! two of its periods.
 //!
-//! A run that hangs loses its service manager's watchdog. A thread that is merely alive would feed
-//! the watchdog while nothing is measured. The watchdog depends on the samples that the recorder
-//! has taken from each ring and on the turns of the session; a series may pause for half of the
-//! manager's time, for a second, or for two of its periods (the longest of the three). The
-//! notifications are two lines of `std`'s datagram sockets, without a crate. The unit resumes the
-//! same run.
+//! The notifications use `std`'s datagram sockets and need no further crate. If the manager
+//! restarts the service, the unit resumes the same run.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -25,13 +23,13 @@ use tardy_sys::{affinity, clock, scoped};
 
 use super::recorder::Progress;
 
-/// Number of polls within the manager's time-out.
+/// Number of checks within the manager's time-out.
 const LOOKS_A_TIMEOUT: i64 = 4;
-/// Minimum and maximum time between two polls: the thread sleeps even if a manager wants to be
+/// Minimum and maximum time between two checks. The minimum holds even if the manager wants to be
 /// notified more often.
 const LOOK: (Nanos, Nanos) = (Nanos::from_millis(10), Nanos::from_secs(10));
-/// A series that pauses for less than this does not count as hanging: the recorder empties rings
-/// eight times a second.
+/// Shortest pause after which a series counts as hanging. The recorder empties rings eight times a
+/// second.
 const STILL_MIN: Nanos = Nanos::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
@@ -40,7 +38,8 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct ServiceManager {
     socket: UnixDatagram,
     address: SocketAddr,
-    /// Watchdog time-out after which the manager kills the process; absent if it does not watch.
+    /// Time-out of the watchdog, after which the manager kills the process; absent if the manager
+    /// has no watchdog for the process.
     timeout: Option<Nanos>,
 }
 
@@ -54,7 +53,8 @@ pub(super) struct ServiceNotifier {
 }
 
 impl ServiceManager {
-    /// Returns the manager of this process, from the environment; `None` without one.
+    /// Returns the manager that started this process, according to the environment; `None` without
+    /// one.
     pub(super) fn of_this_process() -> Option<Self> {
         let path = std::env::var_os("NOTIFY_SOCKET")?;
         let address = match path.as_bytes() {
@@ -68,7 +68,7 @@ impl ServiceManager {
         let timeout =
             timeout.map(|us| Nanos(i64::try_from(us.saturating_mul(1000)).unwrap_or(i64::MAX)));
         let socket = UnixDatagram::unbound().ok()?;
-        // A manager that is slow to read delays no run.
+        // The run must not wait for a manager that is slow to read.
         socket.set_nonblocking(true).ok()?;
         Some(Self {
             socket,
@@ -77,7 +77,7 @@ impl ServiceManager {
         })
     }
 
-    /// A manager that is gone, or that does not listen, is no reason to end a run.
+    /// Sends a notification. The run continues if the manager is gone or does not listen.
     fn tell(&self, text: &str) {
         let _ = self.socket.send_to_addr(text.as_bytes(), &self.address);
     }
@@ -96,7 +96,7 @@ impl ServiceNotifier {
         progress: Arc<Mutex<Vec<Progress>>>,
     ) -> io::Result<Self> {
         let manager = Arc::new(manager);
-        // One line each, because a line break ends a status text.
+        // A status text must be one line.
         let run = run.display().to_string().replace('\n', " ");
         manager.tell(&format!("READY=1\nSTATUS=Measuring into {run}"));
         let (turns, is_ending) = (
@@ -152,7 +152,7 @@ impl ServiceNotifier {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notifies the manager that the run ends. Its watchdog is then not fed any more.
+    /// Notifies the manager that the run ends. Its watchdog is not fed after this.
     pub(super) fn finish(mut self) {
         self.end_thread();
         self.manager.tell("STOPPING=1");
@@ -173,7 +173,7 @@ impl Drop for ServiceNotifier {
     }
 }
 
-/// When the session and each series were last seen to go forward.
+/// When the session and each series last made progress.
 #[derive(Debug)]
 struct Motion {
     still_max: Nanos,
@@ -188,8 +188,8 @@ struct Mover {
 }
 
 impl Motion {
-    /// Treats a counter as hanging if it does not change for longer than `still_max` and two of its
-    /// periods.
+    /// Makes a check in which a counter counts as hanging if it does not change for longer than
+    /// `still_max` and two of its periods.
     fn new(still_max: Nanos) -> Self {
         Self {
             still_max,
@@ -198,8 +198,8 @@ impl Motion {
         }
     }
 
-    /// Returns whether everything makes progress at `now`. Series with unknown due times, and those
-    /// that have ended, are ignored.
+    /// Returns whether the session and all series make progress at `now`. Ignores series with
+    /// unknown due times, and those that have ended.
     fn goes_on(&mut self, now: Nanos, turns: u64, progress: &[Progress]) -> bool {
         let mut all = self
             .session

@@ -1,5 +1,5 @@
-//! One run from the plan to the closed folder: prepare, arm, follow the timeline, disarm, restore
-//! everything.
+//! One run from the plan to the closed folder: prepares, arms, follows the timeline, disarms, and
+//! restores everything.
 
 mod arming;
 pub(super) mod closing;
@@ -38,13 +38,13 @@ pub enum SessionError {
     /// The run cannot be resumed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
-    /// The guardian of the loads.
+    /// The guardian of the loads failed.
     #[error(transparent)]
     Guardian(#[from] GuardianError),
-    /// The journal of changed settings.
+    /// The journal of changed settings failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A probe that cannot be opened or started.
+    /// A probe cannot be opened or started.
     #[error(
         "--probe {probe}: {error}{}: `tardy list probes` lists its requirements; for your own loop \
          see include/tardy.h",
@@ -64,10 +64,10 @@ pub enum SessionError {
          the samples up to the move; do not move the folder of a run in progress"
     )]
     FolderGone(PathBuf),
-    /// A system call without which nothing can be measured.
+    /// A system call failed without which nothing can be measured.
     #[error("{what}: {error}{}", remedy(error))]
     System {
-        /// The operation, and the remedy.
+        /// The failed operation, and the remedy.
         what: &'static str,
         /// The error of the system.
         error: std::io::Error,
@@ -77,7 +77,7 @@ pub enum SessionError {
 impl From<FolderError> for SessionError {
     fn from(error: FolderError) -> Self {
         match error {
-            // Another folder would not help.
+            // The error is a reached limit of descriptors, so another folder would not help.
             FolderError::Unwritable { error, .. } if !remedy(&error).is_empty() => Self::System {
                 what: "cannot write the run's folder",
                 error,
@@ -99,7 +99,7 @@ impl SessionError {
         }
     }
 
-    /// Returns whether the request is wrong; otherwise this machine cannot do it.
+    /// Returns whether the request is wrong. Otherwise this machine cannot make the run.
     #[must_use]
     pub fn is_wrong_use(&self) -> bool {
         match self {
@@ -120,14 +120,14 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
     move |error| SessionError::System { what, error }
 }
 
-/// Runs `plan` and stores the run in the folder `out`. Clients of `metrics` get the current numbers
-/// meanwhile.
+/// Runs `plan` and stores the run in the folder `out`. Meanwhile, clients of `metrics` get the
+/// current numbers.
 ///
-/// Call it before the process has threads: the guardian is a child of it.
+/// Must be called before the process has threads, because the guardian is started as a child.
 ///
 /// # Errors
-/// Returns [`SessionError`]. Data measured until then are in the folder; without any, there is no
-/// folder.
+/// Returns [`SessionError`]. The data measured before an error are in the folder. If there are
+/// none, there is no folder.
 pub fn run(
     plan: Plan,
     out: &Path,
@@ -141,7 +141,7 @@ pub fn run(
 /// Works like [`run`], but resumes a run that exists in the folder `out`.
 ///
 /// # Errors
-/// Returns the errors of [`run`]; an existing run is then intact.
+/// Returns the errors of [`run`]. An existing run is then intact.
 pub fn resume(
     plan: Plan,
     out: &Path,
@@ -212,7 +212,7 @@ fn measure(
         if !is_new {
             return error;
         }
-        // Made just above, and nothing was measured: a run that could not start is no run.
+        // The folder was made just above, and nothing was measured, so it is removed.
         let _ = std::fs::remove_dir_all(out);
         error
     })?;

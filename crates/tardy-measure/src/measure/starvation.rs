@@ -1,22 +1,21 @@
-//! Frees threads of the tool that are starved after the run should have ended: another program's
-//! loop at a higher real-time priority that never sleeps would keep the run from ending.
+//! Frees threads of the tool that are starved after the run should have ended. Another program's
+//! loop that never sleeps, at a higher real-time priority and without the kernel's throttling,
+//! would otherwise keep the run from ever ending.
 //!
-//! After the run's end the watchdog frees threads that are kept from their CPUs. Otherwise another
-//! program's loop, at a higher real-time priority and without the kernel's throttling, kept a run
-//! from ever ending. A thread that was runnable and never ran at ten checks in a row gets priority
-//! 99, and four checks later the housekeeping CPUs. Before the end, everything that delays a thread
-//! is part of the measurement.
+//! A thread that is runnable but never ran at ten checks in a row gets priority 99, and four checks
+//! later it may run on the housekeeping CPUs. Nothing is freed before the run's end, because until
+//! then everything that delays a thread is part of the measurement.
 
 use std::collections::BTreeMap;
 
 use tardy_core::cpu::CpuList;
 use tardy_sys::{affinity, clock, sched};
 
-/// Number of consecutive checks, half a second apart, in which a thread is runnable and never ran
-/// before it gets the highest priority.
+/// Number of consecutive checks, half a second apart, at which a thread must be runnable without
+/// having run, before it gets the highest priority.
 const LOOKS_BEFORE_PRIORITY: u32 = 10;
-/// Number of checks before a thread is moved to the housekeeping CPUs: the starving loop is then at
-/// the highest priority itself.
+/// Number of such checks before a thread is moved to the housekeeping CPUs. The starving loop then
+/// has the highest priority itself.
 const LOOKS_BEFORE_MOVE: u32 = 14;
 
 /// The tool's threads that wait for a CPU.
@@ -31,7 +30,7 @@ struct WaitingThread {
     looks: u32,
 }
 
-/// The way to free a starved thread.
+/// How to free a starved thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rescue {
     Priority,
@@ -39,8 +38,8 @@ enum Rescue {
 }
 
 impl StarvationWatch {
-    /// Checks all threads of the process, and frees those that have waited for too long: by
-    /// `priority`, then by `cpus`. Returns the threads that it freed for the first time.
+    /// Checks all threads of the process, and frees those that have waited for too long: first with
+    /// `priority`, then with `cpus`. Returns the threads that it freed for the first time.
     pub(super) fn look(&mut self, priority: u32, cpus: &CpuList) -> Vec<i32> {
         let mut freed = Vec::new();
         for thread in threads() {
@@ -50,7 +49,8 @@ impl StarvationWatch {
                 clock::cpu_time_of_thread(thread).unwrap_or_default(),
             ) {
                 Some(Rescue::Priority) => {
-                    // Refused without the right to it; moving it needs none.
+                    // Without the right to a priority this is refused. The later move to other CPUs
+                    // needs no right.
                     let _ = sched::set_policy(thread, sched::Policy::Fifo { priority });
                     freed.push(thread);
                 }
@@ -96,7 +96,8 @@ fn is_runnable(thread: i32) -> bool {
         .is_ok_and(|stat| says_runnable(&stat))
 }
 
-/// Returns the state follows the name, which may have any characters (proc(5), /proc/pid/stat).
+/// Returns whether the state in /proc/pid/stat is runnable. The state follows the name, which may
+/// contain any characters (proc(5)).
 fn says_runnable(stat: &str) -> bool {
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with('R'))
@@ -111,7 +112,7 @@ mod tests {
         let mut watch = StarvationWatch::default();
         let rescues: Vec<Option<Rescue>> = (0..20).map(|_| watch.note(7, true, 1000)).collect();
         let at = |rescue| rescues.iter().position(|found| *found == Some(rescue));
-        // The first check has nothing to compare with.
+        // The first check has no earlier one to compare with.
         assert_eq!(
             (at(Rescue::Priority), at(Rescue::Move)),
             (Some(10), Some(14))
@@ -141,7 +142,7 @@ mod tests {
     fn the_state_stands_behind_the_last_bracket_of_the_name() {
         assert!(says_runnable("12 (a) S b) R 1 12 12 0"));
         assert!(!says_runnable("12 (a) R b) S 1 12 12 0") && !says_runnable(""));
-        // This thread runs, and belongs to this process.
+        // The current thread is running, and belongs to this process.
         let own = sched::thread_id();
         assert!(is_runnable(own) && threads().contains(&own));
     }

@@ -1,7 +1,8 @@
-//! Logs the state of the system during a run: one line of JSON a second in `state.jsonl`, read on a
-//! CPU that is not measured. If all are measured, there is one line before the first sample and one
-//! after the last: reading `/proc/interrupts` takes the kernel hundreds of microseconds, which a
-//! kernel without preemption would add to a sample.
+//! Logs the state of the system during a run: one line of JSON per second in `state.jsonl`.
+//!
+//! The state is read on a CPU that is not measured. If all CPUs are measured, there is only one
+//! line before the first sample and one after the last. Reading `/proc/interrupts` takes the kernel
+//! hundreds of microseconds, which a kernel without preemption would add to a sample.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,7 +17,8 @@ use super::keeper::BackgroundWriter;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// The log of a run in progress. A full disk ends the log only: the samples are more important.
+/// The log of a run in progress. On a full disk only the log ends, because the samples are more
+/// important.
 #[derive(Debug)]
 pub(super) struct StateLog {
     reader: StateReader,
@@ -29,8 +31,8 @@ pub(super) struct StateLog {
 }
 
 impl StateLog {
-    /// Starts the log with its first line, of at most `bytes_max` if bounded; `None` if it cannot
-    /// be written.
+    /// Starts the log with its first line. `bytes_max` is the maximum length of the log, if it is
+    /// bounded. Returns `None` if the log cannot be written.
     pub(super) fn create(
         now: Nanos,
         folder: &RunFolder,
@@ -41,15 +43,15 @@ impl StateLog {
     ) -> Option<Self> {
         let (measured, tool) = (&plan.measured_cpus, &plan.housekeeping_cpus);
         let cpus = root.online_cpus().unwrap_or_else(|| measured.clone());
-        // Reading the frequency of a CPU may interrupt it: only where the tool runs is that no
-        // matter.
+        // Reading the frequency of a CPU may interrupt it, so only the frequencies of the tool's
+        // CPUs are read.
         let options = StateOptions {
             frequency_of: tool.minus(measured),
             cpus,
             disturbing_sensors: false,
         };
         let path = folder.path().join("state.jsonl");
-        // Another folder at its path gets no file.
+        // If another folder is at the run's path, no file is created there.
         let is_there = folder.identity().is_there();
         is_there.then(|| File::create_new(&path).ok()).flatten()?;
         if let Some(bytes_max) = bytes_max {
@@ -69,7 +71,7 @@ impl StateLog {
         Some(log)
     }
 
-    /// Adds a line if it is time.
+    /// Adds a line if it is due.
     pub(super) fn update(&mut self, now: Nanos) {
         if let Some(due) = self.next.filter(|&due| due <= now) {
             self.add_line(now);
@@ -77,7 +79,7 @@ impl StateLog {
         }
     }
 
-    /// Adds the last line, when nothing is measured any more.
+    /// Adds the last line. Must be called when nothing is measured any more.
     pub(super) fn finish(&mut self, now: Nanos) {
         self.add_line(now);
     }
@@ -92,9 +94,9 @@ impl StateLog {
     }
 }
 
-/// Returns the due time of the line after that of `due`, which was written at `now`: a second
-/// later, so that a day has a line for each of its seconds, and from `now` on after a start or a
-/// pause.
+/// Returns when the next line is due, after a line that was due at `due` and written at `now`: a
+/// second later, so that the log has a line for each second. After a start or a pause, the seconds
+/// count from `now`.
 fn after(due: Nanos, now: Nanos) -> Nanos {
     let next = due + INTERVAL;
     if next > now { next } else { now + INTERVAL }

@@ -1,9 +1,9 @@
 //! The measuring threads: prepare, arm, loop, disarm, publish.
 //!
-//! The first measuring thread to pass the barrier sets the start. Files, memory, threads and
-//! `run.json` exist by then, so no wait of the tool becomes latency. Heads of series and the start
-//! in `run.json` are written in the 100 ms before the first due time, without waiting for the disk
-//! (`tests/integration/start.rs` delays every fsync).
+//! The first measuring thread that passes the barrier chooses the start. Files, memory, threads and
+//! `run.json` exist by then, so no wait of the tool becomes latency. In the 100 ms before the first
+//! due time, the heads of series and the start in `run.json` are written, without waiting for the
+//! disk (`tests/integration/start.rs` delays every fsync).
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,7 +28,8 @@ use tardy_sys::{affinity, clock, memlock, sched, scoped};
 use super::overhead::StartCounts;
 use super::scheduling::Scheduling;
 
-/// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.
+/// Stack of a measuring thread in bytes. It is small, because all of it is locked into memory.
+/// [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The final report of a thread.
@@ -36,7 +37,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct ThreadReport {
     pub(super) overhead: Option<ThreadOverhead>,
     pub(super) error: Option<std::io::Error>,
-    /// Its scheduling when its loop had ended.
+    /// Scheduling of the thread when its loop had ended.
     pub(super) scheduling: Option<Scheduling>,
 }
 
@@ -46,25 +47,25 @@ pub(super) struct MeasuringThread {
     pub(super) tid: i32,
     pub(super) name: String,
     pub(super) cpu: Option<CpuId>,
-    /// Its scheduling when it was ready.
+    /// Scheduling of the thread when it was ready.
     pub(super) scheduling: Option<Scheduling>,
     pub(super) is_watched: bool,
-    /// The clock that its timer is set on.
+    /// The clock on which the thread's timer is set.
     pub(super) timer_clock: SystemClock,
     pub(super) warnings: Vec<Warning>,
     handle: JoinHandle<ThreadReport>,
 }
 
-/// Time from the release of the first thread to the first due time; all others must have been
-/// released by then.
+/// Time from the release of the first thread to the first due time. All other threads must be
+/// released within this time.
 const LEAD: Nanos = Nanos::from_millis(100);
 const NOT_CHOSEN: i64 = i64::MIN;
 
 /// The barrier at which threads wait for the start, and learn its time.
 ///
-/// The measuring thread that is released first chooses the start, not the thread that prepares:
-/// delays of an ordinary task on a busy machine, or of a disk, then lie before the choice, and no
-/// due time waits for them.
+/// The measuring thread that is released first chooses the start, not the thread that prepares.
+/// Delays of an ordinary task on a busy machine, or of a disk, then happen before the choice and do
+/// not delay a due time.
 #[derive(Debug)]
 pub(super) struct StartBarrier {
     barrier: Barrier,
@@ -80,8 +81,8 @@ impl StartBarrier {
         })
     }
 
-    /// Waits until all threads have arrived, and returns the start, at which grids start. The last
-    /// call before a run.
+    /// Waits until all threads have arrived, and returns the start time of the run's grids. Must be
+    /// the last call before the loop.
     pub(super) fn wait(&self) -> Nanos {
         self.barrier.wait();
         let proposed = Nanos(clock::monotonic()) + LEAD;
@@ -97,7 +98,7 @@ impl StartBarrier {
     }
 }
 
-/// Starts a thread of the place `entry` and waits until it is ready. The thread itself calls
+/// Starts a measuring thread of `entry` and waits until it is ready. The thread itself calls
 /// `mark`.
 pub(super) fn launch(
     entry: &ThreadEntry,
@@ -129,7 +130,8 @@ pub(super) fn launch(
         .name(name.clone())
         .stack_size(STACK_BYTES)
         .spawn(move || {
-            // A group's cpuset takes a thread off its CPU: it is bound afterwards.
+            // Joining a group with a cpuset takes a thread off its CPU, so the thread is bound
+            // afterwards.
             let joined = group.as_deref().map_or(Ok(()), groups::join_thread);
             let mut warnings = prepare(&member);
             if let Err(error) = joined {
@@ -153,12 +155,12 @@ pub(super) fn launch(
             };
             let run = AssertUnwindSafe(|| (member.run)(StartGate::new(&control, wait)));
             let result = catch_unwind(run);
-            // The others wait for a thread that failed in its loop, too.
+            // If a thread failed in its loop, the other threads still wait for it to leave.
             if before.get().is_some() && !matches!(result, Ok(Ok(_))) {
                 control.leave();
             }
             let result = result.unwrap_or_else(|panic| resume_unwind(panic));
-            // A thread that failed before the start has no overhead; only its error counts.
+            // A thread that failed before the start has no overhead to report, only its error.
             let overhead = before.get().map(|before| before.since(&label, cpu));
             ThreadReport {
                 overhead,
@@ -187,12 +189,12 @@ pub(super) fn launch(
 }
 
 impl MeasuringThread {
-    /// Returns whether it has ended.
+    /// Returns whether the thread has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
 
-    /// Waits for its end.
+    /// Waits for the thread's end.
     pub(super) fn join(self) -> std::io::Result<ThreadReport> {
         self.handle
             .join()
@@ -201,7 +203,7 @@ impl MeasuringThread {
 }
 
 /// Marks samples that a thread takes on another CPU than the one that it is bound to. If the kernel
-/// does not report the CPU, the check once a second has to suffice.
+/// does not report the CPU, only the check once a second can find such samples.
 fn post(member: &Member, warnings: &[Warning]) -> Option<Post> {
     let is_bound = member.cpus.len() == 1
         && !warnings
@@ -226,7 +228,8 @@ fn prepare(member: &Member) -> Vec<Warning> {
         return warnings;
     }
     match sched::set_policy(0, member.policy) {
-        // Real-time threads have no slack on supported kernels; older ones used the value.
+        // Real-time threads have no timer slack on supported kernels, but older kernels applied it
+        // to them.
         Ok(()) => drop(sched::set_timer_slack(1)),
         Err(error) => warnings.push(Warning::NoRealTimePolicy {
             policy: describe(member.policy),
@@ -263,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes when it is dropped, as a probe's files and memory are.
+    /// Adds a note to the list when it is dropped, as a probe's files and memory are.
     struct DropNote(Arc<Mutex<Vec<&'static str>>>);
 
     impl Drop for DropNote {
@@ -272,7 +275,7 @@ mod tests {
         }
     }
 
-    /// How the loop of a thread ends.
+    /// How the loop of a test's thread ends.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum LoopEnd {
         Done,
@@ -323,7 +326,7 @@ mod tests {
             let control = Arc::new(Control::new(None, None));
             let line = StartBarrier::new(3);
             let lengths = [0, 20, 60].map(std::time::Duration::from_millis);
-            // The last thread to measure ends as the test specifies.
+            // The last thread ends its loop in the way that the test specifies.
             let ends = [LoopEnd::Done, LoopEnd::Done, end];
             let threads: Vec<_> = lengths
                 .into_iter()

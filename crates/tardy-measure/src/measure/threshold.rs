@@ -1,5 +1,5 @@
-//! Acts on latencies above the threshold (`--on-threshold`), of a run and of threads that are
-//! followed, in the main thread: the measuring ones start no processes.
+//! Acts on latencies above the threshold (`--on-threshold`), for runs and for threads that are
+//! followed. It works in the main thread, so that measuring threads start no processes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,16 +12,17 @@ use tardy_run::plan::Plan;
 use tardy_run::threshold::ThresholdAction;
 use tardy_sys::{process, signal};
 
-/// How long a command may continue after the run; then the run ends without it.
+/// How long a command may continue after the run. After this time the run ends without waiting for
+/// it.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
-/// The actions of a run under way.
+/// The actions of a run in progress.
 #[derive(Debug)]
 pub struct Threshold {
     actions: Vec<ThresholdAction>,
     limit: Nanos,
     run: PathBuf,
-    /// The largest latency that was acted on.
+    /// The largest latency that led to actions.
     worst: Nanos,
     commands: Vec<Child>,
     problems: Vec<String>,
@@ -34,8 +35,8 @@ impl Threshold {
         Self::new(plan.on_threshold.clone(), plan.stop_above?, run)
     }
 
-    /// Returns these actions above `limit`; `None` if there are none. `run` is the folder of the
-    /// run, empty if it has none.
+    /// Returns these actions above `limit`; `None` if there are no actions. `run` is the folder of
+    /// the run; empty if there is none.
     #[must_use]
     pub fn new(actions: Vec<ThresholdAction>, limit: Nanos, run: PathBuf) -> Option<Self> {
         (!actions.is_empty()).then_some(Self {
@@ -48,19 +49,19 @@ impl Threshold {
         })
     }
 
-    /// Returns whether the run continues at the threshold.
+    /// Returns whether the run continues after a latency above the threshold.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.actions.contains(&ThresholdAction::Continue)
     }
 
-    /// Whether [`Self::look`] would act on this latency.
+    /// Returns whether [`Self::look`] would act on this latency.
     #[must_use]
     pub fn is_new(&self, latency: Nanos) -> bool {
         latency > self.worst
     }
 
-    /// Acts on the first latency above the threshold, and on each one that is larger than those
+    /// Acts on the first latency above the threshold, and on each later one that is larger than all
     /// before.
     pub fn look(&mut self, cpu: Option<CpuId>, latency: Nanos, due: Nanos) {
         if !self.is_new(latency) {
@@ -69,16 +70,16 @@ impl Threshold {
         self.worst = latency;
         for action in &self.actions {
             let done = match action {
-                // The trace around the worst samples is stored in any case, and threads continue by
-                // default.
+                // The trace around the worst samples is stored anyway, and threads continue unless
+                // they are stopped.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),
                 ThresholdAction::SignalNumber { num, pid } => {
                     process::kill(pid.unwrap_or_else(process::parent_id), *num)
                 }
                 ThresholdAction::Shell(command) => {
-                    // The standard library starts it by posix_spawn(3), which copies no page
-                    // tables: measuring threads fault nothing.
+                    // The standard library starts the shell by posix_spawn(3). It copies no page
+                    // tables, so measuring threads get no page faults.
                     let mut shell = Command::new("sh");
                     shell
                         .args(["-c", command])

@@ -1,17 +1,13 @@
-//! The watchdog: a probe that never sleeps would take its CPU away from everything else, and
+//! The watchdog. A probe that never sleeps would take its CPU away from everything else, and
 //! possibly block the machine.
 //!
-//! A thread above the probes' priority checks their CPU time twice a second. A probe that used most
-//! of two seconds is made an ordinary task and the run is stopped. RLIMIT_RTTIME is the fallback,
-//! should the watchdog itself be kept from running.
+//! The watchdog's thread has a priority above the probes and checks their CPU time twice a second.
+//! A probe that used 80 % of each half second for two seconds becomes an ordinary task, and the run
+//! is stopped. The machine then stays usable, even if the loop never sleeps. RLIMIT_RTTIME is the
+//! fallback in case the watchdog itself cannot run.
 //!
-//! After the run's end it looks for starved threads of the tool, so that another program's loop
-//! cannot keep the run from ending.
-//!
-//! The watchdog demotes a probe that used 80 % of each half second for two seconds, before it stops
-//! the run. A probe at the shortest period allowed uses a quarter; one that never sleeps gets 95 %,
-//! because the kernel keeps the rest for ordinary tasks. From then on the machine stays usable,
-//! even if the loop never sleeps.
+//! After the run's end, the watchdog looks for starved threads of the tool, so that another
+//! program's loop cannot keep the run from ending.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,18 +26,18 @@ use super::threads::MeasuringThread;
 
 const PRIORITY: u32 = 99;
 const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);
-/// Number of consecutive busy checks.
+/// Number of consecutive checks at which a thread must be busy.
 const BUSY_LOOKS: u32 = 4;
-/// Share of the time between two checks that makes a thread busy, in percent. A probe at the
-/// shortest period allowed uses a quarter; one that never sleeps gets 95 of 100 and no more,
-/// because the kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
+/// Share of the time between two checks above which a thread is busy, in percent. A probe at the
+/// shortest allowed period uses a quarter. A probe that never sleeps gets at most 95 %, because the
+/// kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
 const BUSY_PERCENT: i64 = 80;
-/// us that a thread may run without blocking before the kernel ends the process: far beyond the
-/// watchdog.
+/// How long a thread may run without blocking before the kernel ends the process, in us. The
+/// watchdog acts much earlier.
 const RUNAWAY_MICROS: u64 = 10_000_000;
 const STACK_BYTES: usize = 256 << 10;
 
-/// The watchdog under way.
+/// The watchdog of a run in progress.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     is_ending: Arc<AtomicBool>,
@@ -67,7 +63,7 @@ struct WatchedThread {
 }
 
 impl Watchdog {
-    /// Watches `threads`, from `cpus`.
+    /// Watches `threads` from a thread on `cpus`.
     pub(super) fn start(
         threads: &[MeasuringThread],
         cpus: &CpuList,
@@ -75,8 +71,8 @@ impl Watchdog {
     ) -> io::Result<Self> {
         let old_limit = rlimit::get(Resource::RealTimeMicros).ok();
         if let Some((soft, hard)) = old_limit {
-            // At the soft limit a signal comes, which stops the run normally; at the hard one the
-            // kernel kills the process.
+            // At the soft limit the kernel sends a signal, which stops the run normally. At the
+            // hard limit it kills the process.
             let _ = rlimit::set(
                 Resource::RealTimeMicros,
                 RUNAWAY_MICROS.min(soft),
@@ -116,19 +112,21 @@ impl Watchdog {
                 while !ending.load(Ordering::Acquire) {
                     std::thread::park_timeout(LOOKS);
                     let now = clock::monotonic();
-                    // An early check, because the end is near, would have too little data.
+                    // Near the run's end a check may come early. It is skipped, because it would
+                    // have too little data.
                     if now - before >= LOOKS.as_nanos() as i64 {
                         for thread in &mut watched {
                             if thread.is_runaway(now - before) {
                                 thread.end(&control, &finding);
                             }
                         }
-                        // Until then, everything that delays a thread is measured.
+                        // Before the run's end, everything that delays a thread is part of the
+                        // measurement.
                         if control.is_past_end(Nanos(now)) {
                             let freed = starvation.look(PRIORITY, &cpus);
                             if let Ok(mut found) = finding.lock() {
-                                // A busy machine delays the tool's other threads too: the run ends
-                                // later, and its samples are complete.
+                                // On a busy machine, other threads of the tool may be delayed, too.
+                                // Then the run ends later, but its samples are complete.
                                 found
                                     .starved
                                     .extend(freed.iter().filter_map(|thread| cpu_of.get(thread)));
@@ -147,7 +145,7 @@ impl Watchdog {
         })
     }
 
-    /// Stops watching; returns its interventions.
+    /// Stops watching. Returns the watchdog's interventions.
     pub(super) fn stop(self) -> WatchdogFindings {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();
@@ -177,7 +175,8 @@ impl WatchedThread {
     }
 
     fn end(&self, control: &Control, found: &Mutex<WatchdogFindings>) {
-        // An ordinary task first: this frees the machine, however the loop reacts to the stop.
+        // Making the thread an ordinary task comes first, because this frees the machine however
+        // the loop reacts to the stop.
         let _ = sched::set_policy(self.tid, sched::Policy::Other { nice: 19 });
         control.stop();
         if let Ok(mut found) = found.lock() {

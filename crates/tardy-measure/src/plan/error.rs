@@ -23,25 +23,25 @@ pub enum PlanError {
         missing: String,
         remedy: String,
     },
-    /// The same probe twice, although it may occur only once.
+    /// The same probe is requested twice, although only one of its kind can run.
     #[error("--probe {name} is given twice, but a process or machine has only one: leave one out")]
     ProbeTwice { name: String },
-    /// A probe on CPUs that are not measured.
+    /// The probe is limited to CPUs that are not measured.
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
-    /// A probe whose CPUs cannot be chosen.
+    /// The probe is limited to CPUs, but its CPUs cannot be chosen.
     #[error("--probe {probe}: the probe does not run one thread per measured CPU: leave cpus= out")]
     NotBoundToCpus { probe: String },
-    /// Two probes of one name.
+    /// Two probes have the same name.
     #[error("--probe: two probes are called {name}: give one of them another name=")]
     SameName { name: String },
-    /// The watchdog could not rescue the machine from it.
+    /// The priority would keep the watchdog from rescuing the machine.
     #[error(
         "--priority 99 is reserved for the watchdog, which could not stop such a probe: use at \
          most 98, or --force with a CPU left out of --cpus"
     )]
     PriorityNeedsForce,
-    /// Later than a period.
+    /// The offset is longer than a period.
     #[error("--probe {probe}: an offset of {} is not shorter than the period of {}: use a shorter \
              offset", offset.exact(), period.exact())]
     OffsetTooLong {
@@ -49,7 +49,7 @@ pub enum PlanError {
         offset: Nanos,
         period: Nanos,
     },
-    /// Unknown load, or a bad parameter.
+    /// The load is unknown, or its parameter is invalid.
     #[error("--load: {0}")]
     BadLoad(#[from] RequestError),
     /// A requested load cannot run here.
@@ -59,13 +59,13 @@ pub enum PlanError {
         missing: String,
         remedy: String,
     },
-    /// A load of a scenario file that the user did not allow.
+    /// The scenario file has a load that the user did not allow.
     #[error(
         "the scenario file starts the load `{load}`, which runs a command or can do harm: give \
          --allow {name} if you trust the file"
     )]
     LoadOfFile { load: String, name: &'static str },
-    /// A CPU that is not there, or not allowed.
+    /// The CPU does not exist, or is not allowed.
     #[error(
         "--cpus {asked}: CPU {missing} is not online or not allowed here: choose from {usable}"
     )]
@@ -81,7 +81,7 @@ pub enum PlanError {
          --probe-cgroup): give a list of CPUs, or leave --cpus out"
     )]
     NoIsolatedCpu,
-    /// A CPU for loads that is not there, or not allowed.
+    /// A CPU for loads does not exist, or is not allowed.
     #[error("--load-cpus: CPU {missing} is not online or not allowed here: choose from {usable}")]
     UnknownLoadCpu { missing: CpuId, usable: CpuList },
     #[error(
@@ -92,13 +92,13 @@ pub enum PlanError {
     /// No part of the scenario can run here.
     #[error("--scenario {scenario}: all its loads are missing: `tardy run --dry-run` shows why")]
     NoPhaseLeft { scenario: String },
-    /// An empty list.
+    /// The list of CPUs is empty.
     #[error("--cpus names no CPU: choose from {usable}")]
     NoCpu { usable: CpuList },
-    /// More dither than half a period.
+    /// The dither is more than half a period.
     #[error("--dither {} is more than half of --period {}: use at most half", dither.exact(), period.exact())]
     DitherTooWide { dither: Nanos, period: Nanos },
-    /// The machine could not keep up.
+    /// The period is too short for this machine.
     #[error(
         "--period {} is shorter than {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs \
          on this machine: use at least {}, or --force with a CPU left out of --cpus",
@@ -106,14 +106,14 @@ pub enum PlanError {
         at_most_three_digits((*cost * COSTS_A_PERIOD_MIN).get() as f64).replace(' ', "")
     )]
     PeriodTooShort { period: Nanos, cost: Nanos },
-    /// `--force` without a CPU to rescue the machine with.
+    /// `--force` is given, but all CPUs are measured, so none is left to rescue the machine.
     #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave a CPU \
              out of --cpus", period.exact())]
     ForceNeedsCpu { period: Nanos },
-    /// Longer than the run.
+    /// The period is longer than the run.
     #[error("--period {} is longer than the run of {}, which would take no sample: use a longer --for", period.exact(), length.exact())]
     PeriodTooLong { period: Nanos, length: Nanos },
-    /// Too little space.
+    /// The file system of the run's folder has too little space.
     #[error(
         "--out: the run needs about {:.1} MB, {:.1} MB must stay free, and {} has {:.1} MB left: \
          {}",
@@ -128,34 +128,34 @@ pub enum PlanError {
     )]
     NoRoom {
         needed: u64,
-        /// Free space that remains on that file system.
+        /// Space that must stay free on this file system, in bytes.
         left: u64,
         free: u64,
-        /// Space needed by a run that stores few samples, if it would fit.
+        /// Space needed if the run stores few samples, in bytes; absent if even that does not fit.
         least: Option<u64>,
         folder: PathBuf,
     },
-    /// Fewer bytes than the run takes in any case.
+    /// The disk budget is smaller than the run needs in any case.
     #[error("--disk {} is too small for this run: give at least {}, or measure fewer CPUs", format_bytes(*disk), format_bytes(least.next_multiple_of(1 << 20)))]
     DiskTooSmall { disk: u64, least: u64 },
-    /// A trace has no bound.
+    /// The disk budget cannot bound the trace of `--on-threshold trace`.
     #[error(
         "--disk does not bound the trace of --on-threshold trace: leave out one of the two options"
     )]
     DiskWithTrace,
-    /// The folder exists.
+    /// The run's folder exists already.
     #[error("--out {} exists already, and a run is never overwritten: give another folder, or remove it", .0.display())]
     OutExists(PathBuf),
-    /// The folder cannot be made.
+    /// The run's folder cannot be made.
     #[error("--out {}: {error}: give another folder", path.display())]
     OutUnwritable {
         path: PathBuf,
         error: std::io::Error,
     },
-    /// The spool folder does not.
+    /// The spool folder does not exist.
     #[error("--spool {} is not a folder: make it first", .0.display())]
     NoSpool(PathBuf),
-    /// Not a cgroup for threads of this process.
+    /// The group is not a control group for threads of this process.
     #[error(
         "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group \
          below the tool's own (cgroup.type), or a group of cgroup v1",
@@ -165,13 +165,13 @@ pub enum PlanError {
         folder: PathBuf,
         error: std::io::Error,
     },
-    /// A policy can only be tried on a thread.
+    /// No thread could be started to try a policy on.
     #[error("tardy cannot test the probes' scheduling policy: {0}")]
     NoThread(std::io::Error),
-    /// No group.
+    /// The control group for loads does not exist.
     #[error("--load-cgroup {} is not a control group: it has no file cgroup.procs", .0.display())]
     LoadGroup(PathBuf),
-    /// The kernel has no such limit.
+    /// The kernel has no C-state limit for single CPUs.
     #[error(
         "--resume-latency: {error}: this kernel's CPUs have no pm_qos_resume_latency_us; use \
          --cpu-dma-latency"
@@ -183,7 +183,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Returns whether the machine lacks a requirement; otherwise the request itself is wrong.
+    /// Returns whether the machine lacks a requirement. Otherwise the request itself is wrong.
     #[must_use]
     pub fn is_unsupported_here(&self) -> bool {
         matches!(
@@ -199,7 +199,7 @@ impl PlanError {
                 | Self::NoRoom { .. }
         ) || matches!(
             self,
-            // A name that no file system takes is wrong use.
+            // A name that no file system accepts is a mistake in the request.
             Self::OutUnwritable { error, .. } if error.kind() != ErrorKind::InvalidFilename
         )
     }

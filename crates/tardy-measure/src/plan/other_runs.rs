@@ -1,4 +1,4 @@
-//! Runs of other processes that measure the same CPUs.
+//! Finds runs of other processes that measure the same CPUs.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
 use tardy_machine::tasks::{self, Task};
 
-/// The name of the recorder's thread, which identifies a run to others.
+/// Name of the recorder's thread, by which other processes recognise a run.
 pub(crate) const RECORDER: &str = "tardy-recorder";
 
-/// Returns a warning for each process that measures one of `measured`, as its threads show. A
-/// process in another PID namespace is not found.
+/// Returns a warning for each other process that measures one of `measured`, judged by its threads.
+/// Processes in other PID namespaces are not found.
 pub(super) fn warnings(measured: &CpuList, root: &Root) -> Vec<Warning> {
     let own = std::process::id();
     let mut processes: BTreeMap<u32, Vec<Task>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The phases of a plan: in their order, each load resolved against the machine.
+//! Resolves the phases of a plan: their order, and each load for this machine.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
 use tardy_run::request::Request;
 
-/// Resolves the phases, and lists missing loads. A phase without any remaining load is left out.
+/// Resolves the phases, and lists missing loads. Leaves out a phase if none of its loads remains.
 pub(super) fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -25,14 +25,14 @@ pub(super) fn resolve(
     seed: u64,
 ) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
     for name in &request.allow {
-        // A name alone: the scenario supplies the parameters.
+        // The name alone suffices, because the scenario supplies the parameters.
         if load::find(name).is_none() {
             LoadRequest::parse(name)?;
         }
     }
     let host = Host::of_run(out);
-    // Loads on the command line are the user's own choice. Those of a scenario are not: its file
-    // may come from another person.
+    // Loads on the command line are the user's own choice. Loads of a scenario file are not,
+    // because another person may have written it.
     let is_scenario = request.loads.is_empty();
     let is_built_in = request
         .scenario
@@ -65,8 +65,9 @@ pub(super) fn resolve(
                     }
                     loads.push(plan);
                 }
-                // Named on the command line: without it the run would not be the requested one. A
-                // list without one of its loads is still mostly the requested one.
+                // A load that the command line names must run, because without it the run would not
+                // be the requested one. A list of loads is still mostly the requested one if a load
+                // is missing.
                 Err(Unsupported { missing, remedy })
                     if !request.loads.is_empty() && asked.list.is_none() =>
                 {
@@ -88,7 +89,8 @@ pub(super) fn resolve(
                 }
             }
         }
-        // Loads stay in the group that the user gave for them; moving them would escape its limits.
+        // Loads stay in the control group that the user gave for them, because moving them would
+        // escape its limits.
         let may_have_groups = request.load_cgroup.is_none();
         if may_have_groups
             && !sharing::share_equally(&mut loads, &host)
@@ -96,7 +98,8 @@ pub(super) fn resolve(
         {
             warnings.push(unequal());
         }
-        // A phase whose loads are all absent must not run without them under their name.
+        // A phase whose loads are all absent is left out: it would run without load under the
+        // loads' name.
         if !loads.is_empty() || phase.loads.is_empty() {
             phases.push(PhasePlan {
                 name: phase.name,
@@ -106,7 +109,8 @@ pub(super) fn resolve(
             });
         }
     }
-    // An empty list would look like one that ran.
+    // If none of the requested loads can run, the run is refused, because its result would look as
+    // if they had run.
     if !request.loads.is_empty()
         && phases.iter().all(|phase| phase.loads.is_empty())
         && let Some(Warning::LoadAbsent {

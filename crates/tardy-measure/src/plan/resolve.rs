@@ -42,7 +42,7 @@ const BYTES_A_SAMPLE: f64 = 3.0;
 /// Real-time priority that a probe may have only if the watchdog has a separate CPU.
 const PRIORITY_OF_WATCHDOG: u32 = 99;
 
-/// Resolves `request`, which asks for `scenario`, against the machine, for a run in `out`.
+/// Resolves `request`, which asks for `scenario`, for this machine and a run in `out`.
 ///
 /// # Errors
 /// Returns [`PlanError`]; then nothing was changed or written.
@@ -61,7 +61,7 @@ pub fn resolve(
         .seed
         .unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
-    // No probe next to the watchdog may share its priority.
+    // No probe may share the watchdog's priority, because the watchdog could not stop it.
     if probes
         .iter()
         .any(|(_, plan)| plan.priority == Some(PRIORITY_OF_WATCHDOG))
@@ -70,7 +70,8 @@ pub fn resolve(
         return Err(PlanError::PriorityNeedsForce);
     }
     let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
-    // The duration of an endless run is unknown: it may start if there is space for a while.
+    // The length of an endless run is unknown. The run may start if there is enough space for this
+    // time.
     let stored_length = if request.until_stopped {
         UNTIL_STOPPED_PART
     } else {
@@ -95,7 +96,7 @@ pub fn resolve(
     }
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
-    // The lab's tables explain the tool's own work on a guest's only CPU.
+    // In the lab, the tables already explain the tool's own work on a guest's only CPU.
     if left.is_empty() && clock_kind(root) != ClockKind::Virtual {
         warnings.push(Warning::NoCpuLeft {
             cpus: measured.clone(),
@@ -143,7 +144,7 @@ pub fn resolve(
         stop_above: request.threshold(),
         on_threshold: request.on_threshold.clone(),
         tracing_off: request.tracing_off,
-        // Tracing the threshold is tracing the run.
+        // The action `trace` needs the events of the kernel's trace.
         explain: if request.on_threshold.contains(&ThresholdAction::Trace) {
             request.explain.max(ExplainLevel::Events)
         } else {
@@ -166,7 +167,7 @@ pub fn resolve(
     Ok(plan)
 }
 
-/// Returns the CPUs as the measuring threads' group has them.
+/// Returns the CPUs that the measuring threads' control group allows.
 fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Processors, PlanError> {
     let Some(folder) = &request.probe_cgroup else {
         return Ok(own.clone());
@@ -180,7 +181,7 @@ fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Process
         .map_err(PlanError::NoProcessors)
 }
 
-/// Returns the CPUs as the loads' group has them.
+/// Returns the CPUs that the loads' control group allows.
 fn of_loads(request: &Request, own: &Processors) -> Result<Processors, PlanError> {
     let Some(folder) = &request.load_cgroup else {
         return Ok(own.clone());
@@ -231,7 +232,7 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     Ok(probes)
 }
 
-/// Gives several probes of a kind distinct names: the given ones, otherwise numbers.
+/// Gives probes of the same kind distinct names: given names, otherwise the kind with a number.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
     if plan.kind.is_some()
@@ -243,7 +244,7 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     }
     if is_taken(&plan.name) {
         let kind = plan.name.clone();
-        // There are fewer probes than numbers.
+        // The range has more numbers than there are probes.
         plan.name = (2..)
             .map(|number| format!("{kind}-{number}"))
             .find(|name| !is_taken(name))
@@ -253,7 +254,7 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Returns the error if the policy is refused here: tried by a separate thread.
+/// Tries the policy of the probe on a separate thread. Returns a warning if the kernel refuses it.
 fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     let priority = probe.priority?;
     let (policy, name) = match probe.policy {
@@ -273,7 +274,8 @@ fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     }
 }
 
-/// Probes of the same policy and priority wait for each other where they are due together.
+/// Returns a warning if probes have the same policy and priority: they wait for each other when
+/// they are due together.
 fn sharing(probes: &[Probe]) -> Option<Warning> {
     let of_one = probes.iter().map(|(_, plan)| {
         let meet = |other: &ProbePlan| match (&other.cpus, &plan.cpus) {
@@ -308,7 +310,7 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
     })
 }
 
-/// A probe can be limited to CPUs only if it has a thread for each, and only to measured ones.
+/// Checks that a probe limited to CPUs has a thread for each CPU, and is limited to measured CPUs.
 fn check_cpus(probes: &[Probe], measured: &CpuList) -> Result<(), PlanError> {
     for (info, plan) in probes {
         let Some(cpus) = &plan.cpus else { continue };
@@ -397,7 +399,7 @@ fn measured_cpus(request: &Request, processors: &Processors) -> Result<CpuList, 
     }
 }
 
-/// Returns which CPUs are isolated, and the caveats.
+/// Returns a note about isolated CPUs, if there are any that matter to the run.
 fn isolation(
     request: &Request,
     measured: &CpuList,
@@ -414,8 +416,8 @@ fn isolation(
     })
 }
 
-/// Returns the places of each probe, with start times that lock neither to each other nor to the
-/// tick.
+/// Returns the instances of all probes. Their start times are random, so that they are in step
+/// neither with each other nor with the tick.
 fn threads_of(
     request: &Request,
     cycles: Option<u64>,
@@ -508,7 +510,7 @@ fn bytes_needed(
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
 
-/// Returns the bytes of --disk, where the run fits into them.
+/// Returns the disk budget of `--disk`, if the run fits into it.
 fn check_disk(
     disk: u64,
     request: &Request,
@@ -527,7 +529,7 @@ fn check_disk(
     let series = threads.iter().map(of).sum();
     let mut of_samples = disk;
     if request.explain != ExplainLevel::Off {
-        // Samples need less than the rest of this budget.
+        // If explanations fit into their part of the budget, samples fit into the rest.
         let least = Plan::disk_least_explained(series);
         if disk < least {
             return Err(PlanError::DiskTooSmall { disk, least });

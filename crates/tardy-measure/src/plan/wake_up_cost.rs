@@ -1,5 +1,5 @@
-//! Estimates the cost of one wake-up on this machine, so that a period that leaves no time for
-//! other work can be refused.
+//! Estimates the cost of one wake-up on this machine, to refuse a period that leaves no time for
+//! other work.
 
 use std::io;
 
@@ -10,18 +10,19 @@ use tardy_sys::{affinity, sched};
 
 /// A period below this many wake-up costs is refused.
 pub const COSTS_A_PERIOD_MIN: i64 = 4;
-/// Longer periods than this leave time enough on any machine, and are not calibrated for.
+/// Periods of at least this length leave enough time on any machine, so the cost of a wake-up is
+/// not measured for them.
 pub const PERIOD_UNCALIBRATED_MIN: Nanos = Nanos::from_millis(1);
 
 const BLOCKS: usize = 10;
 const WAKES_A_BLOCK: i64 = 25;
 const INTERVAL: i64 = 100_000;
 
-/// Returns the CPU time of one wake-up on `cpu`, under `policy`: the cheapest of several blocks,
-/// because disturbances only add to it.
+/// Returns the CPU time of one wake-up on `cpu`, under `policy`. The cheapest of several blocks of
+/// wake-ups counts, because disturbances only add to the time.
 ///
 /// # Errors
-/// Returns errors of starting a thread and of sleeping; a refused policy or CPU is ignored.
+/// Returns errors of starting a thread and of sleeping. Ignores a refused policy or CPU.
 pub fn wake_up_cost(cpu: CpuId, policy: sched::Policy) -> io::Result<Nanos> {
     let calibration = std::thread::Builder::new()
         .name("tardy-calibrate".into())

@@ -6,7 +6,7 @@ use super::{Scenario, parse};
 #[derive(Debug)]
 pub struct BuiltIn {
     pub name: &'static str,
-    /// Its text; `tardy scenarios show NAME` prints it, as a template.
+    /// Text of the scenario. `tardy scenarios show NAME` prints it, as a template.
     pub text: &'static str,
 }
 
@@ -74,19 +74,19 @@ pub const BUILT_IN: &[BuiltIn] = &[
     },
 ];
 
-/// Returns the names of all scenarios.
+/// Returns the names of all built-in scenarios.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|built_in| built_in.name)
 }
 
-/// Returns the built-in scenario of that name.
+/// Returns the built-in scenario with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|built_in| built_in.name == name)
 }
 
 impl BuiltIn {
-    /// Returns the scenario itself.
+    /// Returns the parsed scenario.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         parse(self.text).expect("a test parses every built-in scenario")

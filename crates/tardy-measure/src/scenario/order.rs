@@ -6,7 +6,8 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{Order, PhaseRequest, Scenario};
 
-/// Returns all phases, repeats included, in their order; the same seed gives the same order.
+/// Returns all phases, including repeats, in the order of the run. The same seed gives the same
+/// order.
 #[must_use]
 pub fn in_order(scenario: &Scenario, seed: u64) -> Vec<PhaseRequest> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);

@@ -1,12 +1,12 @@
-//! Values of a scenario, checked where they are read: the parser then knows their line.
+//! Parses values of a scenario and checks them at once, because the parser then knows their line.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tardy_loads::load::LoadRequest;
 
-/// Highest number of repeats.
+/// Maximum number of repeats.
 const REPEATS_MAX: u32 = 10_000;
-/// Most cycles of a phase: four months at 1 kHz.
+/// Maximum number of cycles of a phase: four months at 1 kHz.
 const CYCLES_MAX: u64 = 10_000_000_000;
 
 pub(super) mod duration {
@@ -62,7 +62,7 @@ pub(super) mod positive_duration {
 }
 
 pub(super) mod duration_if_given {
-    //! Durations that may be left out.
+    //! Durations that may be absent.
     use serde::{Deserializer, Serializer};
     use tardy_core::units::Nanos;
 
@@ -81,7 +81,7 @@ pub(super) mod duration_if_given {
 }
 
 pub(super) mod positive_duration_if_given {
-    //! Durations above zero that may be left out.
+    //! Durations above zero that may be absent.
     use serde::{Deserializer, Serializer};
     use tardy_core::units::Nanos;
 
@@ -110,7 +110,7 @@ pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32,
     }
 }
 
-/// Parses cycles like `--cycles`.
+/// Parses a number of cycles like `--cycles`.
 pub(super) fn cycles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let cycles = u64::deserialize(deserializer)?;
     if (1..=CYCLES_MAX).contains(&cycles) {
@@ -136,7 +136,7 @@ pub(super) fn priority<'de, D: Deserializer<'de>>(
 }
 
 pub(super) mod probe {
-    //! A probe as for `--probe`.
+    //! A probe, written as for `--probe`.
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
     use tardy_probes::probe::ProbeSpec;

@@ -1,5 +1,4 @@
-//! /dev/cpu_dma_latency: requests a maximum C-state exit latency for idle CPUs while the file is
-//! open.
+//! Requests a maximum C-state exit latency for idle CPUs, by holding /dev/cpu_dma_latency open.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,30 +6,31 @@ use std::os::unix::fs::FileTypeExt;
 
 use tardy_machine::root::Root;
 
-/// The request; withdrawn on drop, and by the kernel when the process ends in any way.
+/// The request. It is withdrawn on drop, and by the kernel when the process ends, however it ends.
 #[derive(Debug)]
 pub struct CpuLatencyRequest {
     _file: File,
 }
 
 impl CpuLatencyRequest {
-    /// Returns whether [`CpuLatencyRequest::hold`] may write; requests nothing.
+    /// Checks whether [`CpuLatencyRequest::hold`] may write. Requests nothing.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`CpuLatencyRequest::hold`].
     pub fn is_allowed(root: &Root) -> io::Result<()> {
-        // Opening it alone makes a request for no limit, which ends at once.
+        // Opening the file makes a request without a limit, which ends when the file is closed at
+        // once.
         open(root).map(drop)
     }
 
     /// Requests at most `micros` us.
     ///
-    /// The file takes the value as four bytes in native byte order. Text would be parsed as
-    /// hexadecimal, and a write of another length is treated as text:
-    /// Documentation/power/pm_qos_interface.rst, `cpu_latency_qos_write` in kernel/power/qos.c.
+    /// The value is written as four bytes in native byte order. The kernel takes a write of another
+    /// length for text, and parses it as hexadecimal: Documentation/power/pm_qos_interface.rst,
+    /// `cpu_latency_qos_write` in kernel/power/qos.c.
     ///
     /// # Errors
-    /// Returns EACCES without the right to write it; ENOENT if the file is absent.
+    /// Returns EACCES without the right to write the file; ENOENT if the file is absent.
     pub fn hold(root: &Root, micros: i32) -> io::Result<Self> {
         let mut file = open(root)?;
         file.write_all(&micros.to_ne_bytes())?;
@@ -38,8 +38,8 @@ impl CpuLatencyRequest {
     }
 }
 
-/// Opens the device. On the running machine, a file or a FIFO in its place is refused: writing to
-/// it would request nothing.
+/// Opens the device. Refuses an ordinary file or a FIFO at the device's path, because writing to it
+/// would request nothing. Tests may use such a file below another root.
 fn open(root: &Root) -> io::Result<File> {
     let path = root.path("dev/cpu_dma_latency");
     let is_device = fs::metadata(&path)?.file_type().is_char_device();

@@ -1,6 +1,6 @@
-//! C-state exit latency for the measured CPUs alone: `pm_qos_resume_latency_us`.
+//! Maximum C-state exit latency for the measured CPUs only: `pm_qos_resume_latency_us`.
 //!
-//! Source: Documentation/ABI/testing/sysfs-devices-power. 0 in the file means no limit, and `n/a`
+//! Source: Documentation/ABI/testing/sysfs-devices-power. In this file, 0 means no limit, and `n/a`
 //! allows no latency at all.
 
 use std::io;
@@ -10,10 +10,11 @@ use tardy_machine::root::Root;
 use tardy_machine::undo::Undo;
 use tardy_run::plan::Change;
 
-/// Returns the changes that bring the limit of `cpus` to `limit_us`.
+/// Returns the changes that set the limit of `cpus` to `limit_us`.
 ///
 /// # Errors
-/// The first CPU's that has no such file: its kernel has no power management of this kind.
+/// Returns the error of the first CPU without this file: its kernel has no power management of this
+/// kind.
 pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Change>> {
     let new = if limit_us == 0 {
         "n/a".to_owned()
@@ -32,7 +33,7 @@ pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Cha
     cpus.iter().map(change).collect()
 }
 
-/// Returns how to undo those of `changes` that are of this kind.
+/// Returns how to undo those of `changes` that limit the latency of a CPU.
 #[must_use]
 pub fn undo(changes: &[Change]) -> Vec<Undo> {
     let undo = |change: &Change| match change {
@@ -46,10 +47,10 @@ pub fn undo(changes: &[Change]) -> Vec<Undo> {
     changes.iter().filter_map(undo).collect()
 }
 
-/// Makes the changes; stops at the first that the kernel refuses.
+/// Makes the changes. Stops at the first change that the kernel refuses.
 ///
 /// # Errors
-/// The kernel's.
+/// Returns the error of this change.
 pub fn apply(changes: &[Change]) -> io::Result<()> {
     changes.iter().try_for_each(|change| match change {
         Change::ResumeLatency { path, new, .. } => std::fs::write(path, new),

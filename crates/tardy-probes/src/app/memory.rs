@@ -17,8 +17,8 @@ use tardy_app::layout::{
 use tardy_core::units::Nanos;
 use tardy_sys::shared_words::SharedWords;
 
-/// Capacity of a loop's ring in cycles: 1.6 s of a loop that runs 20,000 times a second. One MiB a
-/// loop.
+/// Capacity of a loop's ring in cycles: 1.6 s of a loop that runs 20,000 times a second. Each ring
+/// takes one MiB.
 pub const RING_CYCLES: usize = 32_768;
 
 /// Name of the memory in the kernel's listings.
@@ -27,13 +27,13 @@ pub(super) const MEMORY_NAME: &str = "tardy-app";
 /// One cycle of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
-    /// Its number, from 0; a missing number means a lost cycle.
+    /// Number of the cycle, from 0. A missing number means a lost cycle.
     pub number: u64,
-    /// When it was due.
+    /// When the cycle was due.
     pub due: Nanos,
-    /// The start that the loop reported.
+    /// The cycle's start, as reported by the loop.
     pub start: Nanos,
-    /// The time when its work was complete; `None` if the loop did not report it.
+    /// When the cycle's work was complete; `None` if the loop did not report it.
     pub done: Option<Nanos>,
 }
 
@@ -41,14 +41,14 @@ pub struct Cycle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     pub name: String,
-    /// Time between two due times; `None` if they form no grid.
+    /// Time between two due times; `None` if the due times form no grid.
     pub period: Option<Nanos>,
-    /// The thread that it runs in; 0 if that is not known. The number is that of the program's own
-    /// PID namespace.
+    /// The thread that runs the loop, with its number in the program's own PID namespace; 0 if it
+    /// is unknown.
     pub thread: i32,
 }
 
-/// Memory for a number of loops.
+/// Memory shared with a number of loops.
 #[derive(Debug)]
 pub struct AppMemory {
     words: SharedWords,
@@ -57,7 +57,7 @@ pub struct AppMemory {
 }
 
 impl AppMemory {
-    /// Memory for `loops` loops, with rings of `slots` cycles, which must be a power of two.
+    /// Makes memory for `loops` loops, with rings of `slots` cycles, which must be a power of two.
     ///
     /// # Errors
     /// Returns errors of making and mapping a file in memory.
@@ -84,13 +84,14 @@ impl AppMemory {
         self.words.file()
     }
 
-    /// Returns the path by which a program that inherits the descriptor opens it.
+    /// Returns the path by which a program that inherits the descriptor opens the memory.
     #[must_use]
     pub fn path_for_children(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file().as_raw_fd()).into()
     }
 
-    /// Returns the path by which other programs of the same user open it while this process lives.
+    /// Returns the path by which other programs of the same user open the memory while this process
+    /// lives.
     #[must_use]
     pub fn path_for_others(&self) -> PathBuf {
         format!(
@@ -101,13 +102,14 @@ impl AppMemory {
         .into()
     }
 
-    /// Returns the number of loops that found no free region.
+    /// Returns the number of loops that found no free part of the memory.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.words[REFUSED].load(Ordering::Relaxed)
     }
 
-    /// Returns whether any program still has a loop open; the kernel knows, however programs end.
+    /// Returns whether any program still has a loop open. The answer comes from the kernel, so it
+    /// is correct however a program ended.
     ///
     /// # Errors
     /// Returns an error if the file cannot be reopened because /proc is not mounted.
@@ -125,7 +127,7 @@ impl AppMemory {
         }
     }
 
-    /// Returns the reader of each loop's part.
+    /// Returns a reader for each loop's part of the memory.
     #[must_use]
     pub fn readers(self: &std::sync::Arc<Self>) -> Vec<LoopReader> {
         (0..self.loops)
@@ -142,7 +144,7 @@ impl AppMemory {
     }
 }
 
-/// Reads one loop's part.
+/// Reads one loop's part of the memory.
 #[derive(Debug)]
 pub struct LoopReader {
     memory: std::sync::Arc<AppMemory>,
@@ -155,7 +157,7 @@ impl LoopReader {
         self.memory.word(self.index, place)
     }
 
-    /// Returns the loop's description of itself, once a loop exists.
+    /// Returns the loop's description of itself; `None` before a loop exists.
     #[must_use]
     pub fn introduction(&self) -> Option<Introduction> {
         if self.word(STATE).load(Ordering::Acquire) < OPEN {
@@ -167,7 +169,7 @@ impl LoopReader {
                 .to_ne_bytes()
         });
         let name = bytes.take_while(|&byte| byte != 0).map(char::from);
-        // It becomes part of a file's name, and the program may have written anything.
+        // The name becomes part of a file's name, and the program may have written anything.
         let name: String = name
             .filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_')
             .collect();
@@ -183,13 +185,13 @@ impl LoopReader {
         })
     }
 
-    /// Returns whether the loop reported its last cycle. Drain once more after this answers.
+    /// Returns whether the loop reported its last cycle. If so, the caller must drain once more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.word(STATE).load(Ordering::Acquire) == CLOSED
     }
 
-    /// Returns the number and due time of the cycle started last; `None` before the first.
+    /// Returns the number and due time of the cycle that started last; `None` before the first.
     #[must_use]
     pub fn latest_begun(&self) -> Option<(u64, Nanos)> {
         loop {
@@ -198,15 +200,16 @@ impl LoopReader {
                 .word(DUE + (begun & 1) as usize)
                 .load(Ordering::Relaxed) as i64;
             fence(Ordering::Acquire);
-            // The loop writes the next due time into the other word, and this one again only after
-            // it has counted once more.
+            // The due time is in one of two words, which the loop uses in turns. It overwrites this
+            // word only after it has counted another cycle, so an unchanged count means an intact
+            // due time.
             if self.word(BEGUN).load(Ordering::Relaxed) == begun {
                 return Some((begun.checked_sub(1)?, Nanos(due)));
             }
         }
     }
 
-    /// Cycles that wait to be taken.
+    /// Returns the number of cycles that wait in the ring.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.word(HEAD)
@@ -215,7 +218,8 @@ impl LoopReader {
             .min(self.memory.slots as u64)
     }
 
-    /// Passes the cycles in order to `take` until it returns false; that cycle stays.
+    /// Passes the cycles in order to `take` until it returns false. The cycle for which it returns
+    /// false stays in the ring.
     pub fn drain(&mut self, mut take: impl FnMut(Cycle) -> bool) {
         for _ in 0..self.waiting() {
             let slot = RING + SLOT_WORDS * (self.tail as usize & (self.memory.slots - 1));

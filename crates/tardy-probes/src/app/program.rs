@@ -1,5 +1,5 @@
-//! The user's program: started with the memory for its loops, waited for until they run, ended with
-//! the run.
+//! The user's program: starts it with the memory for its loops, waits until they run, and ends it
+//! with the run.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,30 +16,30 @@ use tardy_sys::{affinity, clock, sched};
 
 use super::memory::{AppMemory, LoopReader, MEMORY_NAME, RING_CYCLES};
 
-/// The environment variable with the path of the memory for a program's loops.
+/// The environment variable that holds the path of the memory for a program's loops.
 pub const VARIABLE: &str = "TARDY_APP";
 /// Maximum time until a program's loops run.
 pub const START_MAX: Nanos = Nanos::from_secs(30);
 /// Maximum time until a program ends on request.
 const END_MAX: Nanos = Nanos::from_secs(5);
-/// Maximum time until a program ends that has closed its loop.
+/// Maximum time until a program whose loop is closed ends by itself.
 const ENDING_MAX: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 5;
 
 /// Why a program is not measured.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// It could not be started.
+    /// The program could not be started.
     #[error("cannot start {program}: {error}: give a program that can be run")]
     NotStarted { program: String, error: io::Error },
-    /// It ended before its loops ran.
+    /// The program ended before its loops ran.
     #[error("{program} ended ({status}) and {missing}: see include/tardy.h")]
     Ended {
         program: String,
         status: ExitStatus,
         missing: String,
     },
-    /// Its loop did not run in time.
+    /// The program's loop did not run in time.
     #[error(
         "{program} ran for {waited} and {missing}: does it call tardy_open, and tardy_due in each \
          cycle (include/tardy.h)?"
@@ -49,15 +49,15 @@ pub enum AppError {
         waited: Nanos,
         missing: String,
     },
-    /// The user gave up.
+    /// The user interrupted the wait for the program.
     #[error("interrupted before the loop of {program} ran")]
     Interrupted { program: String },
-    /// Memory or processes could not be had.
+    /// Memory or processes could not be obtained.
     #[error("cannot measure {program}: {error}")]
     System { program: String, error: io::Error },
 }
 
-/// The running program; killed on drop.
+/// The running program. Dropping the value kills the program.
 #[derive(Debug)]
 pub struct Program {
     name: String,
@@ -69,18 +69,18 @@ pub struct Program {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     ByItself(ExitStatus),
-    /// Because it was asked to.
+    /// The program ended because it was asked to.
     Asked,
-    /// It was killed.
+    /// The program was killed.
     Killed,
 }
 
 impl Program {
-    /// Starts `command`; `name` is for messages. Call it on the thread that will wait for it,
-    /// before memory is locked and other threads are there.
+    /// Starts `command`; `name` is for messages. Must be called on the thread that will wait for
+    /// the program, before memory is locked and other threads start.
     ///
-    /// The program may use all of `cpus`, independent of this thread's affinity. Standard output of
-    /// the program goes to standard error, because the tool prints its result to standard output.
+    /// The program may use all of `cpus`, independent of this thread's affinity. Its standard
+    /// output goes to standard error, because the tool prints its result to standard output.
     ///
     /// # Errors
     /// Returns [`AppError::NotStarted`], [`AppError::System`].
@@ -120,13 +120,14 @@ impl Program {
         })
     }
 
-    /// Returns the memory of its loops.
+    /// Returns the memory of the program's loops.
     #[must_use]
     pub fn memory(&self) -> &Arc<AppMemory> {
         &self.memory
     }
 
-    /// Waits until its loop has completed a cycle; `is_interrupted` is asked all the while.
+    /// Waits until the program's loop has completed a cycle. Calls `is_interrupted` repeatedly
+    /// meanwhile.
     ///
     /// # Errors
     /// Returns [`AppError`].
@@ -140,7 +141,8 @@ impl Program {
             let Some(missing) = missing(&reader) else {
                 return Ok(reader);
             };
-            // Cycles from before the run are not part of it, and a full ring would lose later ones.
+            // Cycles from before the run do not belong to it, and a full ring would lose later
+            // ones.
             keep_latest(&mut reader);
             let program = self.name.clone();
             if let Some(status) = self.child.try_wait().map_err(|error| AppError::System {
@@ -168,13 +170,13 @@ impl Program {
         }
     }
 
-    /// Returns whether it has ended; its status.
+    /// Returns the program's exit status, once it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks it to end (SIGTERM), and kills it if it does not. A program whose loop is gone already
-    /// (`is_ending`) gets a moment to end by itself.
+    /// Asks the program to end (SIGTERM), and kills it if it does not. A program whose loop is
+    /// already closed (`is_ending`) gets a moment to end by itself.
     ///
     /// # Errors
     /// Returns errors of signalling and waiting.
@@ -205,13 +207,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // These calls do nothing if it has ended.
+        // These calls do nothing if the program has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Returns what the loop still lacks.
+/// Returns what the loop has not done yet.
 fn missing(reader: &LoopReader) -> Option<String> {
     match reader.introduction() {
         None => Some("opened no loop".to_owned()),
@@ -231,19 +233,19 @@ fn keep_latest(reader: &mut LoopReader) {
     });
 }
 
-/// Description of a loop, judged by its first cycles.
+/// Description of a loop, determined from its first cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopDescription {
     pub name: String,
-    /// Time between two due times; `None` if they form no grid.
+    /// Time between two due times; `None` if the due times form no grid.
     pub period: Option<Nanos>,
-    /// One of its due times.
+    /// One of the loop's due times.
     pub phase: Nanos,
-    /// Its scheduling policy, as in `SCHED_FIFO 80`; `None` if it could not be read.
+    /// The loop's scheduling policy, such as `SCHED_FIFO 80`; `None` if it could not be read.
     pub policy: Option<String>,
-    /// Its thread, if it is one of this process's view of the system.
+    /// The loop's thread; `None` if this process cannot see it.
     pub thread: Option<i32>,
-    /// Whether it reports when its work is done.
+    /// Whether the loop reports when its work is done.
     pub tells_done: bool,
 }
 
@@ -278,14 +280,15 @@ pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
     }
 }
 
-/// Returns whether the thread of this number maps the memory of loops: a program in a PID namespace
-/// reports a number that belongs to another thread here.
+/// Returns whether the thread with this number maps the memory of loops. A program in a PID
+/// namespace reports a number that can belong to another thread here.
 fn has_the_memory(thread: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{thread}/maps"))
         .is_ok_and(|maps| maps.contains(MEMORY_NAME))
 }
 
-/// Numbers of policies: include/uapi/linux/sched.h.
+/// Returns the name and priority of a scheduling policy. The numbers of policies are in
+/// include/uapi/linux/sched.h.
 fn describe((policy, priority): (u32, u32)) -> String {
     match policy {
         0 => "SCHED_OTHER".to_owned(),

@@ -8,29 +8,29 @@ use super::track::{OffGrid, Track};
 use crate::recording::control::Control;
 use crate::recording::ring::Producer;
 
-/// Interval between readings of the loops' rings; they hold 1.6 s and more.
+/// Interval between reads of the loops' rings, which hold 1.6 s or more.
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
-/// Maximum time after the run's end to wait for the cycle that completes the last sample.
+/// Maximum wait after the run's end for the cycle that completes the last sample.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// A loop that runs.
+/// A loop to relay.
 #[derive(Debug)]
 pub struct RunningLoop {
     pub name: String,
-    /// Time between two due times; `None` if they form no grid.
+    /// Time between two due times; `None` if the due times form no grid.
     pub period: Option<Nanos>,
-    /// The first due time of its series; cycles due before it are passed over.
+    /// The first due time of the loop's series. Earlier cycles are ignored.
     pub first: Nanos,
-    /// Whether it reports when its work is done; otherwise its start is used.
+    /// Whether the loop reports when its work is done. If not, its start is used instead.
     pub tells_done: bool,
-    /// The source of its cycles.
+    /// The source of the loop's cycles.
     pub reader: LoopReader,
 }
 
 /// The rings for the samples of a loop.
 #[derive(Debug)]
 pub struct LoopRings {
-    /// Ring for the ends of work.
+    /// Ring for the times when work was done.
     pub done: Producer,
     pub start: Producer,
 }
@@ -39,9 +39,9 @@ pub struct LoopRings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftGrid {
     pub name: String,
-    /// Its period.
+    /// The loop's period.
     pub period: Nanos,
-    /// The due time at which it left the grid.
+    /// The due time at which the loop left the grid.
     pub at: OffGrid,
 }
 
@@ -53,33 +53,33 @@ struct Line {
     done: Track,
 }
 
-/// Why a line takes no more cycles.
+/// Why the relay takes no more cycles of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// This due time is past the run's end.
     Past(Nanos),
     /// The loop reported its end, or its program is gone.
     Gone,
-    /// It left its grid.
+    /// The loop left its grid.
     OffGrid(OffGrid),
 }
 
-/// Passes on the cycles of a loop until it ends or `control` stops it; returns where the loop left
-/// its grid, if it did.
+/// Passes on the cycles of a loop until the loop ends or `control` stops it. Returns where the loop
+/// left its grid, if it did.
 pub fn relay(
     memory: &AppMemory,
     running: RunningLoop,
     rings: LoopRings,
     control: &Control,
 ) -> Option<LeftGrid> {
-    // Like the recorder: a full ring would lose cycles.
+    // The thread needs the same niceness as the recorder, because a full ring would lose cycles.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let mut line = Line::new(running, rings);
     loop {
         std::thread::sleep(INTERVAL);
         let is_over = control.is_past_end(Nanos(clock::monotonic()) - PATIENCE);
-        // The order matters: cycles that a program wrote before its end are read after the end is
-        // known.
+        // This must come before the read: cycles that a program wrote before its end are then still
+        // read.
         let is_gone = !memory.is_anybody_there().unwrap_or(true);
         if let Some(end) = line
             .take_waiting(control)
@@ -102,7 +102,7 @@ impl Line {
         }
     }
 
-    /// Takes the cycles that are there.
+    /// Passes on the cycles that wait in the ring.
     fn take_waiting(&mut self, control: &Control) -> Option<End> {
         let is_closed = self.looped.reader.is_closed();
         let mut end = None;
@@ -152,8 +152,8 @@ impl Line {
                     && has_begun
                     && latest >= next_number
                 {
-                    // The latest cycle is in progress, or its end was not passed on; those before
-                    // it are lost.
+                    // The latest cycle is still in progress, or was not reported to its end. The
+                    // cycles between it and the last one passed on are lost.
                     let lost = latest - next_number;
                     start.lose(lost);
                     done.lose(lost);
@@ -175,7 +175,7 @@ impl Line {
     }
 }
 
-/// Passes one cycle on; `lost` cycles are missing before it.
+/// Passes one cycle on. `lost` cycles are missing before it.
 fn take(
     cycle: Cycle,
     lost: u64,
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// (due, skipped) of each sample.
+    /// Returns due time and skipped count of each sample.
     fn dues(consumer: &mut Consumer) -> Vec<(i64, u32)> {
         let mut found = Vec::new();
         consumer.drain_up_to(u64::MAX, |record| match record {

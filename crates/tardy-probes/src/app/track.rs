@@ -1,7 +1,8 @@
-//! Converts the cycles of a loop to samples of a series: which due times were skipped, and what was
-//! lost.
+//! Converts the cycles of a loop to samples of a series, with the skipped due times and the lost
+//! samples.
 //!
-//! A cycle waits for the next one, because only that reveals how many due times it skipped.
+//! Each cycle is held until the next one arrives, because only the next one shows how many due
+//! times were skipped.
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
@@ -12,26 +13,26 @@ use crate::recording::ring::Producer;
 /// series.
 #[derive(Debug)]
 pub(crate) struct Track {
-    /// `None` for cycles without a grid.
+    /// Time between two due times; `None` if the due times form no grid.
     period: Option<Nanos>,
-    /// The due time taken last; before the first, the one before the grid's first.
+    /// Due time of the last cycle. Before the first cycle: the grid point before the first due
+    /// time.
     last: Nanos,
     held: Option<Sample>,
-    /// Cycles lost since the one taken last.
+    /// Number of cycles lost since the last cycle.
     lost: u64,
     producer: Producer,
 }
 
-/// A due time that lies on no grid with the previous ones.
+/// A due time that is not on the grid of the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffGrid {
-    /// The due time.
     pub due: Nanos,
     pub before: Nanos,
 }
 
 impl Track {
-    /// A series whose first due time is `first`.
+    /// Starts a series whose first due time is `first`.
     pub(crate) fn new(period: Option<Nanos>, first: Nanos, producer: Producer) -> Self {
         let last = Nanos(first.get().saturating_sub(period.unwrap_or_default().get()));
         Self {
@@ -43,16 +44,17 @@ impl Track {
         }
     }
 
-    /// Records that `cycles` started whose data are lost; their due times lie between the last
-    /// cycle and the next.
+    /// Records that the data of `cycles` started cycles are lost. Their due times lie between the
+    /// last cycle and the next one.
     pub(crate) fn lose(&mut self, cycles: u64) {
         self.lost = self.lost.saturating_add(cycles);
     }
 
-    /// Returns the next cycle of this series: its value is the time `at`.
+    /// Adds the next cycle to the series. The cycle was due at `due`, and its value is the time
+    /// `at`.
     ///
     /// # Errors
-    /// Returns [`OffGrid`]; the cycle is not taken then.
+    /// Returns [`OffGrid`] without adding the cycle.
     pub(crate) fn take(&mut self, due: Nanos, at: Nanos) -> Result<(), OffGrid> {
         let skipped = self.skipped_before(due)?;
         self.hand_over(skipped);
@@ -65,7 +67,7 @@ impl Track {
         Ok(())
     }
 
-    /// Due times between the last cycle and one due at `due`.
+    /// Returns the number of due times between the last cycle and one due at `due`.
     fn skipped_before(&self, due: Nanos) -> Result<u64, OffGrid> {
         let Some(period) = self.period else {
             return Ok(self.lost);
@@ -80,7 +82,7 @@ impl Track {
             .filter(|&step| step > 0 && step % period.get() == 0)
             .ok_or(off_grid)?;
         let skipped = (step / period.get()) as u64 - 1;
-        // More cycles than due times: some of them were not due.
+        // There are more lost cycles than due times, so some cycles had a due time off the grid.
         if skipped < self.lost {
             Err(off_grid)
         } else {
@@ -88,8 +90,8 @@ impl Track {
         }
     }
 
-    /// Passes on the cycle held; `skipped` due times follow it. Some belong to cycles that were
-    /// lost.
+    /// Passes on the held cycle, which `skipped` due times follow. Some of these belong to lost
+    /// cycles.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
         let mut not_lost = skipped - lost;
@@ -101,8 +103,8 @@ impl Track {
             self.producer.begin_cycle();
             self.producer.push(sample);
         }
-        // It is unknown which of the lost cycles skipped them; before the first cycle there is
-        // none.
+        // It is unknown which of the lost cycles skipped the due times. Before the first cycle
+        // there is nothing to report.
         if lost > 0 || not_lost > 0 {
             self.producer.lose(lost, not_lost);
         }
@@ -119,7 +121,7 @@ impl Track {
         self.producer.close(next_due);
     }
 
-    /// Returns the first due time after the cycles taken and lost, as far as known.
+    /// Returns the first due time after the added and lost cycles, as far as known.
     pub(crate) fn next_due(&self) -> Nanos {
         let cycles = i64::try_from(self.lost)
             .unwrap_or(i64::MAX)

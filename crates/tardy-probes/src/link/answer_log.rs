@@ -9,23 +9,24 @@ use crate::recording::ring::Producer;
 /// The series that a responder writes.
 #[derive(Debug)]
 pub struct AnswerLog {
-    /// Set for links whose stimuli the kernel stamps.
+    /// Series of wake-up latencies; only for links whose stimuli the kernel stamps.
     wake_up: Option<Producer>,
     answer: Producer,
 }
 
 impl AnswerLog {
-    /// Starts a log into these series; `wake_up` is set if the link's stimuli are stamped.
+    /// Makes a log that writes into these series. `wake_up` is set if the kernel stamps the link's
+    /// stimuli.
     #[must_use]
     pub fn new(wake_up: Option<Producer>, answer: Producer) -> Self {
         Self { wake_up, answer }
     }
 
-    /// Records a stimulus that arrived at `stamp`, if known; the responder read the clock at
+    /// Records a stimulus. It arrived at `stamp`, if that is known; the responder read the clock at
     /// `woken`, and its answer was sent at `sent`.
     #[inline]
     pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
-        // A stamp later than the clock read is an error of the conversion between both clocks.
+        // A stamp later than the clock read is a conversion error between the two clocks.
         let due = stamp.map_or(woken, |stamp| stamp.min(woken));
         if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
             ring.begin_cycle();
@@ -43,7 +44,7 @@ impl AnswerLog {
         });
     }
 
-    /// Ends the series.
+    /// Ends both series.
     pub fn close(self) {
         let now = Nanos(clock::monotonic());
         if let Some(ring) = self.wake_up {

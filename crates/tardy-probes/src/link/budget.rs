@@ -1,22 +1,22 @@
-//! Limits the CPU time of a responder per time window, so that a flood cannot occupy its CPU: it
-//! answers at a real-time priority, which delays other tasks.
+//! Limits the CPU time of a responder, so that a flood of datagrams cannot occupy its CPU. The
+//! limit is necessary because the responder has a real-time priority and delays other tasks.
 //!
-//! The rule: in each window of 100 ms it takes at most 1,000 datagrams of others than its peer, and
-//! at most 5,000 in all. After that it sleeps until the window ends, and the kernel drops datagrams
-//! that do not fit into the socket's buffer.
+//! In each window of 100 ms, the responder takes at most 1,000 datagrams that are not its peer's,
+//! and at most 5,000 in all. After that it sleeps until the window ends. Meanwhile the kernel drops
+//! the datagrams that do not fit into the socket's buffer.
 
 use tardy_core::units::Nanos;
 
-/// The window.
+/// Length of a window.
 pub(super) const WINDOW: Nanos = Nanos::from_millis(100);
-/// Maximum number of datagrams per window that are not the peer's, including those that get a
-/// challenge: a hundredth of a CPU if each takes a microsecond.
+/// Maximum number of datagrams per window that are not the peer's, including those answered by a
+/// challenge. At a microsecond each, they take a hundredth of a CPU.
 pub(super) const UNANSWERED_MAX: u32 = 1_000;
-/// Datagrams of a window: one every 20 us, which no initiator that waits for its answers sends for
-/// long.
+/// Maximum number of datagrams per window: one every 20 us. An initiator waits for its answers, so
+/// it does not send faster for long.
 pub(super) const TAKEN_MAX: u32 = 5_000;
 
-/// The time used in the current window.
+/// The number of datagrams taken in the current window.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     began: Option<Nanos>,
@@ -25,8 +25,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Counts a datagram taken at `now`. Returns the time until which to rest, if the window is
-    /// used up.
+    /// Counts a datagram taken at `now`. If the window's budget is used up, returns the time until
+    /// which the responder must sleep.
     #[inline]
     pub(super) fn take(&mut self, now: Nanos, is_answered: bool) -> Option<Nanos> {
         let began = match self.began {
@@ -49,8 +49,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Returns the datagrams that a responder takes per second if it needs `each` for one of them,
-    /// under an endless flood.
+    /// Returns how many datagrams a responder takes per second during an endless flood, if each
+    /// takes the time `each`.
     fn taken_in_a_second(each: Nanos, is_answered: bool) -> u32 {
         let (mut budget, mut now, mut taken) = (Budget::default(), Nanos::ZERO, 0);
         while now < Nanos::from_secs(1) {
@@ -71,7 +71,7 @@ mod tests {
     fn what_comes_at_an_initiators_pace_is_taken_without_a_rest() {
         let mut budget = Budget::default();
         for number in 0..100_000 {
-            // Every 25 us, one in eight of them a stray one.
+            // One datagram every 25 us; one in eight is not the peer's.
             assert_eq!(budget.take(Nanos(number * 25_000), number % 8 != 0), None);
         }
     }

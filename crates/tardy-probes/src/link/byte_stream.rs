@@ -1,8 +1,8 @@
-//! `serial-bytes`: one byte in each direction, over a serial device or a pseudo-terminal.
+//! `serial-bytes`: sends one byte in each direction, over a serial device or a pseudo-terminal.
 //!
-//! A byte's time includes the wire and the device's FIFO: at 115200 bits per second the wire alone
-//! takes 87 us in each direction. A stimulus is the low bits of its number; two values are reserved
-//! for asking whether the other end is present.
+//! A byte's time includes the wire and the device's FIFO: at 115200 bits per second, the wire alone
+//! takes 87 us in each direction. A stimulus is the low part of its number. Two byte values are
+//! reserved for the question whether the other end is present, and its answer.
 
 use std::fmt;
 use std::fs::File;
@@ -35,13 +35,14 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 
 /// Default speed in bits per second.
 const BITS_PER_SECOND: u32 = 115_200;
-/// Error of a terminal whose other end is closed.
+/// EIO, the error of a terminal whose other end is closed.
 const EIO: i32 = 5;
 
-/// Stimuli are numbers below this; it is also the offset of an answer from its stimulus at most.
+/// The byte of a stimulus is its number modulo this. So an answer can be matched with a stimulus at
+/// most this many stimuli back.
 const NUMBERS: u64 = 0xf0;
 const HELLO: u8 = 0xf0;
-/// The answer to a hello.
+/// The answer to the question whether the other end is present.
 const HERE: u8 = 0xf1;
 const HELLOS: u32 = 5;
 const HELLO_WAIT_MILLIS: i32 = 200;
@@ -50,7 +51,7 @@ const HELLO_WAIT_MILLIS: i32 = 200;
 #[derive(Debug)]
 struct DeviceAndSpeed {
     device: PathBuf,
-    /// `None` if it has no rate.
+    /// Bits per second; `None` for a pseudo-terminal, which has no rate.
     bits_per_second: Option<u32>,
 }
 
@@ -68,7 +69,7 @@ fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
         speed.parse().map_err(|_| wrong())
     };
     let speed = speed.map_or(Ok(BITS_PER_SECOND), number)?;
-    // A pseudo-terminal accepts any speed, and ignores it.
+    // A pseudo-terminal accepts any speed and ignores it.
     let bits_per_second = (!device.starts_with("/dev/pts/")).then_some(speed);
     Ok(Arc::new(DeviceAndSpeed {
         device: device.into(),
@@ -112,7 +113,7 @@ impl Place for DeviceAndSpeed {
     }
 }
 
-/// An open end of the link; the device's settings are restored on drop.
+/// An open end of the link. Dropping it restores the device's settings.
 #[derive(Debug)]
 pub(super) struct Terminal {
     file: File,
@@ -120,7 +121,7 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Opens the device, and makes it carry bytes as they are.
+    /// Opens the device, and sets it up to pass bytes unchanged.
     ///
     /// # Errors
     /// Returns errors of [`serial::open`] and [`serial::make_raw`].
@@ -140,17 +141,17 @@ impl Drop for Terminal {
     }
 }
 
-/// The initiator's end.
+/// The initiator's end of the link.
 #[derive(Debug)]
 pub(super) struct ByteInitiator {
     terminal: Terminal,
     sent: u64,
 }
 
-/// Returns both ends of a new pseudo-terminal: the initiator's, and the responder's.
+/// Returns both ends of a new pseudo-terminal: the initiator's and the responder's.
 ///
 /// # Errors
-/// Returns errors of making one: /dev/pts is not mounted.
+/// Returns an error if no pseudo-terminal can be made, because /dev/pts is not mounted.
 pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
     let (master, path) = serial::pseudo_terminal()?;
     let responder = Terminal::open(&path, None)?;
@@ -168,10 +169,10 @@ pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
 }
 
 impl ByteInitiator {
-    /// Opens the device, and asks whether a responder is there.
+    /// Opens the device, and asks whether a responder is present.
     ///
     /// # Errors
-    /// Returns `TimedOut` if none is; errors of the device.
+    /// Returns `TimedOut` if no responder is present; errors of the device.
     fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let mut terminal = Terminal::open(device, bits_per_second)?;
         for _ in 0..HELLOS {
@@ -190,8 +191,8 @@ impl ByteInitiator {
         Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
     }
 
-    /// Measures the lower bound of a round trip: a byte written to a pseudo-terminal, and read at
-    /// its other end, by one thread.
+    /// Measures the lower bound of a round trip: one thread writes a byte to a pseudo-terminal and
+    /// reads it at the other end.
     ///
     /// # Errors
     /// Returns errors of pseudo-terminals.
@@ -238,7 +239,7 @@ impl Initiator for ByteInitiator {
         if low >= NUMBERS {
             return Ok(None);
         }
-        // The latest stimulus that this byte can answer.
+        // Several earlier stimuli have the same byte; the latest of them counts.
         let behind = (self.sent % NUMBERS + NUMBERS - low) % NUMBERS;
         Ok(Some(Answer {
             number: self.sent.saturating_sub(behind),
@@ -248,7 +249,7 @@ impl Initiator for ByteInitiator {
     }
 }
 
-/// Returns a responder's answer to a byte: stimuli are echoed.
+/// Returns a responder's answer to a byte; a stimulus is echoed.
 #[inline]
 fn answer_to(byte: u8) -> Option<u8> {
     match byte {
@@ -324,7 +325,7 @@ mod tests {
             );
             assert_eq!(one.look().unwrap(), None);
         }
-        // An answer to the stimulus before.
+        // An answer to the previous stimulus.
         one.send(1001).unwrap();
         other.file.write_all(&[(1000 % NUMBERS) as u8]).unwrap();
         wait_readable(&[one.terminal.file.as_fd()], 10_000).unwrap();

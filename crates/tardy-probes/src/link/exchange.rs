@@ -1,8 +1,8 @@
-//! The initiator's loop: sends a stimulus, waits busily for its answer, and records both.
+//! The initiator's loop: sends a stimulus, busy-polls for its answer, and records both.
 //!
 //! A round trip is recorded even if the initiator was interrupted: a separate series has the
-//! longest time between two polls of the round trip. A stimulus without an answer is recorded as a
-//! sample of the time-out, a lower bound of its latency.
+//! longest time between two polls of each round trip. A stimulus without an answer is recorded with
+//! the time-out as its latency, which is a lower bound.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -15,10 +15,10 @@ use crate::recording::ring::Producer;
 
 /// The initiator's end of a link.
 pub trait Initiator {
-    /// Sends the stimulus of this number.
+    /// Sends the stimulus with this number.
     ///
     /// # Errors
-    /// Returns errors of the link; the stimulus then counts as not answered.
+    /// Returns errors of the link; the stimulus then counts as unanswered.
     fn send(&mut self, number: u64) -> io::Result<()>;
 
     /// Polls for an answer.
@@ -27,19 +27,19 @@ pub trait Initiator {
     /// Returns errors of the link.
     fn look(&mut self) -> io::Result<Option<Answer>>;
 
-    /// Called when a stimulus had no answer, before the next one; for links whose answers have no
-    /// numbers.
+    /// Called after a stimulus without an answer, before the next stimulus. For links whose answers
+    /// have no numbers.
     fn recover(&mut self) {}
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// Number of the stimulus that it answers.
+    /// Number of the stimulus that was answered.
     pub number: u64,
-    /// When the kernel received it, on the run's clock; absent if only the time of the poll is
-    /// known.
+    /// When the kernel received the answer, on the run's clock; absent if only the time of the poll
+    /// is known.
     pub received: Option<Nanos>,
-    /// Time in the responder, if it reports that.
+    /// Time in the responder, if the responder reports it.
     pub in_responder: Option<Nanos>,
 }
 
@@ -50,47 +50,48 @@ pub struct Pace {
     pub period: Nanos,
     /// Maximum time to wait for an answer.
     pub time_out: Nanos,
-    /// A longer time between two polls is an interruption.
+    /// If the time between two polls exceeds this, the round trip counts as interrupted.
     pub interrupted_above: Nanos,
-    /// Stimuli to send; until stopped if absent.
+    /// Number of stimuli to send; absent to send until stopped.
     pub cycles: Option<u64>,
 }
 
-/// If no answer arrives for this time and several stimuli, the responder is gone.
+/// The responder counts as gone if no answer arrives for this time and for several stimuli.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 const GONE_STIMULI: usize = 10;
-/// Unanswered stimuli that are held back until it is known whether the responder is gone.
+/// Maximum number of unanswered stimuli that are held until it is known whether the responder is
+/// gone.
 const HELD_MAX: usize = 4_096;
-/// Numbers of unanswered stimuli that are remembered, so that an answer that comes after all is
-/// known for late and not for a duplicate.
+/// Number of unanswered stimuli whose numbers are remembered, to distinguish a late answer from a
+/// duplicate.
 const REMEMBERED: usize = 256;
 
-/// The rings of the samples.
+/// The rings for the samples.
 #[derive(Debug)]
 pub struct Rings {
     pub round_trip: Producer,
-    /// The longest time between two polls, in each round trip.
+    /// Ring for the longest time between two polls, for each round trip.
     pub look: Producer,
-    /// Time in the responder; for links that report it.
+    /// Ring for the time in the responder; only for links that report it.
     pub in_responder: Option<Producer>,
 }
 
 /// Counts of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Stimuli sent.
+    /// Number of stimuli sent.
     pub sent: u64,
-    /// Answers in time.
+    /// Number of answers in time.
     pub answered: u64,
-    /// Stimuli that were not answered in time.
+    /// Number of stimuli that were not answered in time.
     pub lost: u64,
-    /// The number of them whose answer came after the time-out.
+    /// Number of stimuli whose answer arrived after the time-out.
     pub late: u64,
-    /// Repeated answers.
+    /// Number of repeated answers.
     pub duplicate: u64,
     /// Number of round trips in which the initiator was interrupted.
     pub interrupted: u64,
-    /// Stimuli sent at the end, after the responder was gone; none of them is a sample.
+    /// Number of stimuli sent at the end, after the responder was gone. They are no samples.
     pub to_nobody: u64,
 }
 
@@ -195,8 +196,8 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // Rest as long as the wait took, or would have taken: continuous polling would
-                    // take the CPU away from all other tasks.
+                    // The pause is as long as the wait, because continuous polling would take the
+                    // CPU away from all other tasks.
                     rest = self.pace.time_out.saturating_add(self.pace.time_out)
                         - (now - sent).min(self.pace.time_out);
                 }
@@ -207,7 +208,8 @@ impl<L: Initiator> Exchange<'_, L> {
         next
     }
 
-    /// One stimulus and the wait for its answer; with the longest time between two polls.
+    /// Sends one stimulus and waits for its answer. Also returns the longest time between two
+    /// polls.
     fn once(&mut self, number: u64, sent: Nanos) -> (Outcome, Nanos) {
         if self.link.send(number).is_err() {
             return (Outcome::Unanswered, Nanos::ZERO);
@@ -220,8 +222,8 @@ impl<L: Initiator> Exchange<'_, L> {
             before = now;
             match looked {
                 Ok(Some(answer)) if answer.number == number => {
-                    // A stamp from before the stimulus is an error of the clocks between which it
-                    // was converted.
+                    // A stamp from before the stimulus is a conversion error between the two
+                    // clocks.
                     let round_trip = answer
                         .received
                         .filter(|&received| received > sent && received <= now)
@@ -237,7 +239,7 @@ impl<L: Initiator> Exchange<'_, L> {
                 }
                 Ok(Some(answer)) => self.note_straggler(answer.number),
                 Ok(None) => {}
-                // The other end is closed: there will be no answer.
+                // The other end is closed, so no answer will arrive.
                 Err(_) => return (Outcome::Unanswered, longest),
             }
             if now - sent > self.pace.time_out {
@@ -246,14 +248,14 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// Processes answers that arrived between two polls.
+    /// Processes answers that arrived after the wait for them had ended.
     fn take_stragglers(&mut self) {
         while let Ok(Some(answer)) = self.link.look() {
             self.note_straggler(answer.number);
         }
     }
 
-    /// An answer to an earlier stimulus.
+    /// Counts an answer to an earlier stimulus.
     fn note_straggler(&mut self, number: u64) {
         let remembered = &mut self.unanswered[number as usize % REMEMBERED];
         if *remembered == Some(number) {
@@ -264,7 +266,7 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// Returns the responder is present: the stimuli that it did not answer are lost.
+    /// Records the held stimuli as lost: the responder is still present, but did not answer them.
     fn flush_held(&mut self) {
         for index in 0..self.held.len() {
             let PendingStimulus { sent, look, .. } = self.held[index];
@@ -289,8 +291,8 @@ impl<L: Initiator> Exchange<'_, L> {
     }
 }
 
-/// Measures the lower bound of a round trip over this link: the median time of a stimulus and its
-/// answer without the path in between, from the initiator's own calls. `once` makes them.
+/// Measures the lower bound of a round trip over this link: the median time of the initiator's own
+/// calls for a stimulus and its answer, without the path in between. `once` makes these calls.
 ///
 /// # Errors
 /// Returns errors of `once`.
@@ -311,18 +313,18 @@ pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
 pub struct NetworkFloor {
     /// The median time.
     pub time: Nanos,
-    /// Whether it comes from a pair of local sockets, because nothing went through the loopback
-    /// interface.
+    /// Whether the time was measured with a pair of local sockets, because the loopback interface
+    /// passed nothing.
     pub is_without_loopback: bool,
 }
 
-/// Maximum time of a datagram through this machine that is busy-polled for.
+/// Maximum time for which the loop polls for a datagram through this machine.
 const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 
-/// Polls until something arrives, for a lower bound.
+/// Polls until something arrives, to measure a lower bound.
 ///
 /// # Errors
-/// Returns errors of `look`; `TimedOut` if nothing came.
+/// Returns errors of `look`; `TimedOut` if nothing arrived.
 pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
     let begin = Nanos(clock::monotonic());
     while !look()? {
@@ -337,11 +339,11 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
 }
 
 /// Returns the time that `loopback` measures. If the loopback interface is down, as in a new
-/// network namespace, it measures a datagram through a pair of local sockets. That time is shorter,
-/// because it does not include the network.
+/// network namespace, measures a datagram through a pair of local sockets instead. That time is
+/// shorter, because it does not include the network.
 ///
 /// # Errors
-/// Returns errors of `loopback` that have another cause; errors of local sockets.
+/// Returns other errors of `loopback`, and errors of local sockets.
 pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result<NetworkFloor> {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
@@ -401,8 +403,8 @@ mod tests {
     use std::collections::VecDeque;
     use tardy_core::sample::Record;
 
-    /// A responder that follows a script: for each stimulus, the number of answers at once, and the
-    /// number with the next one.
+    /// A responder that follows a script. For each stimulus, the script has the number of answers
+    /// to send at once, and the number to send with the next stimulus.
     struct ScriptedResponder {
         script: Vec<(u32, u32)>,
         waiting: VecDeque<u64>,
@@ -468,7 +470,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_late_or_twice_is_counted_and_stands_as_a_time_out() {
-        // One of five stimuli is never answered, one late, and one twice.
+        // One of five stimuli is never answered, one is answered late, and one twice.
         let (tally, [mut round_trips, mut looks, mut in_responder]) =
             run(vec![(1, 0), (0, 0), (2, 0), (0, 1), (1, 0)], 20, None);
         assert_eq!(

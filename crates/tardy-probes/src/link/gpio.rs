@@ -1,5 +1,5 @@
-//! `gpio`: two lines of a GPIO chip at each end, one out and one in, crossed. The stimulus is an
-//! edge, and so is the answer; the kernel stamps both in its interrupt handlers.
+//! `gpio`: two lines of a GPIO chip at each end, one output and one input, connected crosswise.
+//! Stimulus and answer are edges, which the kernel stamps in its interrupt handlers.
 
 use std::fmt;
 use std::io;
@@ -28,7 +28,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// Maximum time for the other end to follow the line at the start.
+/// Maximum time for the other end to follow the line when the link is opened.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// Two lines of a GPIO chip.
@@ -37,7 +37,7 @@ struct ChipAndLines {
     chip: PathBuf,
     /// The input line to watch.
     input: u32,
-    /// The line that is driven.
+    /// The output line to drive.
     output: u32,
 }
 
@@ -110,7 +110,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Takes both lines of `chip`; reads wait for edges if `waits`.
+    /// Requests both lines of `chip`. With `waits`, a read waits for an edge.
     ///
     /// # Errors
     /// Returns errors of [`gpio_lines::input`].
@@ -123,7 +123,7 @@ impl Lines {
     }
 }
 
-/// The initiator's end.
+/// The initiator's end of the link.
 #[derive(Debug)]
 struct GpioInitiator {
     lines: Lines,
@@ -133,10 +133,10 @@ struct GpioInitiator {
 }
 
 impl GpioInitiator {
-    /// Takes the lines, and sees whether the other end follows.
+    /// Requests the lines, and checks that the other end follows.
     ///
     /// # Errors
-    /// Returns `TimedOut` if it does not; errors of taking lines.
+    /// Returns `TimedOut` if the other end does not follow; errors of requesting lines.
     fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
         let mut initiator = Self {
             lines: Lines::open(chip, input, output, false)?,
@@ -156,8 +156,8 @@ impl GpioInitiator {
         Ok(initiator)
     }
 
-    /// Measures the lower bound of a round trip: setting the output to its current level, and a
-    /// poll for an edge that finds none.
+    /// Measures the lower bound of a round trip: sets the output to its current level, and polls
+    /// once for an edge, without finding one.
     ///
     /// # Errors
     /// Returns errors of the chip.
@@ -195,7 +195,7 @@ impl Initiator for GpioInitiator {
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         while let Some(edge) = self.lines.input.edge()? {
-            // An edge in the other direction is a late answer to an earlier stimulus; lines have no
+            // An edge in the other direction is a late answer to an earlier stimulus. Edges have no
             // numbers to identify it.
             if edge.is_rising == self.is_high
                 && let Some(number) = self.waits_for.take()

@@ -1,4 +1,4 @@
-//! `icmp`: echo requests, which the other machine's kernel answers in softirq: the other machine
+//! `icmp`: echo requests, which the other machine's kernel answers in softirq. The other machine
 //! needs no software, and no process has to wake up.
 
 use std::fmt;
@@ -29,11 +29,11 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
-/// Type, code, checksum, identifier, sequence number (RFC 792); then the conversation and the
-/// number, which come back as they are.
+/// Length of the ICMP header: type, code, checksum, identifier, sequence number (RFC 792). The
+/// conversation and the number follow, and are returned unchanged.
 const HEADER_BYTES: usize = 8;
 const PACKET_BYTES: usize = HEADER_BYTES + 16;
-/// The longest IPv4 header.
+/// Length of the longest IPv4 header.
 const IP_HEADER_MAX: usize = 60;
 const HELLOS: u64 = 5;
 const HELLO_WAIT: Duration = Duration::from_millis(200);
@@ -76,7 +76,7 @@ impl Place for Host {
     }
 }
 
-/// The initiator's end.
+/// The initiator's end of the link.
 #[derive(Debug)]
 struct IcmpInitiator {
     socket: UdpSocket,
@@ -85,12 +85,12 @@ struct IcmpInitiator {
 }
 
 impl IcmpInitiator {
-    /// Checks that the host answers; returns its address, and the lower bound of a round trip (one
-    /// through the loopback interface).
+    /// Checks that the host answers. Returns its address, and the lower bound of a round trip,
+    /// which is measured through the loopback interface.
     ///
     /// # Errors
-    /// Returns `TimedOut` if it does not; EPERM or EACCES without the right to send echo requests;
-    /// errors of the name.
+    /// Returns `TimedOut` if the host does not answer; EPERM or EACCES without the right to send
+    /// echo requests; errors of the name.
     fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
@@ -135,8 +135,8 @@ impl IcmpInitiator {
     fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = ECHO_REQUEST;
-        // A ping socket writes its own identifier; with a raw socket, the identifier separates our
-        // answers from those to other processes.
+        // A ping socket writes its own identifier. With a raw socket, the identifier distinguishes
+        // answers to this process from answers to others.
         packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
         packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());
@@ -149,7 +149,7 @@ impl IcmpInitiator {
     fn answered(&self, bytes: &[u8]) -> Option<u64> {
         let header = match self.kind {
             EchoKind::Ping => 0,
-            // The low half of the first byte counts words of 4 bytes (RFC 791).
+            // The low half of the first byte is the header's length in words of 4 bytes (RFC 791).
             EchoKind::Raw => bytes
                 .first()
                 .map_or(0, |first| usize::from(first & 0x0f) * 4),

@@ -1,8 +1,8 @@
 //! The open initiator's end of a link: properties of the path before the first stimulus, and the
-//! exchange.
+//! exchange of stimuli and answers.
 //!
-//! A link's exchange is compiled for its type and called once. The loop that polls for answers
-//! calls the link directly; a call through a table would be in every poll.
+//! The exchange is compiled separately for each type of link, so that its polling loop calls the
+//! link directly. An indirect call would be part of every poll.
 
 use std::fmt;
 
@@ -14,43 +14,44 @@ use super::respond::Responder;
 /// Returns whether the run is over at a due time.
 pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 
-/// The exchange of one link: stimuli from a time on, until the run is over or the other end stops
-/// answering.
+/// The exchange over one link: sends stimuli from a given time on, until the run is over or the
+/// other end stops answering.
 type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 
-/// The source of answers.
+/// Who answers the stimuli.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// The other machine's kernel answers, in softirq: its round trips are never in one table with
+    /// The other machine's kernel answers, in softirq. Its round trips are never in one table with
     /// those of a process.
     OfTheKernel,
-    /// A process gives them.
+    /// A process answers.
     OfAProcess,
     /// A process answers, and reports how long it took.
     OfAProcessThatTells,
 }
 
-/// The initiator's end of a link, open.
+/// The initiator's end of an open link.
 pub struct Initiation {
     /// The lower bound of a round trip, as text.
     pub floor: String,
-    /// Whether the path leaves this machine; otherwise it supports no verdict.
+    /// Whether the path leaves this machine. A path inside this machine supports no verdict.
     pub is_external: bool,
     /// Who answers.
     pub answers: Answers,
-    /// The other end, if this process answers itself.
+    /// The other end, if this process itself answers.
     pub own_responder: Option<Box<dyn Responder>>,
     pub(super) exchanging: Exchange,
 }
 
 impl Initiation {
-    /// Makes the end of a link that leaves this machine and is answered by a process without
-    /// reports.
+    /// Makes the end of a link that leaves this machine and is answered by a process that reports
+    /// no times.
     pub(super) fn new(
         mut initiator: impl Initiator + Send + 'static,
         floor: impl fmt::Display,
     ) -> Self {
-        // Specialised for the link's type: the polling loop calls it directly.
+        // This closure is compiled for the link's type, so the polling loop calls the link
+        // directly.
         let exchanging: Exchange = Box::new(move |pace, rings, start, is_over| {
             exchange(&mut initiator, pace, rings, start, is_over)
         });

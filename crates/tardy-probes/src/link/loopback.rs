@@ -1,4 +1,4 @@
-//! `loopback`: a pseudo-terminal with a responder in this process, for a first try.
+//! `loopback`: a pseudo-terminal with a responder in this process, for first trials.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |_| Ok(Arc::new(ThisProcess)),
 };
 
-/// This process.
+/// The only destination of this link: this process.
 #[derive(Debug)]
 struct ThisProcess;
 

@@ -1,9 +1,10 @@
-//! `serial`: the modem lines of two serial devices, crossed (RTS to CTS, both ways), without a byte
-//! on the wire.
+//! `serial`: the modem lines of two serial devices, connected crosswise (RTS to CTS, both ways). No
+//! byte is sent.
 //!
-//! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, which the device's
-//! interrupt ends, and sets its own RTS to its CTS. Lines have no numbers: an answer after the
-//! time-out is waited out before the next stimulus, so that it cannot be taken for that one's.
+//! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, until the device's
+//! interrupt wakes it, and sets its own RTS to the level of its CTS. A change has no number. After
+//! a time-out, the initiator therefore waits for the late answer before it sends the next stimulus.
+//! Otherwise it could mistake the late answer for the next stimulus's answer.
 
 use std::fmt;
 use std::fs::File;
@@ -30,7 +31,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |device| Ok(Arc::new(Device(device.into()))),
 };
 
-/// Maximum time for the other end to follow RTS at the start, and after a lost answer.
+/// Maximum time for the other end to follow RTS, when the link is opened and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// A serial device.
@@ -66,7 +67,7 @@ impl Place for Device {
     }
 }
 
-/// The initiator's end.
+/// The initiator's end of the link.
 #[derive(Debug)]
 struct LineInitiator {
     device: File,
@@ -76,11 +77,11 @@ struct LineInitiator {
 }
 
 impl LineInitiator {
-    /// Opens the device, and sees whether the other end follows.
+    /// Opens the device, and checks that the other end follows.
     ///
     /// # Errors
-    /// Returns `TimedOut` if it does not; ENOTTY or EINVAL if the device has no modem lines; errors
-    /// of opening it.
+    /// Returns `TimedOut` if the other end does not follow; ENOTTY or EINVAL if the device has no
+    /// modem lines; errors of opening the device.
     fn connect(device: &Path) -> io::Result<Self> {
         let device = serial::open(device)?;
         serial::modem_lines(&device)?;
@@ -101,13 +102,13 @@ impl LineInitiator {
         Ok(initiator)
     }
 
-    /// Measures the lower bound of a round trip: RTS switched, and CTS read once.
+    /// Measures the lower bound of a round trip: sets RTS, and reads CTS once.
     ///
     /// # Errors
     /// Returns errors of the device.
     fn floor(&self) -> io::Result<Nanos> {
         let floor = floor(|| {
-            // Sets the current level again, which the other end does not see.
+            // The level stays the same, so the other end sees nothing.
             serial::set_modem_lines(&self.device, serial::RTS, self.is_on)?;
             serial::modem_lines(&self.device).map(drop)
         })?;
@@ -160,15 +161,15 @@ impl Initiator for LineInitiator {
 
     fn recover(&mut self) {
         self.waits_for = None;
-        // A responder that missed the change sleeps until the next one; the line is reset, and the
-        // wait for that is not recorded as a round trip.
+        // A responder that missed the change sleeps until the next change. Switching the line back
+        // wakes it; the wait for this is not recorded as a round trip.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }
     }
 }
 
-/// The responder's end.
+/// The responder's end of the link.
 #[derive(Debug)]
 struct LineResponder(File);
 
@@ -186,7 +187,7 @@ impl Responder for LineResponder {
             let is_on = serial::modem_lines(device)? & serial::CTS != 0;
             if was_on != Some(is_on) {
                 match serial::set_modem_lines(device, serial::RTS, is_on) {
-                    // The first reading is the initial level, not an answer.
+                    // The first reading is the initial level, not a stimulus.
                     Ok(()) if was_on.is_some() => {
                         answered.answers += 1;
                         note(log, None, woken);

@@ -3,53 +3,53 @@
 //! ```text
 //! "tdy1"  u32 kind (0 hello, 1 stimulus, 2 answer, 3 challenge, 4 opening, 5 opened)  u64 conversation  u64 number  i64 ns in the responder  u64 machine
 //! ```
-//! The conversation is drawn by the initiator, so that answers to an earlier run are not taken for
-//! this one's. The machine is a digest of the responder's boot, by which the initiator knows
-//! whether it talks to itself.
+//! The initiator draws the number of its conversation at random, so that answers to an earlier run
+//! are not taken for answers to this one. The machine is a digest of the responder's boot, which
+//! shows the initiator whether it talks to its own machine.
 //!
 //! Kinds 3 to 5 belong to sessions with a secret. The responder answers a hello with a challenge,
-//! whose nonce replaces number and time. The opening repeats the nonce, as does its answer: each
-//! has 32 bytes more, a tag of the 40 before them. A responder never sends more bytes than it
-//! received.
+//! whose nonce replaces number and time. The opening and its answer (opened) repeat the nonce. Each
+//! of them has 32 bytes more, a tag of the 40 bytes before. A responder never sends more bytes than
+//! it received.
 
 use tardy_core::units::Nanos;
 
 use super::secret::{Secret, TAG_BYTES};
 
 const MAGIC: [u8; 4] = *b"tdy1";
-/// Bytes of a packet.
+/// Length of a packet in bytes.
 pub(super) const BYTES: usize = 40;
-/// Bytes of a packet with a tag.
+/// Length of a packet with a tag in bytes.
 pub(super) const TAGGED_BYTES: usize = BYTES + TAG_BYTES;
 
 /// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Asks whether a responder is present; answered like a stimulus.
+    /// Asks whether a responder is present.
     Hello,
-    /// Asks for an answer.
+    /// Asks for an answer, as a stimulus of the measurement.
     Stimulus,
-    /// Answers either.
+    /// Answers a hello or a stimulus.
     Answer,
     /// Answers a hello if there is a secret: asks the initiator to prove that it knows the secret.
     Challenge,
-    /// Shows that.
+    /// Proves that the initiator knows the secret.
     Opening,
-    /// Answers an opening, and shows the same of the responder.
+    /// Answers an opening, and proves that the responder knows the secret.
     Opened,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet {
     pub kind: Kind,
-    /// Which initiator's.
+    /// The conversation that the packet belongs to.
     pub conversation: u64,
     /// Number of the stimulus.
     pub number: u64,
-    /// For an answer: time from the kernel's receive stamp to just before the answer was sent, on
+    /// In an answer: time from the kernel's receive stamp to just before the answer was sent, on
     /// the responder's clock; below zero if the kernel gave no stamp.
     pub in_responder: Nanos,
-    /// For an answer: the responder's machine.
+    /// In an answer: digest of the responder's boot.
     pub machine: u64,
 }
 
@@ -75,7 +75,7 @@ impl Packet {
         bytes
     }
 
-    /// Returns the packet with its tag.
+    /// Returns the packet's bytes with their tag.
     #[must_use]
     pub(super) fn tagged(&self, secret: &Secret) -> [u8; TAGGED_BYTES] {
         let (packet, mut bytes) = (self.encode(), [0; TAGGED_BYTES]);
@@ -84,7 +84,8 @@ impl Packet {
         bytes
     }
 
-    /// Returns the packet that `bytes` are with a tag that only who knows the secret can have made.
+    /// Decodes a packet with a tag. Returns `None` unless the tag was made by a holder of the
+    /// secret.
     #[must_use]
     pub(super) fn decode_tagged(bytes: &[u8], secret: &Secret) -> Option<Self> {
         let bytes: &[u8; TAGGED_BYTES] = bytes.try_into().ok()?;
@@ -92,7 +93,7 @@ impl Packet {
         Self::decode(packet).filter(|_| secret.is_tag(packet, tag))
     }
 
-    /// Returns the packet that `bytes` are; `None` if they are not one of this version.
+    /// Decodes a packet. Returns `None` if `bytes` are not a packet of this version.
     #[inline]
     #[must_use]
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
@@ -126,12 +127,12 @@ impl Packet {
     }
 }
 
-/// A digest of this machine's boot: the same for all processes and network namespaces of a running
-/// machine, and of none other.
+/// Returns a digest of this machine's boot. All processes and network namespaces of a running
+/// machine have the same digest, and no other machine has it.
 #[must_use]
 pub(super) fn this_machine() -> u64 {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    // FNV-1a, 64 bits.
+    // The digest is FNV-1a with 64 bits.
     boot.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
         (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -1,9 +1,9 @@
-//! `parport`: two parallel ports, each with its first data line (pin 2) at the other's ACK (pin
-//! 10), as lpptest's cable has them.
+//! `parport`: two parallel ports. The first data line (pin 2) of each is connected to the other's
+//! ACK (pin 10), as in lpptest's cable.
 //!
-//! The stimulus is a pulse on the data line, and so is the answer: a port interrupts at one edge
-//! only. Pulses have no numbers, so that an answer after the time-out is waited out before the next
-//! stimulus.
+//! Stimulus and answer are pulses on the data line, because a port interrupts at one edge only.
+//! Pulses have no numbers. After a time-out, the initiator therefore waits for the late answer
+//! before it sends the next stimulus.
 
 use std::fmt;
 use std::io;
@@ -32,26 +32,26 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |device| Ok(Arc::new(Port(device.into()))),
 };
 
-/// Remedy if a port cannot be opened.
+/// What to do if a port cannot be opened.
 const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with \
                            CONFIG_PPDEV and a port, and unload the module lp, which also uses the \
                            port";
 
-/// The line that is pulsed.
+/// The data line that carries the pulses.
 const LINE: u8 = 1;
-/// Maximum time for the other end to answer at the start, and after a lost answer.
+/// Maximum time for the other end to answer, when the link is opened and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
-/// Stimuli at the start. Each must be answered.
+/// Number of stimuli when the link is opened. Each must be answered.
 const TRIALS: u32 = 3;
 
-/// Makes a pulse; the time after its rising edge is not part of a round trip.
+/// Makes a pulse. The time after its rising edge is not part of a round trip.
 #[inline]
 fn pulse(port: &ParallelPort) -> io::Result<()> {
     port.write(LINE)?;
     port.write(0)
 }
 
-/// The device of the driver ppdev.
+/// The device file of a parallel port (driver ppdev).
 #[derive(Debug)]
 struct Port(PathBuf);
 
@@ -88,22 +88,22 @@ impl Place for Port {
     }
 }
 
-/// The initiator's end.
+/// The initiator's end of the link.
 #[derive(Debug)]
 struct PortInitiator {
     port: ParallelPort,
     waits_for: Option<u64>,
-    /// Number of the stimulus answered last.
+    /// Number of the last answered stimulus.
     answered: u64,
-    /// Interrupts that were not yet taken for answers.
+    /// Number of interrupts that were not yet counted as answers.
     unread: u32,
 }
 
 impl PortInitiator {
-    /// Takes the port, and sees whether the other end answers.
+    /// Opens the port, and checks that the other end answers.
     ///
     /// # Errors
-    /// Returns `TimedOut` if it does not; errors of [`ParallelPort::open`].
+    /// Returns `TimedOut` if the other end does not answer; errors of [`ParallelPort::open`].
     fn connect(device: &Path) -> io::Result<Self> {
         let port = ParallelPort::open(device)?;
         port.write(0)?;
@@ -126,8 +126,8 @@ impl PortInitiator {
         Ok(initiator)
     }
 
-    /// Measures the lower bound of a round trip: writing a data line's current level twice, and a
-    /// poll for interrupts.
+    /// Measures the lower bound of a round trip: writes a data line's current level twice, and
+    /// polls for interrupts once.
     ///
     /// # Errors
     /// Returns errors of the port.
@@ -139,7 +139,7 @@ impl PortInitiator {
         })
     }
 
-    /// Returns whether an interrupt comes.
+    /// Waits for an interrupt. Returns whether one came.
     fn settles(&self) -> io::Result<bool> {
         let begin = Nanos(clock::monotonic());
         while Nanos(clock::monotonic()) - begin < SETTLE {
@@ -166,7 +166,7 @@ impl Initiator for PortInitiator {
             return Ok(None);
         }
         self.unread -= 1;
-        // An unexpected pulse is another answer to the last stimulus.
+        // An unexpected pulse counts as another answer to the last stimulus.
         self.answered = self.waits_for.take().unwrap_or(self.answered);
         Ok(Some(Answer {
             number: self.answered,
@@ -181,7 +181,7 @@ impl Initiator for PortInitiator {
     }
 }
 
-/// The responder's end.
+/// The responder's end of the link.
 #[derive(Debug)]
 struct PortResponder(ParallelPort);
 
@@ -202,7 +202,8 @@ impl Responder for PortResponder {
                 continue;
             }
             let woken = Nanos(clock::monotonic());
-            // Pulses that arrived during the answer cannot be distinguished, and get one answer.
+            // The responder cannot distinguish pulses that arrived while it answered, so they get
+            // one answer.
             answered.others += u64::from(pulses - 1);
             match pulse(port) {
                 Ok(()) => {

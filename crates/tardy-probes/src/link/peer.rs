@@ -1,25 +1,25 @@
-//! Decides which peer a responder answers: the conversation of its session, and no other until that
-//! one has been silent for a while.
+//! Decides which peer a responder answers: only that of the open session, until this peer has been
+//! silent for a while.
 //!
-//! A responder over a network answers one conversation at a time, with as many bytes as it
-//! received, and takes a bounded number of datagrams in 100 ms. It has a real-time priority, so
-//! other tasks wait while it serves a sender. The next run from the same address waits a fifth of a
-//! second at most, and keeps asking for longer than that.
+//! The responder has a real-time priority, so other tasks wait while it serves a sender. It
+//! therefore answers only one conversation at a time, sends no more bytes than it received, and
+//! takes a bounded number of datagrams in 100 ms. The next run from the same address waits a fifth
+//! of a second at most; a run keeps asking for longer than that.
 
 use std::net::IpAddr;
 
 use tardy_core::units::Nanos;
 
-/// Silence of a peer after which another address may open a session.
+/// How long a peer must be silent before another address may open a session.
 pub const SILENCE: Nanos = Nanos::from_secs(5);
-/// Silence after which another conversation from the peer's address may open a session.
+/// How long a peer must be silent before another conversation from its address may open a session.
 const SILENCE_AT_ADDRESS: Nanos = Nanos(200_000_000);
 
 /// The current session, if any, and the number of sessions so far.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     peer: Option<Peer>,
-    /// Sessions opened so far.
+    /// Number of sessions opened so far.
     pub opened: u64,
 }
 
@@ -39,8 +39,8 @@ impl Session {
             .is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
     }
 
-    /// Returns whether a question is answered without a secret: the peer's questions, and the first
-    /// one of a new peer.
+    /// Returns whether to answer a question without a secret: it must continue the session, or open
+    /// a new one.
     #[inline]
     pub(super) fn admits(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         if self.continues(from, conversation, now) {
@@ -63,7 +63,7 @@ impl Session {
         is_free
     }
 
-    /// Returns whether a question is one of the session's conversation.
+    /// Returns whether a question belongs to the session's conversation.
     #[inline]
     pub(super) fn continues(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         let peer = self
@@ -73,7 +73,7 @@ impl Session {
         peer.map(|peer| peer.heard = now).is_some()
     }
 
-    /// A new peer.
+    /// Opens a session with a new peer.
     pub(super) fn open(&mut self, from: IpAddr, conversation: u64, now: Nanos) {
         self.peer = Some(Peer {
             address: from,

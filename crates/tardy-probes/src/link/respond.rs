@@ -11,16 +11,16 @@ use tardy_sys::clock;
 
 use super::answer_log::AnswerLog;
 
-/// How often a responder checks whether to stop.
+/// Interval at which a responder checks whether to stop.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
-/// The responder's end of a link, open.
+/// The responder's end of an open link.
 pub trait Responder: Debug + Send {
-    /// Answers until `is_over`, counts into `answered`, and records each answer in `log` (`note`).
-    /// Call it on a thread that is prepared as a probe's.
+    /// Answers until `is_over` is set. Counts into `answered`, and records each answer in `log`
+    /// with `note`. Must be called on a thread that is set up like a probe's.
     ///
     /// # Errors
-    /// Returns errors of the link that will not go away: a device that was unplugged.
+    /// Returns permanent errors of the link, such as an unplugged device.
     fn answer(
         &mut self,
         is_over: &AtomicBool,
@@ -32,23 +32,23 @@ pub trait Responder: Debug + Send {
 /// The results of a responder.
 #[derive(Debug)]
 pub struct ResponderResult {
-    /// Stimuli answered.
+    /// Number of stimuli answered.
     pub answers: u64,
-    /// Its wake-up latency for these stimuli: from the kernel's receive stamp to the responder's
-    /// clock read. Empty on links without stamps.
+    /// Wake-up latency of the responder for these stimuli: from the kernel's receive stamp to the
+    /// responder's clock read. Empty on links without stamps.
     pub wake_up: Histogram,
     /// Time from the kernel's receive stamp to just before the answer was sent.
     pub in_responder: Histogram,
-    /// Received data that was not a stimulus.
+    /// Number of times that the received data was not a stimulus.
     pub others: u64,
-    /// Stimuli that were not answered: from others than the peer of the session, or without the
-    /// secret.
+    /// Number of stimuli that were not answered, because they came from another sender than the
+    /// session's peer, or without the secret.
     pub strangers: u64,
-    /// Sessions of peers; none on links that only the other end can reach.
+    /// Number of sessions; 0 on links that only the other end can reach.
     pub sessions: u64,
-    /// Number of times that a flood made it sleep to the end of a window.
+    /// Number of times that a flood made the responder sleep until the end of a window.
     pub rests: u64,
-    /// Answers that could not be sent.
+    /// Number of answers that could not be sent.
     pub failures: u64,
 }
 

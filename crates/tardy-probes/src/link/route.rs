@@ -1,19 +1,20 @@
-//! Whether an address lies outside this machine, judged by its network devices.
+//! Detects whether an address is outside this machine.
 //!
-//! The tool detects whether a link leaves this machine. The responder sends a digest of its boot;
-//! for echo requests the route's device must have hardware. Otherwise the series has
-//! `external=false`, and no verdict rests on it.
+//! A responder shows this by the digest of its machine's boot. The target of echo requests counts
+//! as outside if the network device of its route has hardware. If a link does not leave this
+//! machine, its series has `external=false` and supports no verdict.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use tardy_machine::root::Root;
 
-/// Returns false for addresses of this machine, and for those reached through devices without
-/// hardware: the loopback interface, and pairs, bridges and tunnels as in containers and network
-/// namespaces.
+/// Returns whether a path to the address leaves this machine. Returns false for the machine's own
+/// addresses, and for those reached through devices without hardware: the loopback interface, and
+/// the pairs, bridges and tunnels of containers and network namespaces.
 #[must_use]
 pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
-    // Only a local address can be bound to; port 0 is never taken.
+    // Only a local address can be bound to. Binding to port 0 cannot fail because of other
+    // programs.
     if to.is_loopback() || std::net::UdpSocket::bind((to, 0)).is_ok() {
         return false;
     }
@@ -23,8 +24,8 @@ pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     }
 }
 
-/// Returns the device of the most specific route; see /proc/net/route, whose addresses are words in
-/// native byte order.
+/// Returns the device of the most specific route in /proc/net/route. Addresses in this file are
+/// words in native byte order.
 fn device_towards(root: &Root, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let table = root.read("proc/net/route").ok()?;

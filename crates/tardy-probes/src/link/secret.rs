@@ -2,10 +2,10 @@
 //! knows the secret without sending it: HMAC-SHA-256 (RFC 2104) over a packet with a nonce that the
 //! responder chose.
 //!
-//! A secret is shown when a session starts, and costs no stimulus anything. A tag on every datagram
-//! would be in each round trip. The nonce is made of the address, the conversation and the number
-//! of sessions, so a flood of hellos makes the responder remember nothing. Datagrams of links
-//! without a secret have version 1, so old and new ends understand each other.
+//! The proof is made once, when a session starts, because a tag on every datagram would be part of
+//! each round trip. The nonce is computed from the address, the conversation and the number of
+//! sessions, so a flood of hellos does not make the responder store anything. The datagrams of
+//! links without a secret have version 1, so old and new ends understand each other.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -16,30 +16,30 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tardy_sys::regular_file;
 
-/// Bytes of a tag.
+/// Length of a tag in bytes.
 pub(super) const TAG_BYTES: usize = 32;
-/// Fewer bytes can be guessed.
+/// Minimum length of a secret. Shorter secrets can be guessed.
 const BYTES_MIN: usize = 16;
 const BYTES_MAX: usize = 4_096;
 
-/// Why a file has no secret to offer.
+/// Why a file cannot provide a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(
         "cannot read the secret {0}: {1}: make one with `head -c 32 /dev/urandom | base64 > FILE`"
     )]
     Unreadable(PathBuf, io::Error),
-    /// Others may read it.
+    /// Other users may read the file.
     #[error("other users can read the secret {0}: run `chmod 600` on it")]
     NotSecret(PathBuf),
-    /// Too short, or no secret at all.
+    /// The file is too short, or too long for a secret.
     #[error(
         "the secret {0} has {1} bytes, but needs {BYTES_MIN} to {BYTES_MAX}: make one with `head \
          -c 32 /dev/urandom | base64 > FILE`"
     )]
     Length(PathBuf, usize),
-    /// The link takes none.
+    /// The link takes no secret.
     #[error(
         "{0} takes no secret, because only the other end of the link can reach it: leave the \
          secret out"
@@ -79,7 +79,7 @@ impl Secret {
         }
     }
 
-    /// Makes a random secret from the kernel.
+    /// Makes a secret from the kernel's random numbers.
     ///
     /// # Errors
     /// Returns errors of /dev/urandom.
@@ -89,7 +89,7 @@ impl Secret {
         Ok(Self(bytes))
     }
 
-    /// Its first eight bytes, as a number.
+    /// Returns the first eight bytes of the secret as a number.
     pub(super) fn number(&self) -> u64 {
         self.0
             .first_chunk()
@@ -101,7 +101,7 @@ impl Secret {
         self.hmac(bytes).finalize().into_bytes().into()
     }
 
-    /// Returns whether `tag` is that of `bytes`, in constant time.
+    /// Returns whether `tag` is the tag of `bytes`. Takes the same time whatever the tag is.
     pub(super) fn is_tag(&self, bytes: &[u8], tag: &[u8]) -> bool {
         self.hmac(bytes).verify_slice(tag).is_ok()
     }

@@ -1,9 +1,9 @@
-//! The receive stamps of the kernel, on the clock of a run.
+//! Converts the kernel's receive stamps to the run's clock.
 
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 
-/// A time of CLOCK_REALTIME, of just now, on CLOCK_MONOTONIC.
+/// Converts a time of CLOCK_REALTIME in the recent past to CLOCK_MONOTONIC.
 #[inline]
 pub(super) fn on_the_runs_clock(realtime: i64) -> Nanos {
     let age = clock::realtime() - realtime;

@@ -34,16 +34,16 @@ const PORT: u16 = 5_455;
 const HELLOS: u64 = 5;
 const HELLO_WAIT: Duration = Duration::from_millis(200);
 
-/// The other machine; of the responder: if it listens.
+/// Address of the other machine. On the responder's side: the address at which it listens.
 #[derive(Debug)]
 struct HostAndPort {
-    /// A name or an address.
+    /// Host name or IP address.
     host: String,
     port: u16,
     secret: Option<Secret>,
 }
 
-/// `HOST`, `HOST:PORT`, `[V6]`, `[V6]:PORT`.
+/// Parses `HOST`, `HOST:PORT`, `[V6]` or `[V6]:PORT`.
 fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
     let (host, port) = match place
         .strip_prefix('[')
@@ -134,7 +134,7 @@ impl Place for HostAndPort {
     }
 }
 
-/// The initiator's end.
+/// The initiator's end of the link.
 #[derive(Debug)]
 struct UdpInitiator {
     socket: UdpSocket,
@@ -144,9 +144,10 @@ struct UdpInitiator {
 /// Properties of the other end that are known before the first stimulus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Peer {
-    /// Whether it is on this very machine.
+    /// Whether the other end is on this machine.
     is_here: bool,
-    /// The lower bound of a round trip: one through this machine's loopback interface.
+    /// The lower bound of a round trip, which is measured through this machine's loopback
+    /// interface.
     floor: NetworkFloor,
 }
 
@@ -162,11 +163,11 @@ pub(super) fn address(host: &str, port: u16) -> io::Result<SocketAddr> {
 }
 
 impl UdpInitiator {
-    /// Connects, and asks whether a responder is there.
+    /// Connects, and asks whether a responder is present.
     ///
     /// # Errors
-    /// Returns `TimedOut` or `ConnectionRefused` if none is; `InvalidData` if the two ends do not
-    /// know the same secret; errors of the name and of sockets.
+    /// Returns `TimedOut` or `ConnectionRefused` if no responder is present; `InvalidData` if the
+    /// two ends do not know the same secret; errors of the name and of sockets.
     fn connect(host: &str, port: u16, secret: Option<&Secret>) -> io::Result<(Self, Peer)> {
         let to = address(host, port)?;
         let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
@@ -175,8 +176,8 @@ impl UdpInitiator {
         let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64
             ^ u64::from(std::process::id());
         let drawn = secret.map(|_| Secret::drawn()).transpose()?;
-        // With a secret, the conversation number identifies the peer to the responder: it cannot be
-        // guessed.
+        // With a secret, the responder recognises the peer by the conversation's number, so the
+        // number must not be guessable.
         let mut initiator = Self {
             socket,
             conversation: drawn.map_or(conversation, |drawn| drawn.number()),
@@ -192,8 +193,8 @@ impl UdpInitiator {
         ))
     }
 
-    /// Asks until a responder answers; if there is a secret, until both ends have shown that they
-    /// know it. Its machine.
+    /// Asks until a responder answers, and with a secret until both ends have proved that they know
+    /// it. Returns the digest of the responder's machine.
     fn hello(&mut self, secret: Option<&Secret>) -> io::Result<u64> {
         let mut buffer = [0; packet::TAGGED_BYTES + 1];
         self.socket.set_read_timeout(Some(HELLO_WAIT))?;
@@ -263,7 +264,8 @@ impl UdpInitiator {
         Err(error)
     }
 
-    /// Shows that it knows the secret, and sees that the responder does; then that one's machine.
+    /// Proves to the responder that this end knows the secret, and checks the responder's proof.
+    /// Returns the digest of the responder's machine; `None` if the proof fails.
     fn show(&self, challenge: Packet, secret: &Secret) -> io::Result<Option<u64>> {
         let opening = Packet {
             kind: Kind::Opening,
@@ -296,7 +298,7 @@ impl UdpInitiator {
         }
     }
 
-    /// Returns a packet that answers this conversation.
+    /// Decodes a packet of this conversation.
     fn own(&self, bytes: &[u8]) -> Option<Packet> {
         Packet::decode(bytes).filter(|packet| packet.conversation == self.conversation)
     }
@@ -332,7 +334,7 @@ impl Initiator for UdpInitiator {
     }
 }
 
-/// A datagram to the own socket, and the poll that finds it.
+/// Sends a datagram to its own socket, and polls until it arrives.
 fn own_floor() -> io::Result<Nanos> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(socket.local_addr()?)?;

@@ -1,5 +1,5 @@
-//! The responder's end of `udp`: answers the peer of its session, datagram for datagram, each with
-//! as many bytes as came.
+//! The responder's end of `udp`: answers the peer of its session. Each datagram gets one answer of
+//! the same length.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -16,7 +16,7 @@ use super::respond::{LOOK, Responder, ResponderResult, note};
 use super::secret::Secret;
 use super::stamp::on_the_runs_clock;
 
-/// The socket, and the state that decides which peer is answered.
+/// The responder's socket, and the state that decides which peer is answered.
 #[derive(Debug)]
 pub(super) struct UdpResponder {
     socket: UdpSocket,
@@ -31,17 +31,18 @@ struct KnownSecret {
     own: Secret,
 }
 
-/// The fate of a datagram.
+/// What the responder does with a datagram.
 enum Fate {
-    /// A question of the peer's.
+    /// The session's peer gets an answer.
     Answered { answer: Packet, is_stimulus: bool },
     /// A possible peer gets a challenge to prove that it knows the secret.
     Challenged(Packet),
-    /// He does; this shows that the responder does too.
+    /// A peer has proved that it knows the secret. The packet proves that the responder knows it,
+    /// too.
     Opened(Packet),
-    /// From a different sender.
+    /// The datagram comes from another sender and gets no answer.
     Stranger,
-    /// Not a request.
+    /// The datagram is not a request.
     Other,
 }
 
@@ -64,7 +65,7 @@ impl Fate {
 }
 
 impl UdpResponder {
-    /// Listens at `at` only.
+    /// Listens at the address `at` only.
     ///
     /// # Errors
     /// Returns errors of sockets, and of /dev/urandom.
@@ -87,7 +88,7 @@ impl UdpResponder {
         })
     }
 
-    /// Decides the fate of a datagram from `from`.
+    /// Decides what to do with a datagram from `from`.
     #[inline]
     fn fate(&mut self, bytes: &[u8], from: IpAddr, now: Nanos) -> Fate {
         match (Packet::decode(bytes), &self.secret) {
@@ -161,8 +162,8 @@ impl UdpResponder {
 }
 
 impl KnownSecret {
-    /// Returns the challenge to a conversation: its nonce holds until the next session is opened,
-    /// so that an opening is good once.
+    /// Returns the challenge for a conversation. Its nonce is valid until the next session is
+    /// opened, so each opening is accepted only once.
     fn challenge(&self, from: IpAddr, conversation: u64, opened: u64) -> Packet {
         let nonce = self
             .own
@@ -195,7 +196,7 @@ impl Responder for UdpResponder {
         while !is_over.load(Ordering::Relaxed) {
             let (received, from) = match stamped_socket::receive_from(&self.socket, &mut buffer) {
                 Ok(Some(received)) => received,
-                // The time limit, or a port closed at the initiator's end.
+                // No datagram arrived within the time limit, or the initiator's port is closed.
                 Ok(None) => continue,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
@@ -253,7 +254,7 @@ impl Responder for UdpResponder {
             answered.sessions = self.session.opened;
             if let Some(until) = rest {
                 answered.rests += 1;
-                // An interrupted sleep ends early, and the next datagram asks for another.
+                // If a signal ends this sleep early, the next datagram leads to another sleep.
                 let _ = clock::sleep_until(&clock::Instant::from_nanos(until.get()));
             }
         }

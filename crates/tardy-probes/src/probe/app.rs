@@ -33,7 +33,7 @@ const START: SeriesInfo = SeriesInfo {
     bins_below_least: false,
 };
 
-/// The parameter with the program.
+/// Name of the parameter with the program.
 pub(super) const COMMAND: &str = "command";
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -114,8 +114,9 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let run: Run = Box::new(move |ready| {
         let memory = std::sync::Arc::clone(program.memory());
-        // A separate thread that exists before the start: the tool counts page faults of the
-        // current thread as those of a measuring thread, including those for a new thread's stack.
+        // The relay has a separate thread that exists before the start. The tool counts the page
+        // faults of the current thread as those of a measuring thread, and starting a thread causes
+        // page faults for the new stack.
         let (begin, left) = std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<Start<'_>>(1);
             let memory = &memory;
@@ -161,7 +162,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let is_ending = !begin
             .control
             .is_past_end(Nanos(tardy_sys::clock::monotonic()));
-        // Other probes have nothing to wait for when the program that was measured has ended.
+        // Once the measured program has ended, the run ends, because other probes have nothing to
+        // wait for.
         begin.control.stop_at(Nanos(tardy_sys::clock::monotonic()));
         let left = begin.control.leave();
         match program.end(is_ending)? {
@@ -177,7 +179,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         }
         Ok(left)
     });
-    // Not the planned policy: the program is measured, and this thread only waits.
+    // The planned policy is for the program. This thread only waits, so it stays an ordinary task.
     let member = Member {
         policy: sched::Policy::Other { nice: 0 },
         is_watched: false,

@@ -1,5 +1,5 @@
-//! Shared code of probes that occupy their CPU: the positions of ticks on the run's clock, and the
-//! share of time they may use.
+//! Shared code of probes that occupy their CPU: the conversion of ticks to the run's clock, and the
+//! share of time that such a probe may use.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::Calibration;
 
-/// At a real-time priority, the CPU is given up for a tenth of each window, so that the machine
-/// stays usable.
+/// At a real-time priority, the probe gives up the CPU for a tenth of each window, so that the
+/// machine stays usable.
 const WINDOW: Nanos = Nanos::from_millis(100);
 const WINDOW_OCCUPIED: Nanos = Nanos::from_millis(90);
 
-/// A moment on both clocks.
+/// One moment, read from both the tick counter and the run's clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Anchor {
     ticks: u64,
@@ -22,7 +22,7 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    /// Now.
+    /// Reads both clocks.
     pub(super) fn new(read: impl Fn() -> u64, calibration: Calibration) -> Self {
         let nanos = Nanos(clock::monotonic());
         Self {
@@ -40,8 +40,8 @@ impl Anchor {
         self.nanos
     }
 
-    /// When the counter showed `ticks`, on the run's clock; at any time near the anchor, before or
-    /// after it.
+    /// Returns the time on the run's clock at which the counter showed `ticks`. The time may be
+    /// before or after the anchor, but must be near it.
     pub(super) fn at(&self, ticks: u64) -> Nanos {
         match ticks.checked_sub(self.ticks) {
             Some(since) => self.nanos + Nanos(self.calibration.nanos(since)),
@@ -50,7 +50,7 @@ impl Anchor {
     }
 }
 
-/// The share of the time that a probe may occupy.
+/// Limits the time that a probe occupies its CPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     is_real_time: bool,
@@ -65,7 +65,8 @@ impl Share {
         }
     }
 
-    /// Sleeps for the rest of the window if its share is used up; returns whether it did.
+    /// Sleeps for the rest of the window if the window's share is used up. Returns whether it
+    /// slept.
     #[inline]
     pub(super) fn give_up_when_used(&mut self, now: Nanos) -> io::Result<bool> {
         if !self.is_real_time || now < self.window + WINDOW_OCCUPIED {
@@ -75,7 +76,7 @@ impl Share {
             clock::sleep_until(&clock::Instant::from_nanos((self.window + WINDOW).get()))?;
             self.window += WINDOW;
         } else {
-            // The first window, or one whose end was preempted.
+            // This is the first window, or the probe was preempted at the end of the previous one.
             self.window = now;
         }
         Ok(true)

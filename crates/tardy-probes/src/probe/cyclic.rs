@@ -70,8 +70,8 @@ fn measure(plan: &ThreadPlan, mut producer: Producer, start: Start<'_>) -> io::R
             skipped,
         });
         if latency > stop_above {
-            // Built here, because a sample passed by reference would have to be in memory in every
-            // iteration.
+            // The sample is built here, because a sample passed by reference would have to be in
+            // memory in every iteration.
             control.stop_because_of(
                 plan.cpu,
                 Sample {

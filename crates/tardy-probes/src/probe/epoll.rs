@@ -1,4 +1,4 @@
-//! `epoll`: waiting for nothing with a time limit, as event loops wait for their next timer.
+//! `epoll`: waits on an empty set with a time limit, as event loops wait for their next timer.
 
 use std::io;
 
@@ -56,7 +56,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Waits like an event loop: for the remaining time, again if a signal interrupted it.
+/// Waits like an event loop: for the time until `due`, and again if a signal interrupted the wait.
 fn sleep_until(set: &Epoll, due: i64) -> io::Result<()> {
     loop {
         let left = due - clock::monotonic();

@@ -1,4 +1,4 @@
-//! `eventfd`: a thread reads a counter that another one adds to, as event loops are woken up.
+//! `eventfd`: a thread reads a counter that another thread adds to, as event loops are woken up.
 
 use std::io;
 

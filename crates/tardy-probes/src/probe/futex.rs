@@ -1,5 +1,5 @@
-//! `futex`: a thread sleeps on a word in memory until another thread changes it; the basis of the
-//! locks in the C library and most languages.
+//! `futex`: a thread sleeps on a word in memory until another thread changes it. The locks of the C
+//! library and of most languages are based on futexes.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..pair::INFO
 };
 
-/// 1 while a wake-up has not been taken.
+/// 1 from a wake-up until the woken thread has received it.
 struct Futex(AtomicU32);
 
 impl Channel for Futex {

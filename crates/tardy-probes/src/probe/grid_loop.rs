@@ -1,5 +1,5 @@
-//! The loops of probes that wait on a grid in other ways than `cyclic`; one specialised copy for
-//! each.
+//! The measuring loops of probes that wait on a grid in other ways than `cyclic`. The compiler
+//! makes a specialised copy for each probe.
 
 use std::io;
 
@@ -13,8 +13,8 @@ use super::timer_clock::TimerClock;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// Waits by `sleep_until` for each due time in sequence; it returns the first clock read after the
-/// wake-up.
+/// Waits for one due time after the other with `sleep_until`, which must return the first clock
+/// read after the wake-up.
 pub(super) fn by_due_times(
     plan: &ThreadPlan,
     mut producer: Producer,
@@ -41,9 +41,10 @@ pub(super) fn by_due_times(
     Ok(control.leave())
 }
 
-/// Waits for a periodic timer on the grid, which `start` sets to its first due time, given on the
-/// timer's clock; `wait` returns the number of expiries since the last call, at least 1. The kernel
-/// counts them, so none is guessed. After a step of the clock the timer is set again.
+/// Waits for a periodic timer on the grid. `start` sets the timer to its first due time, given on
+/// the timer's clock. `wait` returns the number of expiries since the last call, at least 1. The
+/// kernel counts the expiries, so the number is exact. After a step of the clock the timer is set
+/// again.
 pub(super) fn by_expiries(
     plan: &ThreadPlan,
     mut producer: Producer,

@@ -1,13 +1,14 @@
-//! `gtod`: reads one clock again and again and counts the time between any two reads, as
-//! gtod_latency of koolwal2009 does for the largest; two clocks in turns.
+//! `gtod`: reads a clock again and again, and records the times between two reads. gtod_latency of
+//! koolwal2009 reports only the largest of these times.
 //!
-//! `gtod` reads one clock for 1 ms, then the other. With alternating reads, the time between two
-//! reads of one clock included three calls. Each clock's first read of a turn comes before the
-//! other's last, so a delay between turns falls into one gap.
+//! The probe reads two clocks in turns: one for 1 ms, then the other. If it alternated after each
+//! read, the time between two reads of one clock would include three calls. Each clock's first read
+//! of a turn comes before the other's last, so a delay between turns falls into one gap.
 //!
-//! A gap of `gtod` is time of the run's clock if the time of day is set during it. A step forward
-//! by an hour was a gap of an hour, and one back kept the thread reading for an hour. Only a gap
-//! without a bin can contain a step, so other reads cost no more.
+//! If the time of day is set during a gap, the gap's length is taken from the run's clock.
+//! Otherwise a step forward by an hour would be a gap of an hour, and a step back would keep the
+//! thread reading for an hour. Only a gap without a bin can contain a step, so other reads need no
+//! check.
 
 use std::io;
 
@@ -59,8 +60,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// Duration of one clock's turn. Between two timed reads there is then only a read of the same
-/// clock.
+/// Duration of one clock's turn. Within a turn, only reads of the same clock lie between two timed
+/// reads.
 const TURN: Nanos = Nanos::from_millis(1);
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -88,24 +89,24 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// A clock that is read again and again, with its series.
+/// A clock that is read repeatedly, with its series.
 ///
 /// The time of day may be set meanwhile. A gap is then the time that passed on the run's clock: no
 /// sample includes the step, and a turn ends even if the clock was set back.
 struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
-    /// Returns how far the clock is ahead of the run's.
+    /// Returns how far the clock is ahead of the run's clock.
     ahead: A,
     producer: Producer,
-    /// The last read.
+    /// Time of the last read.
     last: i64,
-    /// How far the clock was ahead then.
+    /// How far the clock was ahead of the run's clock at the last read.
     last_ahead: i64,
-    /// The first read of this turn, as the clock would have shown it were it always so far ahead.
+    /// Time of the first read of this turn, corrected for steps of the clock since then.
     begun: i64,
-    /// Reads that are still to be made.
+    /// Number of reads still to be made.
     left: u64,
-    /// Time that its reads covered, in ns.
+    /// Time that the clock's reads covered, in ns.
     observed: i64,
 }
 
@@ -126,14 +127,14 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         reader
     }
 
-    /// Starts a turn: the time since the last turn does not belong to this clock.
+    /// Starts a turn. The time since the clock's last turn does not count.
     #[inline]
     fn begin(&mut self) {
         (self.last, self.last_ahead) = self.read_exactly();
         self.begun = self.last;
     }
 
-    /// Reads the clock and its offset together: the clock was not set in between.
+    /// Reads the clock and its offset, and repeats this until the offset did not change in between.
     fn read_exactly(&self) -> (i64, i64) {
         loop {
             let ahead = (self.ahead)();
@@ -144,8 +145,8 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         }
     }
 
-    /// Reads the clock for a turn, or until it was read often enough; the last gap that was long
-    /// enough to have its moment and is above the limit.
+    /// Reads the clock for a turn, or until the requested number of reads is reached. Returns the
+    /// last sample above the limit.
     fn take_turn(&mut self, stop_above: Nanos) -> Option<Sample> {
         let mut above = None;
         while self.left > 0 && self.last - self.begun < TURN.get() {
@@ -160,7 +161,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         above
     }
 
-    /// Reads once, outside the turns.
+    /// Reads once more, outside the turns.
     fn read_once_more(&mut self, stop_above: Nanos) -> Option<Sample> {
         if self.left == 0 {
             return None;
@@ -171,7 +172,8 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         sample.filter(|sample| sample.latency > stop_above)
     }
 
-    /// Reads once, and counts the gap since the last read; passes it on if it is long.
+    /// Reads once, and counts the gap since the last read. Returns a sample if the gap is too long
+    /// for the bins.
     #[inline]
     fn read(&mut self) -> Option<Sample> {
         let now = (self.clock)();
@@ -179,7 +181,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         self.last = now;
         self.left -= 1;
         self.producer.begin_cycle();
-        // A clock that was set back leaves a gap below zero, for which there is no bin either.
+        // If the clock was set back, the gap is below zero and has no bin either.
         if self.producer.count(gap) {
             None
         } else {
@@ -187,13 +189,14 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         }
     }
 
-    /// Returns the gap on the run's clock, whichever clock was read: a gap is long compared with
-    /// one more read. Returns `None` if the clock was set and the gap is short.
+    /// Records the gap as a sample, on the run's clock. The read of that clock is short compared
+    /// with such a gap. Returns `None` if the clock was set and the gap proves to be short.
     #[cold]
     fn hand_over(&mut self, mut gap: i64) -> Option<Sample> {
         let mut end = clock::monotonic();
         if (self.ahead)() != self.last_ahead {
-            // Up to this read: the previous one may be from either side of the step.
+            // The previous read may be from before or after the step, so the gap is taken up to
+            // this read.
             let (now, ahead) = self.read_exactly();
             let step = ahead - self.last_ahead;
             gap = (now - step - (self.last - gap)).max(0);
@@ -235,8 +238,8 @@ fn measure(
         plan,
     );
     let end = loop {
-        // Each clock's first read comes before the other one's last: a preemption between two turns
-        // is in the gaps of one of them.
+        // Each clock's first read comes before the other clock's last read. A preemption between
+        // two turns is therefore in a gap of one of them.
         let above_of_day = day.take_turn(stop_above);
         monotonic.begin();
         let above_of_day = above_of_day.or(day.read_once_more(stop_above));
@@ -274,7 +277,7 @@ mod tests {
     use tardy_core::series::Schedule;
     use tardy_run::system_clock::ThreadClocks;
 
-    /// A test clock that advances by 100 ns per read, and steps at the read of a given number.
+    /// A test clock that advances by 100 ns per read, and steps at the read with a given number.
     struct SetClock {
         reads: Cell<i64>,
         set_at: i64,
@@ -296,8 +299,8 @@ mod tests {
         }
     }
 
-    /// Runs turns of reads of this clock: returns their gaps by length, the stored ones, and the
-    /// observed time.
+    /// Runs turns of reads of this clock. Returns how often each gap length was counted, the stored
+    /// gaps, and the observed time.
     fn turns(clock: &SetClock) -> (Vec<u64>, Vec<Record>, i64) {
         let plan = ThreadPlan {
             cpu: None,
@@ -334,7 +337,7 @@ mod tests {
         assert_eq!((undisturbed.0.len(), undisturbed.1.len()), (5000, 0));
         let hour = 3_600_000_000_000;
         for by in [hour, -hour, 1_000_000_000, -1_000_000_000, -10_000] {
-            // In the middle of a turn, at its start, and in the read outside the turns.
+            // The step is in the middle of a turn, at its start, or in the read outside the turns.
             for set_at in [12_345, 10_003, 10_002, 10_001] {
                 let (counted, stored, observed) = turns(&SetClock {
                     reads: Cell::new(0),

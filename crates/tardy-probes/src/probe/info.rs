@@ -15,100 +15,103 @@ use super::series_info::{SeriesInfo, SeriesKind};
 /// A probe's description of itself.
 #[derive(Debug)]
 pub struct ProbeInfo {
-    /// Its name on the command line and in file names: lower case, digits, dashes.
+    /// Name on the command line and in file names: lower case, digits, dashes.
     pub name: &'static str,
     /// The timed operation, for a line of a list.
     pub about: &'static str,
     /// The timed operation, in one sentence.
     pub times: &'static str,
-    /// The context in which its timer expires: hard interrupt, softirq, thread; on stock kernels
-    /// (`stock kernel: ...`) and on PREEMPT_RT (`PREEMPT_RT: ...`).
+    /// The context in which the probe's timer expires (hard interrupt, softirq or thread), on stock
+    /// kernels (`stock kernel: ...`) and on PREEMPT_RT (`PREEMPT_RT: ...`).
     pub context: &'static str,
-    /// Its origin: a paper or a program, or `today`.
+    /// The paper or program that the probe comes from, or `today`.
     pub source: &'static str,
-    /// Parameters in addition to `period`, `policy`, `priority` and `dither`, which every probe
-    /// has; values without names are in this order, and before those.
+    /// Parameters in addition to those of every probe (`request::COMMON`). Values without names are
+    /// assigned in this order, before the parameters of every probe.
     pub parameters: &'static [Parameter],
-    /// Its series: each place has all of them, and the first has the probe's name.
+    /// The probe's series. Each instance of the probe has all of them, and the first has the
+    /// probe's name.
     pub series: &'static [SeriesInfo],
-    /// The CPUs on which it runs.
+    /// The CPUs on which the probe runs.
     pub placement: Placement,
     /// Default scheduling policy.
     pub policy: PolicyName,
     /// Default period.
     pub period: Nanos,
-    /// Whether a process or a machine has only one such resource, so that two probes of this kind
-    /// would conflict. A POSIX timer and a queue are each thread's own, a signal that one thread
-    /// sends another is every pair's.
+    /// Whether a process or a machine has only one of the probe's resource, so that two probes of
+    /// this kind would conflict. POSIX timers and queues exist once per thread, and a signal
+    /// between two threads once per pair, so these probes are not single.
     pub is_single: bool,
-    /// The event that it waits for. Interval errors do not show a constant latency, such as a
-    /// tick's; pairs of threads and externally started cycles have no timer.
+    /// The event that the probe waits for. It is not a timer for pairs of threads, for externally
+    /// started cycles, and for interval errors, which do not show a constant latency such as that
+    /// of a tick.
     pub waits_for: WaitsFor,
-    /// The system calls of its measuring loops, named as in strace: first the one it sleeps in,
-    /// then the wake-up or the work that it times. A clock read through the vDSO is not a system
+    /// The system calls of the measuring loops, named as in strace: first the one in which the
+    /// probe sleeps, then the timed wake-up or work. A clock read through the vDSO is not a system
     /// call.
     pub system_calls: &'static [&'static str],
     /// Additional system calls if the kernel's tracepoints are readable.
     pub traced_system_calls: &'static [&'static str],
-    /// Whether its timer can be set on another clock than the run's.
+    /// Whether the probe's timer can be set on another clock than the run's.
     pub sets_any_clock: bool,
-    /// Whether it reads CLOCK_REALTIME, which can be set during the run.
+    /// Whether the probe reads CLOCK_REALTIME, which can be set during the run.
     pub reads_time_of_day: bool,
-    /// The source of the cycles that it times.
+    /// The source of the cycles that the probe times.
     pub cycles: Cycles,
-    /// Whether the kernel throttles its threads when they use up their runtime, and then sends
-    /// SIGXCPU.
+    /// Whether the kernel throttles the probe's threads when they use up their runtime, and then
+    /// sends SIGXCPU.
     pub is_throttled: bool,
-    /// The period that its own parameters imply, independent of the run's other probes: for a
-    /// device with a rate.
+    /// The period that follows from the probe's own parameters, independent of the run's other
+    /// probes; for a device with a rate.
     pub period_of: fn(&Values) -> Option<Nanos>,
-    /// Checks the request and the machine's requirements; changes nothing.
+    /// Checks the request and the machine's requirements. Changes nothing.
     pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,
-    /// Acquires the resources of one place, before any thread of the run exists; called on the main
-    /// thread, once per place.
+    /// Acquires the resources of one instance, before any thread of the run exists. Called on the
+    /// main thread, once per instance.
     pub open: fn(OpenContext<'_>) -> std::io::Result<ProbeInstance>,
 }
 
 /// The source of a probe's cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cycles {
-    /// The probe's own: their due times can be aligned, and `--cycles` counts them.
+    /// The probe starts its cycles. Their due times can be aligned, and `--cycles` counts them.
     Own,
-    /// A player's, whose clock defines their due times.
+    /// A player starts the cycles. Its clock defines their due times.
     OfAPlayer,
-    /// A user program's, which starts them when it likes.
+    /// A user's program starts the cycles when it likes.
     OfAProgram,
 }
 
 /// The CPUs on which a probe runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// A place on each measured CPU.
+    /// One instance on each measured CPU.
     EachCpu,
-    /// One place, on the first measured CPU: there is one such device, or one such timer in a
-    /// process.
+    /// One instance, on the first measured CPU, because the machine has one such device, or a
+    /// process one such timer.
     FirstCpu,
-    /// One place, on any CPU.
+    /// One instance, on any CPU.
     Unbound,
-    /// One place per `copies` of the probe's parameter; their threads move among the measured CPUs.
+    /// As many instances as the parameter `copies` says. Their threads move among the measured
+    /// CPUs.
     Copies,
-    /// One place per measured CPU; their threads move among all CPUs, because the kernel does not
-    /// bind them.
+    /// As many instances as measured CPUs. Their threads move among all CPUs, because the kernel
+    /// does not bind them.
     CopyACpu,
 }
 
 /// Why a requested probe cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The machine lacks something.
+    /// The machine lacks a requirement.
     Absent(Unsupported),
-    /// The request is contradictory; the fragment ends with the remedy.
+    /// The request is contradictory. The text is a fragment that ends with the remedy.
     Request(String),
 }
 
 impl ProbeInfo {
     /// The description of most probes: a thread on each measured CPU that waits for its own timer
-    /// at each due time of a grid. A probe states its differences.
+    /// at each due time of a grid. Other probes state only their differences.
     pub(super) const USUAL: Self = Self {
         name: "",
         about: "",
@@ -144,8 +147,8 @@ impl ProbeInfo {
         })
     }
 
-    /// Returns the schedule of its threads. A pair of threads records events, but one of the two
-    /// walks a grid.
+    /// Returns the schedule of the probe's threads. A pair of threads records events, but one of
+    /// the two walks a grid.
     #[must_use]
     pub fn schedule(&self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         let kind = if self.has_schedule() {
@@ -156,10 +159,10 @@ impl ProbeInfo {
         kind.schedule(period, start, dither)
     }
 
-    /// Returns whether it can have these clocks.
+    /// Checks that the probe supports these clocks.
     ///
     /// # Errors
-    /// Why not, in a fragment that ends in the remedy.
+    /// Returns the reason, in a fragment that ends with the remedy.
     pub fn check_clocks(&self, clocks: ProbeClocks) -> Result<(), String> {
         if !self.sets_any_clock && !clocks.timer.is_of_the_run() {
             let names: Vec<&str> = PROBES
@@ -178,7 +181,7 @@ impl ProbeInfo {
                  {others} or {last}"
             ));
         }
-        // External loops, players and peers have their own due times.
+        // External loops, players and responders have their own due times.
         let has_own_grid = self.has_schedule() && self.cycles == Cycles::Own;
         match clocks.align {
             Some(clock) if !has_own_grid => Err(format!(
@@ -190,15 +193,15 @@ impl ProbeInfo {
         }
     }
 
-    /// Returns how long a cycle takes at this period: for probes that read a clock all the time,
-    /// about a read.
+    /// Returns how long a cycle takes at this period. For probes that read a clock continuously,
+    /// this is about the time of a read.
     #[must_use]
     pub fn cycle(&self, period: Nanos) -> Nanos {
         const READ: Nanos = Nanos(25);
         if self.has_period() { period } else { READ }
     }
 
-    /// Returns whether it waits for periods, rather than looking for gaps all the time.
+    /// Returns whether the probe waits for periods, rather than looking for gaps continuously.
     #[must_use]
     pub fn has_period(&self) -> bool {
         self.waits_for != WaitsFor::Nothing
@@ -208,7 +211,7 @@ impl ProbeInfo {
 /// Accepts any plan, for probes that run everywhere.
 ///
 /// # Errors
-/// None.
+/// Returns no error.
 pub fn always(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! Counts the interrupts of a CPU by the kernel's tracepoints: device handlers, every non-device
-//! vector (timer, calls from other CPUs, deferred work), and interrupts that cannot be masked.
+//! Counts the interrupts of a CPU with the kernel's tracepoints: device handlers, all other vectors
+//! (timer, calls from other CPUs, deferred work), and non-maskable interrupts.
 
 use tardy_machine::root::Root;
 use tardy_sys::tracepoint_counter::TracepointCounter;
 
 /// Possible mount points of tracefs.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-/// Folders of tracepoints, and the suffixes of those that an interrupt passes once. `irq_vectors`
-/// belongs to x86, `ipi` to the other architectures, whose timers are device interrupts.
+/// Folders of tracepoints, and the name endings of those that each interrupt passes once. x86 has
+/// `irq_vectors`. Other architectures have `ipi`; their timers are device interrupts.
 const TRACEPOINTS: [(&str, &str); 4] = [
     ("irq", "irq_handler_entry"),
     ("irq_vectors", "_entry"),
@@ -15,7 +15,7 @@ const TRACEPOINTS: [(&str, &str); 4] = [
     ("nmi", "nmi_handler"),
 ];
 
-/// Returns the tracepoints' numbers.
+/// Returns the numbers of the tracepoints.
 ///
 /// # Errors
 /// Returns the missing requirement, as a sentence fragment that ends with the remedy.
@@ -49,7 +49,7 @@ pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
 /// Counts the interrupts of `cpu` from now on.
 ///
 /// # Errors
-/// Returns the errors of [`tracepoints`]; if the kernel refuses to count.
+/// Returns the errors of [`tracepoints`], and an error if the kernel refuses to count.
 pub(super) fn open(root: &Root, cpu: u32) -> Result<TracepointCounter, String> {
     let refused = |error| {
         format!(

@@ -1,4 +1,4 @@
-//! `io-uring`: a timeout request in a ring, submitted and waited for by one system call.
+//! `io-uring`: submits a timeout request to a ring and waits for it, with one system call.
 
 use std::io;
 
@@ -44,7 +44,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
-        // The kernel keeps a ring's state for the thread that uses it.
+        // The ring is made on this thread, because the kernel keeps a ring's state for the thread
+        // that uses it.
         let mut ring = Ring::new()?;
         let start = ready.wait();
         by_due_times(&thread.at(start.at), producer, start.control, |due| {

@@ -1,8 +1,9 @@
 //! `itimer`: the periodic signal of setitimer(2), as in test A of abeni2002.
 //!
-//! A process has one such timer, so that there is one place, on the first measured CPU. The kernel
-//! merges signals that arrive while one is pending, without a trace; the summary finds them as
-//! expiries of the fitted grid without an activation.
+//! A process has only one such timer, so the probe has one thread, on the first measured CPU. If a
+//! signal is already pending, the kernel merges further ones into it without a trace. The summary
+//! therefore fits a grid to the activations, and counts the expiries of the grid that have no
+//! activation.
 
 use std::io;
 
@@ -51,7 +52,8 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
 }
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
-    // Blocked before there are threads: one that did not block the signal would be killed by it.
+    // The signal is blocked before other threads exist: it would kill a thread that does not block
+    // it.
     let timer = IntervalTimer::block()?;
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();

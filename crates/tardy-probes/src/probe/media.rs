@@ -1,19 +1,20 @@
 //! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Measures a
-//! built-in player loop, with the audio clock of a sound card or a model, or a real player; each of
-//! these has a distinct name.
+//! built-in player loop or a real player. The built-in loop uses the audio clock of a sound card or
+//! a modelled one. The series of these cases have different names.
 //!
-//! Player reports are used without further interpretation. mpv plays a clip without a file and
-//! without an end (libavfilter); its statistics have frame times, its JSON interface the skew, and
-//! counting frames joins the two. A frame without a reported skew counts as lost, a frame that was
-//! not shown as skipped. The series of simulated players have separate names, so no table mixes a
-//! simulated and a real player.
+//! Reports of a real player are used without further interpretation. mpv plays an endless clip that
+//! libavfilter makes, without a file. Its statistics have frame times, its JSON interface has the
+//! skew, and the frame count joins the two. A frame without a reported skew counts as lost, a frame
+//! that was not shown as skipped. The series of simulated players have separate names, so no table
+//! mixes a simulated and a real player.
 //!
-//! The audible sound is the card's pointer at the kernel's own stamp, extrapolated to the frame at
-//! the nominal rate. It is only as good as the pointer is even; the run reports that, and the
-//! clock's own rate. After an xrun the sound resumes at the point of interruption.
+//! The time of the audible sound is computed from the position of the card's hardware pointer at
+//! the kernel's stamp, and extrapolated to the frame's time at the nominal rate. It is only as
+//! exact as the pointer's steps are even; the run reports this, and the rate of the card's clock.
+//! After an xrun, the sound resumes where it was interrupted.
 //!
-//! `media.alsa` is never `media`, whose clock is modelled. Without `player=` the machine decides
-//! between them; the run stores the choice with its reason.
+//! The series `media.alsa` has the clock of a card, `media` a modelled clock. Without `player=` the
+//! machine determines which of them is measured; the run stores the choice with its reason.
 
 mod alsa;
 mod audio;
@@ -56,10 +57,10 @@ const FRAME: SeriesInfo = SeriesInfo {
     bins_below_least: false,
 };
 
-/// Value of `delay` if the audio clock is not delayed on purpose.
+/// Value of `delay` for an audio clock without deliberate delay.
 const NO_DELAY: &str = "0ns";
-/// The built-in player with the audio clock of a card if available, of a card, and of a model; and
-/// the external player.
+/// The values of `player`: the built-in player with the audio clock of a card if available, of a
+/// card, or of a model; and the external player.
 const PLAYERS: &[&str] = &["auto", "alsa", "simulated", "mpv"];
 /// Frame periods that a real player supports.
 const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nanos::from_secs(1);
@@ -145,9 +146,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 /// The source of the built-in player's audio clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AudioBy {
-    /// A card only.
+    /// The clock of a sound card, which is required.
     Card,
-    /// A card if available, otherwise the model.
+    /// The clock of a sound card if there is one, otherwise a modelled clock.
     CardOrModel,
     Model,
 }
@@ -160,7 +161,7 @@ fn audio_by(probe: &ProbePlan) -> AudioBy {
     match probe.parameters.text("player") {
         "alsa" => AudioBy::Card,
         "simulated" => AudioBy::Model,
-        // A delayed clock requires the model; a named card excludes it.
+        // A deliberate delay requires the model, and a named device requires the card.
         _ if probe.parameters.duration("delay") > Nanos::ZERO => AudioBy::Model,
         _ if probe.parameters.path("device").is_some() => AudioBy::Card,
         _ => AudioBy::CardOrModel,

@@ -1,4 +1,4 @@
-//! A probe that was opened: its threads as they will be started, and how they wait for the start.
+//! An opened probe: its threads before they are started, and how they wait for the start.
 
 use std::io;
 
@@ -11,56 +11,58 @@ use super::series_info::SeriesInfo;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// The arguments for opening one place of a probe.
+/// The arguments for opening one instance of a probe.
 #[derive(Debug)]
 pub struct OpenContext<'a> {
-    /// The probe as planned, with its parameters.
+    /// The planned probe, with its parameters.
     pub probe: &'a ProbePlan,
     pub thread: &'a ThreadPlan,
     /// All measured CPUs, for probes that need a second one.
     pub measured_cpus: &'a CpuList,
-    /// One for each series of the probe, in the order of its description. The thread that takes a
-    /// producer must close it.
+    /// A producer for each series of the probe, in the order of its description. The thread that
+    /// takes a producer must close it.
     pub producers: Vec<Producer>,
 }
 
-/// One place of a probe, ready to start.
+/// One instance of a probe, ready to start.
 #[derive(Debug, Default)]
 pub struct ProbeInstance {
-    /// Its threads; they are started in this order.
+    /// The threads of the instance, in the order in which they are started.
     pub members: Vec<Member>,
-    /// Error of the clock that it reads, beyond which an early wake-up is one.
+    /// Error of the clock that the probe reads. Only a larger deviation counts as an early wake-up.
     pub clock_error: Nanos,
-    /// Its series, if opening determines them: a prefix of those in the description.
+    /// The series that the instance has, if only opening shows this: the first ones of the
+    /// description.
     pub series: Option<Vec<SeriesInfo>>,
-    /// The grid of due times that it found, which the plan could not know.
+    /// The grid of due times that was found on opening, and that the plan could not know.
     pub grid: Option<DetectedGrid>,
-    /// Whether the measured answers come from outside this machine; absent for other probes.
+    /// Whether the measured answers come from outside this machine; absent for probes without
+    /// answers.
     pub external: Option<bool>,
-    /// The thread of another program that takes its samples, if there is one and it is known.
+    /// The thread of another program that takes the samples, if there is one and it is known.
     pub loop_thread: Option<i32>,
-    /// Caveats for its numbers; shown with every result. Equal texts of several places are shown
-    /// once.
+    /// Caveats for the probe's numbers, shown with every result. Equal texts of several instances
+    /// are shown once.
     pub notes: Vec<String>,
-    /// The remaining preparation, so that places prepare in parallel: called when all are open, in
-    /// their order.
+    /// The rest of the preparation, which is separate so that instances can prepare in parallel.
+    /// Called when all instances are open, in their order.
     pub finish: Option<Finish>,
 }
 
-/// Waits for the rest of a place's preparation, and returns further notes.
+/// The rest of an instance's preparation: waits for it and returns further notes.
 pub struct Finish(Box<dyn FnOnce() -> io::Result<Vec<String>>>);
 
 impl Finish {
-    /// Makes the remaining preparation, which runs when all places are open.
+    /// Makes the rest of the preparation from a function, which runs when all instances are open.
     #[must_use]
     pub fn new(finish: impl FnOnce() -> io::Result<Vec<String>> + 'static) -> Self {
         Self(Box::new(finish))
     }
 
-    /// Does it.
+    /// Runs the rest of the preparation.
     ///
     /// # Errors
-    /// Why the place cannot be measured after all.
+    /// Returns why the instance cannot be measured after all.
     pub fn call(self) -> io::Result<Vec<String>> {
         (self.0)()
     }
@@ -72,17 +74,17 @@ impl std::fmt::Debug for Finish {
     }
 }
 
-/// A grid of due times that is not the run's own.
+/// A grid of due times other than the run's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DetectedGrid {
     /// Time between two due times.
     pub period: Nanos,
-    /// Any due time of it.
+    /// Any due time of the grid.
     pub phase: Nanos,
 }
 
 impl DetectedGrid {
-    /// Its first due time at `start` or later.
+    /// Returns the first due time of the grid at `start` or later.
     #[must_use]
     pub fn first_from(&self, start: Nanos) -> Nanos {
         start.saturating_add(Nanos(
@@ -94,53 +96,56 @@ impl DetectedGrid {
 
 /// One thread of a probe.
 pub struct Member {
-    /// Its role beside the probe's main thread, such as `waker`; empty for the main thread.
+    /// Role of the thread beside the probe's main thread, such as `waker`; empty for the main
+    /// thread.
     pub role: &'static str,
-    /// CPUs that it is bound to; empty if it is not bound.
+    /// CPUs that the thread is bound to; empty if it is not bound.
     pub cpus: CpuList,
-    /// Its scheduling policy.
+    /// Scheduling policy of the thread.
     pub policy: Policy,
-    /// Whether the watchdog ends it when it never sleeps. A thread that occupies its CPU by design
-    /// must instead sleep for a share of the time: the limit on real-time CPU time is the fallback.
+    /// Whether the watchdog ends the thread when it never sleeps. A thread that occupies its CPU by
+    /// design is not watched and must sleep for a share of the time. The limit on real-time CPU
+    /// time is the fallback.
     pub is_watched: bool,
-    /// Does the preparation that needs the thread itself, waits for the start with
-    /// [`StartGate::wait`], measures until the control stops it, closes its producers, and waits
-    /// for the other threads with [`Control::leave`] before it releases resources. Called once; the
-    /// loop inside is concrete.
+    /// The function of the thread, called once. It prepares what must be prepared on this thread,
+    /// waits for the start with [`StartGate::wait`], measures until the control stops it, closes
+    /// its producers, and waits for the other threads with [`Control::leave`] before it releases
+    /// resources. The measuring loop inside makes no indirect calls.
     pub run: Run,
 }
 
 /// The function of a thread.
 pub type Run = Box<dyn FnOnce(StartGate<'_>) -> io::Result<Departure> + Send>;
 
-/// A thread that is prepared and may wait for the start.
+/// Lets a prepared thread wait for the start.
 pub struct StartGate<'a> {
     control: &'a Control,
     wait: Box<dyn FnOnce() -> Nanos + 'a>,
 }
 
-/// The start, as a thread sees it.
+/// The start of the run, as a thread sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
-    /// When the run starts, on its clock.
+    /// Time of the start, on the run's clock.
     pub at: Nanos,
     /// Controls the end of the loop.
     pub control: &'a Control,
 }
 
 impl Start<'_> {
-    /// Sleeps until the run starts: for probes without a grid, whose first cycle would otherwise
-    /// lie before it.
+    /// Sleeps until the run starts. For probes without a grid, whose first cycle would otherwise
+    /// lie before the start.
     ///
     /// # Errors
-    /// If the kernel refuses the sleep.
+    /// Returns an error if the kernel refuses the sleep.
     pub fn sleep(&self) -> std::io::Result<()> {
         tardy_sys::clock::sleep_until(&tardy_sys::clock::Instant::from_nanos(self.at.get()))
     }
 }
 
 impl<'a> StartGate<'a> {
-    /// `wait` reports that the thread is ready, and returns the start when it has come.
+    /// Makes the gate from `wait`, which reports that the thread is ready, and returns the time of
+    /// the start when it has come.
     pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {
         Self {
             control,
@@ -148,7 +153,8 @@ impl<'a> StartGate<'a> {
         }
     }
 
-    /// Reports that the thread is ready, and waits for the start: the last step before the loop.
+    /// Reports that the thread is ready, and waits for the start. The measuring loop must follow
+    /// directly.
     #[must_use]
     pub fn wait(self) -> Start<'a> {
         self.control.enter();
@@ -160,7 +166,8 @@ impl<'a> StartGate<'a> {
 }
 
 impl Member {
-    /// Returns the main thread of a place: bound to its CPU, scheduled as planned, watched.
+    /// Makes the main thread of an instance, which is bound to its CPU, scheduled as planned, and
+    /// watched.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
         Self {
@@ -184,14 +191,14 @@ impl std::fmt::Debug for Member {
     }
 }
 
-/// A measuring loop with one thread and one series. One without a grid sleeps until the start
-/// first, with [`Start::sleep`].
+/// A measuring loop with one thread and one series. Without a grid, the loop must first sleep until
+/// the start, with [`Start::sleep`].
 pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Departure>;
 
-/// Returns the usual place: one thread that runs `measure` for the first series.
+/// Makes the usual instance: one thread that runs `measure` for the first series.
 ///
 /// # Errors
-/// Panics without a producer, which is a mistake of the caller.
+/// Returns no error. Panics without a producer, which is a mistake of the caller.
 pub fn one_thread(
     mut opening: OpenContext<'_>,
     measure: MeasuringLoop,

@@ -1,4 +1,4 @@
-//! `mqueue`: a thread receives from a POSIX message queue that another one sends to.
+//! `mqueue`: a thread receives from a POSIX message queue that another thread sends to.
 
 use std::io;
 
@@ -29,8 +29,8 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
 }
 
 impl Channel for MessageQueue {
-    /// Capacity for the current wake-up and the final one, so that the waker never waits for the
-    /// woken thread.
+    /// The queue has room for the current wake-up and the final one, so that the waker never waits
+    /// for the woken thread.
     fn new() -> io::Result<Self> {
         MessageQueue::new(2)
     }

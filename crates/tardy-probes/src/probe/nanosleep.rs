@@ -41,8 +41,8 @@ pub(super) fn measure(
     let control = start.control;
     let request = request_of(plan)?;
     let duration = clock::Instant::from_nanos(request.get());
-    // A relative sleep on CLOCK_TAI ends at a time of that clock, as an absolute one does; on
-    // CLOCK_REALTIME the kernel takes CLOCK_MONOTONIC.
+    // On CLOCK_TAI, a relative sleep ends at a time of that clock, like an absolute sleep. For
+    // CLOCK_REALTIME, the kernel uses CLOCK_MONOTONIC instead.
     let timer = plan.clocks.timer.clock.of_the_system();
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     start.sleep()?;

@@ -1,15 +1,19 @@
-//! `oslat`: reads the cycle counter all the time, and finds every interval in which the CPU was
+//! `oslat`: reads the cycle counter continuously, and finds every interval in which the CPU was
 //! taken away, as oslat and hwlat do.
 //!
-//! Each gap is attributed by the counters that changed during it: if the kernel counted an
-//! involuntary switch of the thread, to a task (`oslat.tasks`); otherwise, if it counted an
-//! interrupt of the CPU, to that (`oslat.interrupts`); otherwise to the hypervisor, the firmware or
-//! the hardware, which the kernel does not see (`oslat.unseen`). The series of all gaps is `oslat`.
-//! Counters are read at each gap's end and each ms, so an interrupt too short to be a gap can be
-//! attributed to a gap within the next ms, and a tracepoint adds some hundred ns to an interrupt.
-//! If interrupts cannot be counted, a note states the reason, and the last two series are absent.
+//! Each gap is attributed by the counters that changed during it. If the kernel counted an
+//! involuntary switch of the thread, the cause is a task (`oslat.tasks`). Otherwise, if it counted
+//! an interrupt of the CPU, the cause is an interrupt (`oslat.interrupts`). Otherwise, the cause is
+//! the hypervisor, the firmware or the hardware, which the kernel does not see (`oslat.unseen`).
+//! The series of all gaps is `oslat`.
+//!
+//! Counters are read at each gap's end and each ms. An interrupt that is too short to be a gap can
+//! therefore be attributed to a gap within the next ms. Each tracepoint makes an interrupt some
+//! hundred ns longer. If interrupts cannot be counted, a note states the reason, and the last two
+//! series are absent.
+//!
 //! The probe's own work (a clock read each ms, and recording a gap) does not count as observed
-//! time; gaps during it are found if they last 50 us or more.
+//! time. Gaps during this work are found if they last 50 us or more.
 
 use std::io;
 
@@ -67,9 +71,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
-    // After a gap it asks how often it was switched out.
+    // After each gap, the probe asks how often it was switched out.
     system_calls: &["getrusage"],
-    // The counters of interrupts.
+    // Reads the counters of interrupts.
     traced_system_calls: &["read"],
     open,
     ..ProbeInfo::USUAL
@@ -77,8 +81,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 /// Time between two checks of the clock and the stop flag.
 const LOOK: Nanos = Nanos::from_millis(1);
-/// Upper bound of one step of the probe's own work: in an emulated machine, some thousand
-/// instructions of 4 ns.
+/// Upper bound of one step of the probe's own work. In an emulated machine, a step takes some
+/// thousand instructions of 4 ns.
 const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
 
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -92,7 +96,8 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         .map(|why| format!("oslat cannot separate interrupts from gaps outside the kernel: {why}"))
         .into_iter()
         .collect();
-    // Two series that are always empty would claim that there were no such gaps.
+    // Without counted interrupts, two series would always be empty and falsely claim that there
+    // were no such gaps.
     let series = counted.is_err().then(|| INFO.series[..2].to_vec());
     let interrupts = counted
         .ok()
@@ -161,16 +166,16 @@ struct Series {
     tasks: Producer,
     by_interrupts: Producer,
     unseen: Producer,
-    /// In ticks.
+    /// The shortest gap that counts, in ticks.
     least: u64,
-    /// Involuntary switches until now.
+    /// Number of involuntary switches at the last read.
     switches: u64,
-    /// Absent if they cannot be counted.
+    /// Counter of interrupts; absent if they cannot be counted.
     interrupts: Option<Interrupts>,
     calibration: Calibration,
 }
 
-/// The CPU's interrupts.
+/// The interrupts of the CPU.
 struct Interrupts {
     counter: TracepointCounter,
     /// Count at the last check.
@@ -186,7 +191,7 @@ impl Interrupts {
 }
 
 impl Series {
-    /// Forgets counts until now: they belong to no later gap.
+    /// Reads all counters, so that earlier events are not attributed to a later gap.
     fn look(&mut self) {
         self.switches = count_switches();
         self.interrupts.as_mut().map(Interrupts::came);
@@ -200,7 +205,8 @@ impl Series {
         )
     }
 
-    /// Restores the counts of [`Self::counted`]: later events belong to the next gap, too.
+    /// Restores the counts of [`Self::counted`], so that later events are also attributed to the
+    /// next gap.
     fn count_from(&mut self, (switches, before): (u64, Option<u64>)) {
         self.switches = switches;
         if let (Some(interrupts), Some(before)) = (&mut self.interrupts, before) {
@@ -254,7 +260,7 @@ fn measure(
     control: &Control,
 ) -> io::Result<Departure> {
     let calibration = series.calibration;
-    // A cycle is an interval between two reads.
+    // A cycle is the interval between two reads.
     let mut left = plan.cycles.unwrap_or(u64::MAX);
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let (look, own_work_max) = (
@@ -296,15 +302,15 @@ fn measure(
             }
             next_look = read().wrapping_add(look);
         }
-        // The work since then is not observed time, unless it took so long that the CPU must have
-        // been taken away.
+        // The work since `work_began` is not observed time. If it took too long, the CPU was taken
+        // away meanwhile, which is a gap.
         last = read();
         let work = last.wrapping_sub(work_began);
         if work < own_work_max.max(series.least) {
             not_observed += work;
         } else {
-            // The CPU may have been taken away before the check above, which then counted the
-            // cause.
+            // The cause may already be in the counts of the check above, so the earlier counts are
+            // restored.
             series.count_from(counted);
             series.found(anchor.at(work_began), work);
             let noted = read();

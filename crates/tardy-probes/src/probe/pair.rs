@@ -1,14 +1,14 @@
 //! Shared code of the thread-to-thread probes: one thread wakes another one, and both record the
 //! time.
 //!
-//! The woken thread is above the waker in priority, so that on the same CPU the wake-up itself
-//! switches to it. One of the two is the timekeeper: it sleeps until a due time on a grid, and
-//! records the latency of that timer in a separate series. If a period passes while the woken
-//! thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
+//! The woken thread has a higher priority than the waker, so that on the same CPU the wake-up
+//! itself switches to the woken thread. One of the two keeps the time: it sleeps until each due
+//! time of a grid, and records the latency of that timer in a separate series.
 //!
 //! A pair of threads has two series: wake-ups, each due at the waker's stamp, and the timer that
-//! paces them, on a grid. A late timer is not a late wake-up; a period that passes before the woken
-//! thread is back is one. One atomic step decides between them, so each period counts once.
+//! paces them, on a grid. A late timer is therefore not a late wake-up. If a period passes before
+//! the woken thread has returned, the period has no wake-up and counts as skipped. One atomic step
+//! decides this, so each period counts once.
 
 use std::io;
 use std::sync::Arc;
@@ -32,9 +32,10 @@ use super::{OpenContext, ProbeInstance};
 use crate::recording::control::Departure;
 use crate::recording::ring::Producer;
 
-/// A way for one thread to wake another one. A wake-up before the other thread waits is not lost.
+/// A way for one thread to wake another one. A wake-up that comes before the other thread waits
+/// must not be lost.
 pub(super) trait Channel: Sized + Send + Sync + 'static {
-    /// Makes it; called on the main thread, before any other one exists.
+    /// Makes the channel. Called on the main thread, before any other thread exists.
     fn new() -> io::Result<Self>;
 
     /// Called once on the thread that will wait, before the first wake-up.
@@ -42,14 +43,14 @@ pub(super) trait Channel: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Wakes the thread that waits, or the next one to wait.
+    /// Wakes the waiting thread, or the next thread that waits.
     fn wake(&self) -> io::Result<()>;
 
     /// Waits for a wake-up.
     fn wait(&self) -> io::Result<()>;
 }
 
-/// The common description of these probes, except for name, text and channel.
+/// The description that these probes share, except for name, text and channel.
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "",
     times: "",
@@ -110,7 +111,7 @@ pub(super) fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Resolves a probe whose channel not every kernel has.
+/// Resolves a probe whose channel some kernels lack.
 pub(super) fn resolve_with<C: Channel>(
     probe: &ProbePlan,
     host: &Host,
@@ -127,29 +128,30 @@ pub(super) fn resolve_with<C: Channel>(
     }
 }
 
-/// No wake-up is in progress.
+/// Value of `under_way` while no wake-up is in progress.
 const IDLE: u64 = u64::MAX;
 
 /// The state that the two threads share.
 struct Pair<C> {
     wake: C,
     ask: C,
-    /// The waker's clock read, right before the wake-up; written while no wake-up is in progress.
+    /// The waker's clock read right before the wake-up. Written only while no wake-up is in
+    /// progress.
     stamp: AtomicI64,
     /// [`IDLE`], or the number of periods that have passed since the start of the current wake-up.
     under_way: AtomicU64,
-    /// Periods that the waker started; for the expected samples, which must not come from the woken
-    /// thread's own count.
+    /// Number of periods that the waker started. The number of expected samples is taken from this
+    /// count, so that it does not depend on the woken thread.
     periods: AtomicU64,
     is_ending: AtomicBool,
 }
 
-/// One period, as the waker sees it.
+/// What the waker does in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// The woken thread is back: wake it.
+    /// The woken thread has returned, so it is woken again.
     Wake,
-    /// It is not: the period is skipped.
+    /// The woken thread has not returned, so the period is skipped.
     Skipped,
 }
 
@@ -165,8 +167,9 @@ impl<C: Channel> Pair<C> {
         })
     }
 
-    /// Starts a period on the waker's side. Whether one is skipped is decided in one step together
-    /// with the woken thread's return, so that each period is counted once, by one of the two.
+    /// Starts a period on the waker's side. One atomic step decides whether the period is skipped
+    /// or the woken thread has returned, so that each period is counted once, by one of the two
+    /// threads.
     #[inline]
     fn begin_period(&self) -> Turn {
         self.periods
@@ -183,7 +186,7 @@ impl<C: Channel> Pair<C> {
         }
     }
 
-    /// Stamps and wakes; only after [`Turn::Wake`].
+    /// Stores the stamp and wakes the other thread. Must follow a [`Turn::Wake`].
     #[inline]
     fn wake(&self) -> io::Result<()> {
         self.stamp.store(clock::monotonic(), Ordering::Relaxed);
@@ -191,8 +194,8 @@ impl<C: Channel> Pair<C> {
         self.wake.wake()
     }
 
-    /// Takes the current wake-up: returns the sample, with its latency up to `now`. `None` if there
-    /// is none.
+    /// Takes the current wake-up. Returns its sample, with the latency up to `now`; `None` if there
+    /// is no wake-up.
     #[inline]
     fn take(&self, now: i64) -> Option<Sample> {
         if self.under_way.load(Ordering::Acquire) == IDLE {
@@ -217,7 +220,8 @@ impl<C: Channel> Pair<C> {
     }
 }
 
-/// Opens one place: the woken thread on the measured CPU, the waker there or on another one.
+/// Opens one instance: the woken thread on the measured CPU, the waker on the same CPU or another
+/// one.
 pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let (Some(timer), Some(latencies)) = (opening.producers.pop(), opening.producers.pop()) else {
         return Err(io::Error::other("a pair was opened without its two series"));
@@ -258,7 +262,7 @@ pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<Probe
     })
 }
 
-/// One real-time priority lower.
+/// Returns the policy with a real-time priority that is lower by one.
 fn below(policy: Policy) -> Policy {
     match policy {
         Policy::Fifo { priority } => Policy::Fifo {
@@ -271,8 +275,8 @@ fn below(policy: Policy) -> Policy {
     }
 }
 
-/// Returns the next measured CPU after `cpu`; if it is the only one, the first other one that the
-/// tool may use.
+/// Returns the next measured CPU after `cpu`. If `cpu` is the only one, returns the first other CPU
+/// that the tool may use.
 fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
     let after = measured.iter().find(|&other| Some(other) > cpu);
     let before = measured.iter().find(|&other| Some(other) != cpu);
@@ -291,7 +295,7 @@ fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
         })
 }
 
-/// Returns the waker that sleeps until due times.
+/// Makes the waker that sleeps until due times.
 fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Producer) -> Run {
     Box::new(move |ready| {
         let start = ready.wait();
@@ -314,12 +318,12 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
         };
         let result = measure();
         timer.close(walk.base());
-        // The woken thread must receive the end, even after an error here.
+        // The woken thread must learn of the end, even after an error here.
         leave_or_stop(&start, result.and(pair.end(&pair.wake)))
     })
 }
 
-/// Returns the thread that is woken by a waker that keeps the time.
+/// Makes the woken thread for a waker that keeps the time.
 fn woken_by_waker<C: Channel>(
     pair: Arc<Pair<C>>,
     plan: ThreadPlan,
@@ -348,15 +352,15 @@ fn woken_by_waker<C: Channel>(
             Ok(())
         };
         let result = measure();
-        // Periods that the waker started and this thread knows nothing of: they are expected, and
-        // so show as unexplained.
+        // The waker started these periods, but this thread did not see them. They count as
+        // expected, so their missing samples show as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
         leave_or_stop(&start, result)
     })
 }
 
-/// Returns the woken thread that keeps the time itself, and asks to be woken.
+/// Makes the woken thread that keeps the time itself, and asks the waker to wake it.
 fn paced_woken<C: Channel>(
     pair: Arc<Pair<C>>,
     plan: ThreadPlan,
@@ -404,7 +408,7 @@ fn paced_woken<C: Channel>(
     })
 }
 
-/// Returns the waker that waits until it is asked.
+/// Makes the waker that waits until it is asked.
 fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
     Box::new(move |ready| {
         pair.ask.prepare_to_wait()?;
@@ -426,8 +430,8 @@ fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
     })
 }
 
-/// Leaves with the other threads. A pair measures nothing any more once one of its threads has
-/// failed.
+/// Leaves with the other threads, or stops the run on an error: without one of its threads, a pair
+/// measures nothing.
 fn leave_or_stop(start: &Start<'_>, result: io::Result<()>) -> io::Result<Departure> {
     result.inspect_err(|_| start.control.stop())?;
     Ok(start.control.leave())
@@ -501,8 +505,9 @@ pub(super) mod tests {
         }
     }
 
-    /// Runs one place for 50 periods of 200 us, both threads unbound and at no real-time priority;
-    /// the samples of both series, and the cycles started.
+    /// Runs one instance for 50 periods of 200 us, with both threads unbound and without real-time
+    /// priority. Returns the samples of the first series, the number of started cycles, and the
+    /// samples of the timer.
     pub(in crate::probe) fn measured<C: Channel>(pace: &str) -> (Vec<Sample>, u64, Vec<Sample>) {
         let pair = Arc::new(Pair::<C>::new().unwrap());
         let schedule = Schedule::Grid {
@@ -562,8 +567,8 @@ pub(super) mod tests {
         )
     }
 
-    /// Checks for every channel: 50 periods, each of them recorded or skipped in both series, and
-    /// no wake-up before it was made.
+    /// Checks a channel: in 50 periods, each is recorded or skipped in both series, and no wake-up
+    /// is received before it was made.
     pub(in crate::probe) fn accounts_for_every_period<C: Channel>() {
         for pace in ["waker", "woken"] {
             let (latencies, cycles, timer) = measured::<C>(pace);

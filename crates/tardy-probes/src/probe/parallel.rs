@@ -1,4 +1,5 @@
-//! `parallel`: copies of a relative sleep that share fewer CPUs, as in figure 4 of mckenney2009.
+//! `parallel`: several copies of a relative sleep that share fewer CPUs, as in figure 4 of
+//! mckenney2009.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! `pipe`: a thread reads a byte that another one writes; the oldest method.
+//! `pipe`: a thread reads a byte that another thread writes, the oldest method of wake-up.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 

@@ -1,4 +1,4 @@
-//! `posix-timer`: a periodic timer that sends its signal to the thread, which waits for it.
+//! `posix-timer`: a periodic timer that sends its signal to the thread, which waits for the signal.
 
 use std::io;
 
@@ -36,7 +36,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
-        // The timer belongs to the current thread, which its signal must reach, so it is made here.
+        // The timer belongs to the thread that makes it, and its signal must reach the measuring
+        // thread, so the timer is made here.
         let timer = PosixTimer::new(TimerClock::of(&thread).clock())?;
         let start = ready.wait();
         by_expiries(

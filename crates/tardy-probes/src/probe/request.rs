@@ -14,7 +14,7 @@ use super::{PROBES, ProbeInfo, app, find};
 /// Default real-time priority.
 pub const PRIORITY: u32 = 95;
 
-/// Parameters of every probe.
+/// Parameters that every probe has.
 pub const COMMON: &[Parameter] = &[
     own(
         "period",
@@ -83,11 +83,11 @@ const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
     }
 }
 
-/// One probe, by name, with the values that were given.
+/// One requested probe, with the values that the user gave.
 #[derive(Debug, Clone)]
 pub struct ProbeSpec {
     pub info: &'static ProbeInfo,
-    /// The values given, by parameter.
+    /// The given values, by parameter.
     pub given: BTreeMap<&'static str, Value>,
     /// The text that the user wrote.
     text: String,
@@ -106,10 +106,10 @@ impl std::fmt::Display for ProbeSpec {
     }
 }
 
-/// Why a text is no request for a probe.
+/// Why a text is not a request for a probe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeRequestError {
-    /// Unknown probe.
+    /// The probe is unknown.
     #[error(
         "there is no probe `{0}`{meant}: `tardy list probes` lists them",
         meant = did_you_mean(.0, PROBES.iter().map(|probe| probe.name))
@@ -119,16 +119,16 @@ pub enum ProbeRequestError {
     #[error("probe `{probe}` has no parameter `{name}`{}: it has {}", did_you_mean(name, known.iter().copied()), known.join(", "))]
     UnknownParameter {
         probe: &'static str,
-        /// As given.
+        /// The name that the user wrote.
         name: String,
         /// The valid names.
         known: Vec<&'static str>,
     },
-    /// More values than parameters.
+    /// There are more values than parameters.
     #[error("probe `{probe}`: `{value}` is one value too many; the probe takes {count}")]
     TooMany {
         probe: &'static str,
-        /// The first that has no parameter.
+        /// The first value without a parameter.
         value: String,
         /// Number of parameters.
         count: usize,
@@ -139,7 +139,7 @@ pub enum ProbeRequestError {
         probe: &'static str,
         name: &'static str,
     },
-    /// A parameter that has no default has no value.
+    /// A parameter without a default has no value.
     #[error("probe `{probe}` needs `{name}`: write {probe}:{name}=...")]
     Needed {
         probe: &'static str,
@@ -149,13 +149,13 @@ pub enum ProbeRequestError {
     #[error("probe `{probe}`: {source}")]
     Value {
         probe: &'static str,
-        /// The error of the value.
+        /// Why the value is wrong.
         source: ValueError,
     },
 }
 
 impl ProbeSpec {
-    /// Reads one request.
+    /// Parses one request.
     ///
     /// # Errors
     /// Returns the error and an example of a valid request.
@@ -200,7 +200,7 @@ impl ProbeSpec {
         }
     }
 
-    /// Returns the probe `info` with its usual values.
+    /// Returns the probe `info` with its default values.
     #[must_use]
     pub fn usual(info: &'static ProbeInfo) -> Self {
         Self {
@@ -210,7 +210,8 @@ impl ProbeSpec {
         }
     }
 
-    /// Returns the probe that measures the loop of a program, which is given with its arguments.
+    /// Returns the probe that measures the loop of a program. `words` are the program and its
+    /// arguments.
     #[must_use]
     pub fn of_program(words: Vec<String>) -> Self {
         let (info, command) = (&app::INFO, app::COMMAND);
@@ -222,12 +223,12 @@ impl ProbeSpec {
         }
     }
 
-    /// Returns the probe's own parameters, given or by default; parameters without a value are
-    /// omitted.
+    /// Returns the probe's own parameters, given or by default. Leaves out parameters without a
+    /// value.
     #[must_use]
     pub fn parameters(&self) -> Values {
         let value = |parameter: &Parameter| {
-            // Defaults pass their own limits, which a test holds.
+            // Every default is within the limits of its own parameter; a test checks this.
             let default = || {
                 parameter
                     .default
@@ -241,7 +242,7 @@ impl ProbeSpec {
         self.info.parameters.iter().filter_map(value).collect()
     }
 
-    /// A time that was given in the request itself.
+    /// Returns a time that was given in the request itself.
     #[must_use]
     pub fn duration(&self, name: &str) -> Option<Nanos> {
         match self.given.get(name) {

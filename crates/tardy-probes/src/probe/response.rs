@@ -1,5 +1,5 @@
-//! `response`: the round trip of a stimulus to something outside and of its answer, timed by a
-//! thread that busy-polls for it.
+//! `response`: the round trip of a stimulus to a device or machine and of its answer, timed by a
+//! thread that busy-polls for the answer.
 
 use std::io;
 
@@ -39,8 +39,8 @@ const IN_RESPONDER: SeriesInfo = SeriesInfo {
     is_outside_verdict: true,
     bins_below_least: false,
 };
-/// Series of answers by the other machine's kernel: a separate name keeps the two kinds in separate
-/// tables.
+/// Series of answers by the other machine's kernel. Its separate name keeps answers of kernels and
+/// of processes in separate tables.
 const IN_KERNEL: SeriesInfo = SeriesInfo {
     part: "in-kernel",
     quantity: "round trip, answered in the kernel",
@@ -87,7 +87,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     placement: Placement::FirstCpu,
     is_single: true,
     waits_for: WaitsFor::Event,
-    // System calls of the loopback link; other links make other calls.
+    // The system calls of the loopback link. Other links make other calls.
     system_calls: &["clock_nanosleep", "write", "read", "ppoll"],
     resolve,
     open,
@@ -99,7 +99,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     link(probe).map(drop).map_err(Refusal::Request)
 }
 
-/// Returns the link, with its secret; the error gives the reason.
+/// Returns the link, with its secret. The error gives the reason.
 fn link(probe: &ProbePlan) -> Result<Link, String> {
     let link: Link = probe
         .parameters
@@ -138,7 +138,7 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     Ok(opened)
 }
 
-/// Makes the thread that sends, and polls for answers.
+/// Makes the thread that sends stimuli and polls for answers.
 fn initiate(
     mut opening: OpenContext<'_>,
     link: &Link,
@@ -171,7 +171,7 @@ fn initiate(
                 unanswered: tally.to_nobody,
             });
         }
-        // The responder of a loopback has nothing left to answer, and the measurement is over.
+        // The measurement is over, and the responder of a loopback has nothing left to answer.
         control.stop_at(Nanos(tardy_sys::clock::monotonic()));
         Ok(control.leave())
     });
@@ -207,7 +207,7 @@ fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
     }
 }
 
-/// Returns the responder of a loopback, scheduled as the initiator.
+/// Makes the thread of a loopback's responder, scheduled like the initiator.
 fn own_responder(
     probe: &ProbePlan,
     cpus: tardy_core::cpu::CpuList,
@@ -216,7 +216,7 @@ fn own_responder(
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         let is_over = std::sync::atomic::AtomicBool::new(false);
-        // It ends when the initiator closes its end.
+        // The responder ends when the initiator closes its end.
         let mut answered = ResponderResult::default();
         responder.answer(&is_over, &mut None, &mut answered)?;
         if answered.failures > 0 {

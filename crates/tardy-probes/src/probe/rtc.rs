@@ -1,8 +1,8 @@
 //! `rtc`: the periodic interrupt of the real-time clock, as realfeel of williams2002 reads it.
 //!
-//! Since Linux 2.6.38 the kernel emulates this interrupt with a high-resolution timer
-//! (drivers/rtc/interface.c, rtc_pie_update_irq): the probe times that timer and the device's read,
-//! not the hardware.
+//! Since Linux 2.6.38, the kernel emulates this interrupt with a high-resolution timer
+//! (drivers/rtc/interface.c, rtc_pie_update_irq). The probe therefore times that timer and the
+//! device's read, not the hardware.
 
 use std::io;
 
@@ -115,9 +115,9 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Ends the interrupts from an ordinary thread. The kernel waits for the timer's callback in a loop;
-/// on PREEMPT_RT a thread of a low real-time priority on this CPU runs the callback, and this thread
-/// would keep it from running.
+/// Ends the interrupts from a thread without real-time priority. The kernel waits in a loop for the
+/// timer's callback. On PREEMPT_RT, a thread with a low real-time priority on this CPU runs the
+/// callback, and a waiting measuring thread would keep it from running.
 fn stop(rtc: &Rtc) -> io::Result<()> {
     std::thread::scope(|scope| {
         let stop = || {
@@ -147,7 +147,8 @@ fn measure(
         if control.is_past_end(due) {
             break;
         }
-        // The device counts its interrupts: unread ones are skipped.
+        // The device counts its interrupts, so those that were not read are known and count as
+        // skipped.
         let interrupts = rtc.wait()?;
         let now = Nanos(clock::monotonic());
         (0..interrupts).for_each(|_| producer.begin_cycle());

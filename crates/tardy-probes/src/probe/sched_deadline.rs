@@ -1,9 +1,9 @@
 //! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and
 //! work that may exceed it.
 //!
-//! The kernel does not bind such a thread to a CPU. A thread that has used up its runtime is
-//! throttled until its next period; the kernel sends SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the run
-//! counts.
+//! The kernel does not allow such a thread to be bound to a CPU. It throttles a thread that has
+//! used up its runtime until the next period, and sends SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the
+//! run counts.
 
 use std::io;
 
@@ -80,7 +80,7 @@ fn deadline(probe: &ProbePlan) -> Nanos {
     }
 }
 
-/// Returns the CPUs on which the kernel runs such a thread: all, or none.
+/// Returns the CPUs on which the kernel allows such a thread: all, or none.
 fn everywhere() -> CpuList {
     Root::system().online_cpus().unwrap_or_default()
 }
@@ -104,7 +104,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     }
     let wanted = policy(probe);
     let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();
-    // Only an attempt shows it: the right, the CPUs and the remaining bandwidth are all required.
+    // Only an attempt shows whether the right, the CPUs and enough bandwidth are available.
     let tried = scoped::apart(|| {
         let _ = affinity::set(0, &cpus);
         sched::try_policy(wanted)
@@ -132,8 +132,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let start = ready.wait();
         let mut is_first = true;
         by_due_times(&thread.at(start.at), producer, start.control, |due| {
-            // The work of the previous period, done after its sample; the loop's own share of the
-            // runtime is a few us.
+            // Does the work of the previous period, after its sample. The loop itself needs only a
+            // few us of the runtime.
             if work > 0 && !std::mem::take(&mut is_first) {
                 let end = clock::thread_cpu_time() + work;
                 while clock::thread_cpu_time() < end {}

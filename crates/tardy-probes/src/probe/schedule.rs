@@ -1,4 +1,4 @@
-//! The grid of due times as the measuring loop walks it.
+//! The grid of due times that a measuring loop walks.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock::Instant;
 
-/// Returns the grid that `plan` wants to be walked, and the grid point before which it ends.
+/// Returns the grid of `plan`, and the grid point before which it ends.
 pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     let Schedule::Grid {
         start,
@@ -28,7 +28,7 @@ pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     Ok((GridWalk::new(start, period, dither, plan.seed), end))
 }
 
-/// Returns the time that `plan` requests in each cycle.
+/// Returns the sleep time that `plan` requests in each cycle.
 pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     match plan.schedule {
         Schedule::Event { request } => Ok(request),
@@ -39,7 +39,7 @@ pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     }
 }
 
-/// Walks a grid; after a late wake-up it continues at the next future due time, so that latency
+/// Walks a grid. After a late wake-up it continues at the next future due time, so that latency
 /// never accumulates.
 #[derive(Debug)]
 pub(crate) struct GridWalk {
@@ -49,7 +49,7 @@ pub(crate) struct GridWalk {
     dither: Option<Dither>,
 }
 
-/// Random moves of due times, from 0 up to `width` ns.
+/// Random shifts of due times, from 0 up to `width` ns.
 #[derive(Debug)]
 struct Dither {
     width: i64,
@@ -78,15 +78,15 @@ impl GridWalk {
         Nanos(self.base)
     }
 
-    /// When to wake up: the grid point, moved by its dither.
+    /// Returns when to wake up: the grid point, shifted by its dither.
     #[inline]
     pub(crate) fn due(&self) -> &Instant {
         &self.due
     }
 
-    /// Advances to the first due time after `now`, or to the first one at `end` if that is earlier,
-    /// and returns how many were skipped: due times at or after the end do not count. `end` is
-    /// called only if due times were skipped.
+    /// Advances to the first due time after `now`, or to the first one at or after `end` if that is
+    /// earlier. Returns the number of skipped due times before `end`. Calls `end` only if due times
+    /// were skipped.
     #[inline]
     pub(crate) fn advance_past(&mut self, now: i64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -102,8 +102,8 @@ impl GridWalk {
         }
     }
 
-    /// Advances over `expiries` of a timer on the same grid, at most to the first due time at
-    /// `end`, and returns how many were skipped; for a grid without dither.
+    /// Advances over `expiries` of a timer on the same grid, at most to the first due time at or
+    /// after `end`. Returns the number of skipped due times. For a grid without dither.
     #[inline]
     pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -120,7 +120,7 @@ impl GridWalk {
         u32::try_from(skipped).unwrap_or(u32::MAX)
     }
 
-    /// Returns the number of grid points from the current one on that lie before `end`.
+    /// Returns the number of grid points before `end`, from the current one on.
     fn left_until(&self, end: Nanos) -> i64 {
         let left = i128::from(end.get()) - i128::from(self.base);
         i64::try_from(
@@ -131,7 +131,7 @@ impl GridWalk {
         .unwrap_or(i64::MAX)
     }
 
-    /// Out of line, so that the generator's state takes no registers from the loop.
+    /// Not inlined, so that the generator's state takes no registers from the loop.
     #[inline(never)]
     fn draw_due(&mut self) {
         let moved = self
@@ -143,9 +143,10 @@ impl GridWalk {
 
     #[cold]
     fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
-        // A sample counts up to 32 bits of them; the rest goes into the next one.
+        // A sample can count only 32 bits of skipped due times. The next sample counts the rest.
         let (first, left) = (self.base, self.left_until(end).min(i64::from(u32::MAX)));
-        // Grid points further back than the maximum dither have passed for any random offset.
+        // Grid points that are more than the maximum dither before `now` have passed, whatever
+        // their random shift is.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
         let mut skipped = ((now - width - self.base) / self.period).max(0);
         self.base += self.period * skipped;
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(walk.base(), Nanos(1400));
     }
 
-    /// Seen under eight busy processes: a period of 1 ns, and a stall of 5 s.
+    /// This happened with eight busy processes: a period of 1 ns, and a stall of 5 s.
     #[test]
     fn what_a_sample_cannot_count_is_left_to_the_next_one() {
         let mut walk = GridWalk::new(Nanos(0), Nanos(1), Nanos::ZERO, 1);

@@ -6,32 +6,32 @@ use tardy_core::units::Nanos;
 /// One series of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesInfo {
-    /// The part of the series' name after the probe's name and a dot; empty for the first.
+    /// The part of the series' name after the probe's name and a dot; empty for the first series.
     pub part: &'static str,
     /// Name of the quantity in tables, such as `latency`.
     pub quantity: &'static str,
     /// When samples are due, and the meaning of their values.
     pub kind: SeriesKind,
-    /// Whether its values are irrelevant to a deadline.
+    /// Whether a deadline does not apply to the values.
     pub is_outside_verdict: bool,
-    /// Whether values below the probe's parameter `least` are counted one by one without their
-    /// time, because they come all the time.
+    /// Whether values below the probe's parameter `least` are counted in bins, without their times,
+    /// because they are too frequent.
     pub bins_below_least: bool,
 }
 
 /// When samples of a series are due, and the meaning of their values. All are in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
-    /// Lateness against due times on a grid; some can be skipped.
+    /// Latency relative to due times on a grid, some of which can be skipped.
     Grid,
-    /// Latency after a time requested in each cycle, or after a stamp of another thread: due times
-    /// cannot be skipped.
+    /// Latency relative to a time requested in each cycle, or to a stamp of another thread. Due
+    /// times cannot be skipped.
     Event,
-    /// Lateness of the end of work against due times on a grid. Work that was due and skipped was
-    /// never done: it misses any deadline.
+    /// Time from a due time on a grid to the end of the work. Work that was due and skipped was
+    /// never done, so it misses any deadline.
     Work,
     /// Time of the sound minus that of the picture, on a grid of frames; see [`Meaning::Skew`]. A
-    /// frame that was skipped was never shown.
+    /// skipped frame was never shown.
     Skew,
     /// Time between two events minus the period, for events whose due times are unknown; see
     /// [`Meaning::IntervalError`].
@@ -45,7 +45,7 @@ pub enum SeriesKind {
 }
 
 impl SeriesInfo {
-    /// Latencies on a grid.
+    /// Latency on a grid.
     pub const GRID_LATENCY: Self = Self {
         part: "",
         quantity: "latency",
@@ -53,7 +53,7 @@ impl SeriesInfo {
         is_outside_verdict: false,
         bins_below_least: false,
     };
-    /// Latencies without a schedule.
+    /// Latency without a schedule.
     pub const EVENT_LATENCY: Self = Self {
         part: "",
         quantity: "latency",
@@ -61,7 +61,7 @@ impl SeriesInfo {
         is_outside_verdict: false,
         bins_below_least: false,
     };
-    /// Interval errors; they are no latenesses, and no verdict rests on them.
+    /// Interval errors. They are not latencies, and no verdict is based on them.
     pub const INTERVAL_ERROR: Self = Self {
         part: "",
         quantity: "interval error",
@@ -72,7 +72,7 @@ impl SeriesInfo {
         bins_below_least: false,
     };
 
-    /// Gaps, which are irrelevant to a deadline.
+    /// Gaps, to which a deadline does not apply.
     pub const GAPS: Self = Self {
         part: "",
         quantity: "gap",
@@ -81,7 +81,7 @@ impl SeriesInfo {
         bins_below_least: false,
     };
 
-    /// Returns the name of the series of `probe`.
+    /// Returns the full name of the series, for the probe called `probe`.
     #[must_use]
     pub fn name(&self, probe: &str) -> String {
         if self.part.is_empty() {
@@ -93,8 +93,8 @@ impl SeriesInfo {
 }
 
 impl SeriesKind {
-    /// Returns the schedule of a series of a probe with this period; a grid is then moved by
-    /// `start` and `dither`.
+    /// Returns the schedule of the series, for a probe with this period. `start` and `dither` move
+    /// a grid.
     #[must_use]
     pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         match self {
@@ -104,20 +104,20 @@ impl SeriesKind {
                 dither,
             },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
-            // A gap starts at any time: the format requires a time above zero, and stores the
-            // deviation from it.
+            // A gap can start at any time. The format requires a requested time above zero, and
+            // stores the deviation from it.
             Self::Gap => Schedule::Event { request: Nanos(1) },
         }
     }
 
-    /// Returns whether its samples time work, rather than a clock read alone; see
+    /// Returns whether the samples time work, rather than only a clock read; see
     /// [`tardy_core::series::Descriptor::is_work`].
     #[must_use]
     pub fn is_work(self) -> bool {
         matches!(self, Self::Work | Self::Skew)
     }
 
-    /// Returns the meaning of the values for a clock with this error, if gaps shorter than `least`
+    /// Returns the meaning of the values, for a clock with this error. Gaps shorter than `least`
     /// are ignored.
     #[must_use]
     pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {

@@ -1,4 +1,4 @@
-//! `signal`: a thread waits for a signal that another thread sends to it; no handler runs.
+//! `signal`: a thread waits for a signal that another thread sends. No handler runs.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -27,8 +27,8 @@ struct Signal {
 }
 
 impl Channel for Signal {
-    /// Blocked before there are threads, which all inherit it: one that did not block the signal
-    /// would be killed by it.
+    /// Blocks the signal before other threads exist, because they inherit this. The signal would
+    /// kill a thread that does not block it.
     fn new() -> io::Result<Self> {
         Ok(Self {
             signal: BlockedSignal::block(thread_signal::first_real_time())?,

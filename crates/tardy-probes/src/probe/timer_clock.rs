@@ -1,10 +1,11 @@
-//! The clock of a probe's timer, and how waits survive a step of it.
+//! The clock of a probe's timer, and how waits survive a step of this clock.
 //!
-//! Due times and latencies are of CLOCK_MONOTONIC for every clock: the difference is a number of ns
-//! that changes only in steps. After a step the grid stays where it is on the run's clock, and the
-//! timer is set again: a wait that ended early continues, and `measure::clock_watch` interrupts one
-//! that would take longer. So no step occupies the CPU or delays the end of the run; the watch also
-//! makes a run with a step inconclusive.
+//! Whatever the timer's clock, due times and latencies are measured on the run's clock,
+//! CLOCK_MONOTONIC. The difference between the two clocks changes only in steps. After a step, the
+//! due times on the run's clock stay the same, and the timer is set again: a wait that ended early
+//! continues, and `measure::clock_watch` interrupts a wait that would take longer. So no step
+//! occupies the CPU or delays the end of the run. The watch also makes a run with a step
+//! inconclusive.
 
 use std::io;
 
@@ -25,33 +26,33 @@ impl TimerClock {
         }
     }
 
-    /// Returns the clock for system calls.
+    /// Returns the clock as system calls need it.
     pub(super) fn clock(&self) -> Clock {
         self.reading.clock.of_the_system()
     }
 
-    /// Returns the time on this clock when the run's shows `time`.
+    /// Returns the time on this clock at the moment when the run's clock shows `time`.
     #[inline]
     pub(super) fn at(&self, time: i64) -> i64 {
         time + self.reading.ahead.get()
     }
 
-    /// Returns whether the clock was stepped since the last call, or since the run started;
-    /// afterwards times of this clock are right again.
+    /// Returns whether the clock was stepped since the last call, or since the run's start. Also
+    /// updates the offset, so that times of this clock are right again.
     #[cold]
     pub(super) fn was_stepped(&mut self) -> bool {
         let now = self.reading.clock.read();
         std::mem::replace(&mut self.reading, now) != now
     }
 
-    /// Sleeps until the run's clock shows `due`, by a timer on this one; the answer is the first
-    /// read of the run's clock after the wake-up.
+    /// Sleeps until the run's clock shows `due`, with a timer on this clock. Returns the first read
+    /// of the run's clock after the wake-up.
     pub(super) fn sleep_until(&mut self, due: i64) -> io::Result<i64> {
         loop {
             let woken = clock::sleep_until_on(self.clock(), self.at(due));
             let now = clock::monotonic();
             match woken {
-                // A timer that is early without a step has an error that belongs into the sample.
+                // If the timer fires early without a step, its error belongs into the sample.
                 Ok(()) if now >= due || !self.was_stepped() => return Ok(now),
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {

@@ -1,4 +1,4 @@
-//! `timerfd`: a periodic timer as a file descriptor, read by a thread that blocks on it.
+//! `timerfd`: a periodic timer with a file descriptor, from which a thread reads expiries.
 
 use std::io;
 

@@ -1,9 +1,10 @@
-//! `usleep`: relative sleeps with the CPU's cycle counter read on both sides, as in test B of
+//! `usleep`: relative sleeps with the CPU's cycle counter read before and after, as in test B of
 //! abeni2002.
 //!
-//! The counter is calibrated against CLOCK_MONOTONIC before the run. An early wake-up is one beyond
-//! the error of that: T times 500 parts per million, by which the kernel may slew its own clock
-//! (adjtimex(2)), and the uncertainty of the calibration.
+//! The counter is calibrated against CLOCK_MONOTONIC before the run. A wake-up counts as early only
+//! if it is early by more than the error of the two clocks. This error is 500 parts per million of
+//! the requested time, by which the kernel may slew its own clock (adjtimex(2)), plus the
+//! uncertainty of the calibration.
 
 use std::io;
 
@@ -97,7 +98,8 @@ fn measure(
             control.stop_because_of(plan.cpu, sample);
             break;
         }
-        // The place of the next sample is on the run's clock, so a calibration may be hours old.
+        // The start of the next sample is taken from the run's clock, so an old calibration does
+        // not shift it.
         due = Nanos(clock::monotonic()) + request;
     }
     producer.close(due);

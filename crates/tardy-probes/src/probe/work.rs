@@ -1,5 +1,5 @@
-//! `work`: a timer starts a unit of work of known length. A task is in time when its work is done:
-//! both the start and the completion are judged.
+//! `work`: a timer starts a unit of work of known length. A task is in time when its work is done,
+//! so both the start and the completion are judged.
 
 use std::io;
 use std::sync::mpsc::sync_channel;
@@ -70,11 +70,11 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// Relative error of a calibration above which it is reported.
+/// Relative error of a calibration above which the run reports it.
 const DEVIATION_MAX: f64 = 0.05;
 const STACK_BYTES: usize = 256 << 10;
 
-/// Returns the kind that a plan names.
+/// Returns the kind of work in the plan.
 #[must_use]
 pub fn kind(probe: &ProbePlan) -> WorkKind {
     WorkKind::ALL
@@ -85,8 +85,7 @@ pub fn kind(probe: &ProbePlan) -> WorkKind {
 
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let (length, period) = (probe.parameters.duration("length"), probe.period);
-    // A fifth is left for other tasks on the CPU, and for the watchdog, which stops a thread that
-    // uses 95 %.
+    // A fifth is left for other tasks on the CPU. The watchdog stops a thread that uses 95 %.
     if length.get() > period.get() / 5 * 4 {
         let longest = Nanos(period.get() / 5 * 4).exact();
         return Err(Refusal::Request(format!(
@@ -116,8 +115,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let (probe, cpu) = (opening.probe.clone(), thread.cpu);
     let policy = probe.policy.policy(probe.priority);
-    // Many CPUs calibrate at the same time, but CPUs that share a core or memory bandwidth take
-    // turns; otherwise they would seem slow.
+    // All CPUs calibrate at the same time, except those that share a core or memory bandwidth:
+    // these take turns, because each would slow the others down.
     let under_way = has_its_own(&probe, cpu)
         .then(|| calibrate(&probe, cpu, policy))
         .transpose()?;
@@ -142,8 +141,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Returns whether nothing that `cpu` works with is shared with a CPU before it: its core is not,
-/// and the work stays out of memory.
+/// Returns whether the calibration on `cpu` can run at the same time as the others: no earlier CPU
+/// shares its core, and the work does not use memory bandwidth.
 fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
     let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else {
         return false;
@@ -156,10 +155,10 @@ fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
         .is_none_or(|first| first == cpu)
 }
 
-/// A running calibration.
+/// The thread of a running calibration.
 type CalibrationThread = JoinHandle<io::Result<(UnitOfWork, Calibration)>>;
 
-/// Starts the calibration on the CPU of the work, under its policy.
+/// Starts the calibration on the CPU of the work, under the policy of the work.
 fn calibrate(
     probe: &ProbePlan,
     cpu: Option<CpuId>,
@@ -221,7 +220,7 @@ fn measure(
         unit.run()?;
         let finished = clock::monotonic();
         let due = Nanos(walk.due().to_nanos());
-        // Due times that pass during the work are skipped by it, and by the next start.
+        // Due times that pass during the work are skipped by both the work and the next start.
         let skipped = walk.advance_past(finished, || end.min(control.end()));
         started.push(Sample {
             due,

@@ -13,17 +13,17 @@ use tardy_core::warning::Warning;
 /// The sample that stopped a run with `--stop-above`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoppedBy {
-    /// The CPU that took it.
+    /// The CPU on which the sample was taken.
     pub cpu: Option<CpuId>,
     pub sample: Sample,
 }
 
-/// Shows that a thread takes no more samples and that no other one does: [`Control::leave`] alone
-/// makes it, so that no measuring loop can end without having waited.
+/// Proof that a thread takes no more samples, and that no other thread does. Only
+/// [`Control::leave`] makes it, so no measuring loop can end without having waited for the others.
 #[derive(Debug)]
 pub struct Departure(());
 
-/// One for all measuring threads of a run.
+/// The state that all measuring threads of a run share.
 #[derive(Debug, Default)]
 pub struct Control {
     end: AtomicI64,
@@ -32,14 +32,14 @@ pub struct Control {
     warnings: Mutex<Vec<Warning>>,
     trace_marker: Option<Mutex<File>>,
     tracing_on: Option<Mutex<File>>,
-    /// Threads that have entered and not left.
+    /// Number of threads that have entered and not left.
     measuring: Mutex<usize>,
     all_left: Condvar,
 }
 
 impl Control {
-    /// Threads run until [`Control::stop`]. `trace_marker` gets a line, and `tracing_on` then a 0,
-    /// when a latency stops the run.
+    /// Makes the control; threads run until [`Control::stop`]. When a latency stops the run, a line
+    /// is written to `trace_marker`, and then a 0 to `tracing_on`.
     #[must_use]
     pub fn new(trace_marker: Option<File>, tracing_on: Option<File>) -> Self {
         Self {
@@ -50,14 +50,15 @@ impl Control {
         }
     }
 
-    /// Counts the calling thread as a measuring one. All of a run enter before any leaves.
+    /// Counts the calling thread as a measuring thread. All threads of a run must enter before any
+    /// leaves.
     pub fn enter(&self) {
         *self.lock_measuring() += 1;
     }
 
-    /// Sleeps until every thread that entered has taken its last sample. A thread calls it after
-    /// its loop, before it closes a file, frees memory or ends: on the same CPU and at the same
-    /// priority, that work would delay samples that other threads still take.
+    /// Sleeps until every thread that entered has taken its last sample. Each thread must call this
+    /// after its loop, before it closes a file, frees memory or ends. On the same CPU and at the
+    /// same priority, this work would delay samples that other threads still take.
     pub fn leave(&self) -> Departure {
         let mut measuring = self.lock_measuring();
         *measuring = measuring.saturating_sub(1);
@@ -78,7 +79,7 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the run at `end`: threads do not wait for samples that are due then or later.
+    /// Ends the run at `end`: threads do not wait for samples that are due at or after it.
     pub fn stop_at(&self, end: Nanos) {
         self.end.fetch_min(end.get(), Ordering::Relaxed);
     }
@@ -88,8 +89,8 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// Returns the time from which on no due time counts; `None` if the run was stopped at once,
-    /// because earlier due times still count.
+    /// Returns the time from which on due times do not count; `None` if the run was stopped at
+    /// once, because earlier due times still count.
     #[cold]
     #[must_use]
     pub fn end(&self) -> Nanos {
@@ -106,8 +107,8 @@ impl Control {
         due.get() >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Stops the run because of `sample`; only the first one is kept. Called from a measuring loop,
-    /// which ends with it.
+    /// Stops the run because of `sample`. Only the first such sample is kept. Called from a
+    /// measuring loop, which then ends.
     #[cold]
     pub fn stop_because_of(&self, cpu: Option<CpuId>, sample: Sample) {
         self.stop();
@@ -127,7 +128,7 @@ impl Control {
                 .as_bytes(),
             );
         }
-        // The mark comes first: a trace that is off takes none.
+        // The mark must be written first, because a trace that is switched off records none.
         if let Some(file) = &self.tracing_on
             && let Ok(mut file) = file.lock()
         {
@@ -138,14 +139,15 @@ impl Control {
         }
     }
 
-    /// Adds a warning to the run's caveats. Not for a measuring loop: it takes a lock.
+    /// Adds a warning to the run's caveats. Must not be called from a measuring loop, because it
+    /// takes a lock.
     pub fn warn(&self, warning: Warning) {
         if let Ok(mut warnings) = self.warnings.lock() {
             warnings.push(warning);
         }
     }
 
-    /// Takes the warnings added by [`Control::warn`].
+    /// Removes and returns the warnings added by [`Control::warn`].
     #[must_use]
     pub fn take_warnings(&self) -> Vec<Warning> {
         self.warnings

@@ -1,5 +1,5 @@
-//! The samples that a thread took on another CPU than planned: intervals of samples, recorded by
-//! the measuring thread without locking or allocating, and read by the recorder.
+//! The samples that a thread took on another CPU than planned, as intervals of consecutive samples.
+//! The measuring thread records them without locking or allocating; the recorder reads them.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -36,7 +36,8 @@ struct Stretch {
 }
 
 impl Stretches {
-    /// Notes a sample; `goes_on` when the one before it was noted, too. Called by one thread.
+    /// Records a sample. `goes_on` is true if the previous sample was recorded here, too. Must be
+    /// called by one thread only.
     pub(super) fn note(&self, cpu: u32, due: Nanos, goes_on: bool) {
         let used = self.used.load(Ordering::Relaxed) as usize;
         let is_same =
@@ -57,7 +58,8 @@ impl Stretches {
         }
     }
 
-    /// Returns the recorded intervals; exact once the measuring thread has closed its ring.
+    /// Returns the recorded intervals. They are exact once the measuring thread has closed its
+    /// ring.
     pub(super) fn read(&self) -> Vec<MovedStretch> {
         let used = self.used.load(Ordering::Acquire) as usize;
         let value = |stretch: &Stretch| MovedStretch {

@@ -2,13 +2,11 @@
 //! no lock, no waiting.
 //!
 //! A full ring never stops the writer. Lost records are counted, and passed on as a [`Gap`] before
-//! the next sample, or in the ring's closing statement, so that a loss is known with its place.
+//! the next sample, or in the ring's closing statement. A loss is therefore part of the stream, not
+//! a separate counter: its position is known, and due times in the file stay predictable.
 //!
-//! The ring is plain atomics in safe code, three words per sample: due time, latency, skipped
-//! periods. A loss is a gap in the stream, not a separate counter: its position is kept, and due
-//! times stay predictable in the file.
-//!
-//! A ring's memory is first touched on its CPU, which puts it on that CPU's NUMA node.
+//! The ring consists of plain atomics in safe code, with three words per sample: due time, latency,
+//! skipped periods. Its memory is first touched on its CPU, which puts it on that CPU's NUMA node.
 //!
 //! The ring holds 32,768 samples: 1.6 s at 20 kHz, 32 s at 1 kHz.
 
@@ -22,18 +20,19 @@ use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
 
-/// Three plain words that are made visible by the ring's head; atomics, because writer and reader
-/// share them.
+/// Three plain words, which the ring's head makes visible to the reader. They are atomics because
+/// writer and reader share them.
 #[derive(Debug, Default)]
 struct Slot {
-    /// A latency of [`GAP`] marks a gap: then the due time is the number of samples lost.
+    /// Due time and latency. If the latency is [`GAP`], the slot marks a gap, and the first word is
+    /// the number of lost samples.
     due_and_latency: [AtomicI64; 2],
     skipped: AtomicU64,
 }
 
 const GAP: i64 = i64::MIN;
 
-/// A separate cache line, so that writer and reader do not slow each other down.
+/// A value in its own cache line, so that writer and reader do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line<T>(T);
@@ -44,11 +43,11 @@ struct Ring {
     head: Line<AtomicU64>,
     tail: Line<AtomicU64>,
     cycles: Line<AtomicU64>,
-    /// Counts of each small value that was counted without being passed on.
+    /// How often each small value was counted without being passed on.
     bins: Box<[AtomicU64]>,
-    /// Time that was observed, in ns; for series of gaps.
+    /// Time that was observed, in ns; only for series of gaps.
     observed: AtomicI64,
-    /// Samples that were taken on another CPU than their thread's.
+    /// Samples that were taken on another CPU than the thread's.
     elsewhere: Stretches,
     closing: RingEnd,
 }
@@ -64,18 +63,18 @@ struct RingEnd {
 /// The writer's final counts when it closed the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosingStatement {
-    /// The first due time that was not waited for.
+    /// The first due time for which the writer did not wait.
     pub next_due: Nanos,
     /// Samples lost since the last one that was passed on.
     pub gap: Gap,
 }
 
-/// The measuring thread's end.
+/// The measuring thread's end of the ring.
 #[derive(Debug)]
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
-    /// End of the slots known to be free; equal to `head` while a gap is pending, or if every
+    /// End of the slots known to be free. Equal to `head` while a gap is pending, or if every
     /// sample is announced, so that one comparison covers all these cases.
     free_until: u64,
     /// Whether each sample is announced to an observer of the machine, as in every guest of the
@@ -83,24 +82,24 @@ pub struct Producer {
     is_told: bool,
     cycles: u64,
     gap: Gap,
-    /// The head at the sample that was last taken elsewhere.
+    /// Value of `head` at the last sample taken on another CPU.
     last_elsewhere: u64,
 }
 
-/// The recorder's end.
+/// The recorder's end of the ring.
 #[derive(Debug)]
 pub struct Consumer {
     ring: Arc<Ring>,
     tail: u64,
 }
 
-/// A ring for at least `capacity` samples; all its memory is touched before it is returned.
+/// Makes a ring for at least `capacity` samples, and touches all its memory.
 #[must_use]
 pub fn ring(capacity: usize) -> (Producer, Consumer) {
     ring_with_bins(capacity, 0)
 }
 
-/// Makes a ring with counters for each value from 0 up to `bins`, for values that are too frequent
+/// Makes a ring with a counter for each value from 0 up to `bins`, for values that are too frequent
 /// to pass on.
 #[must_use]
 pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
@@ -134,15 +133,15 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
 }
 
 impl Producer {
-    /// Counts the start of a cycle; for probes without a schedule, whose expected samples are the
-    /// started cycles.
+    /// Counts the start of a cycle, for probes without a schedule. Their number of expected samples
+    /// is the number of started cycles.
     #[inline]
     pub fn begin_cycle(&mut self) {
         self.cycles += 1;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
     }
 
-    /// Counts a value that is not passed on; returns false if there is no bin for it.
+    /// Counts a value that is not passed on. Returns false if there is no bin for it.
     #[inline]
     pub fn count(&mut self, value: i64) -> bool {
         let Some(bin) = usize::try_from(value)
@@ -151,12 +150,12 @@ impl Producer {
         else {
             return false;
         };
-        // One writer: no other thread can add in between.
+        // There is only one writer, so no other thread can add in between.
         bin.store(bin.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         true
     }
 
-    /// Records for how long, in ns, the probe has looked for gaps so far.
+    /// Records how long, in ns, the probe has looked for gaps so far.
     #[inline]
     pub fn observed(&mut self, nanos: i64) {
         self.ring.observed.store(nanos, Ordering::Relaxed);
@@ -165,7 +164,8 @@ impl Producer {
     /// Passes on `sample`, or counts it as lost when the ring is full.
     #[inline]
     pub fn push(&mut self, sample: Sample) {
-        // Known without a system call: the kernel updates the CPU in each thread's memory.
+        // The current CPU is known without a system call, because the kernel writes it into each
+        // thread's memory.
         let Sample {
             due,
             latency,
@@ -184,26 +184,26 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn note_elsewhere(&mut self, cpu: u32, due: Nanos) {
-        // `head` does not move while samples are lost: those belong to the same interval as the
-        // sample before them.
+        // `head` does not move while samples are lost, so a lost sample continues the interval of
+        // the sample before it.
         let goes_on = self.head <= self.last_elsewhere + 1;
         self.last_elsewhere = self.head;
         self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
-    /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times; for
+    /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times. For
     /// loops of other programs, which write to a separate ring first.
     pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
         self.gap.lost += lost;
         self.gap.skipped += skipped;
-        // Makes the next sample take the slow path, which finds the gap.
+        // Makes the next sample take the slow path, which stores the gap.
         self.free_until = self.head;
     }
 
-    /// Its arguments are words, because a sample passed by reference would be in memory in the fast
-    /// path too, at a dozen instructions per sample.
+    /// Stores a sample, or counts it as lost. The arguments are words, because a sample passed by
+    /// reference would also be in memory in the fast path, at a dozen instructions per sample.
     #[cold]
     #[inline(never)]
     fn push_or_lose(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
@@ -238,7 +238,7 @@ impl Producer {
         self.ring.head.0.store(self.head, Ordering::Release);
     }
 
-    /// Ends the series. `next_due` is the first due time that was not waited for.
+    /// Ends the series. `next_due` is the first due time for which the writer did not wait.
     pub fn close(self, next_due: Nanos) {
         let closing = &self.ring.closing;
         closing.next_due.store(next_due.get(), Ordering::Relaxed);
@@ -249,7 +249,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Takes at most `count_max` records in order; returns how many.
+    /// Passes at most `count_max` records in order to `take`. Returns how many.
     pub fn drain_up_to(&mut self, count_max: u64, mut take: impl FnMut(Record)) -> u64 {
         let begin = self.tail;
         let end = self
@@ -287,7 +287,7 @@ impl Consumer {
         self.tail - begin
     }
 
-    /// Cycles started so far.
+    /// Returns the number of cycles started so far.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.ring.cycles.0.load(Ordering::Relaxed)
@@ -299,21 +299,21 @@ impl Consumer {
         self.ring.bins.iter().map(|bin| bin.load(Ordering::Relaxed))
     }
 
-    /// Returns for how long the probe looked for gaps, in ns; `None` if it did not.
+    /// Returns how long the probe looked for gaps, in ns; `None` if it did not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         Some(Nanos(self.ring.observed.load(Ordering::Relaxed)))
             .filter(|&observed| observed > Nanos::ZERO)
     }
 
-    /// Returns samples that the measuring thread took on the wrong CPU.
+    /// Returns the samples that the measuring thread took on the wrong CPU.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.ring.elsewhere.read()
     }
 
-    /// Returns the writer's final counts, once it has closed the ring. Drain once more afterwards:
-    /// samples may still be queued before it.
+    /// Returns the writer's final counts, once it has closed the ring. The caller must drain once
+    /// more afterwards, because samples may still be queued.
     #[must_use]
     pub fn closing_statement(&self) -> Option<ClosingStatement> {
         let closing = &self.ring.closing;

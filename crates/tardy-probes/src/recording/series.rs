@@ -1,4 +1,4 @@
-//! Takes one series from the ring to its file: counts it, then writes it in chunks.
+//! Moves one series from the ring to its file: counts the samples, then writes them in chunks.
 //!
 //! Computes only the counts, the running maximum, and a histogram of values that are not stored.
 
@@ -24,15 +24,15 @@ use tardy_tracer::Tap;
 
 use super::ring::Consumer;
 
-/// Samples after which a chunk is ended early, so that a backlog cannot make one that readers
-/// refuse.
+/// Number of samples after which a chunk is ended early, so that a backlog cannot make a chunk that
+/// readers refuse.
 const CHUNK_SAMPLES_MAX: u64 = 65_536;
 
 /// The worst sample so far, for the live view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorstSample {
     pub latency: Nanos,
-    /// Its due time.
+    /// Due time of the sample.
     pub due: Nanos,
 }
 
@@ -43,16 +43,16 @@ pub struct SeriesRecorder {
     path: PathBuf,
     consumer: Consumer,
     writer: Option<SeriesWriter>,
-    /// The folding of its oldest samples, in runs with `--disk`.
+    /// Folds the oldest samples of the series into histograms, in runs with `--disk`.
     rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
-    /// The counts of a resumed run before it resumed.
+    /// The counts of the part before the run was resumed.
     before: Counts,
     tally: Tally,
     failure: Option<StoreFailure>,
 }
 
-/// The samples that came out of the ring, and the chunk that they go into.
+/// Counts of the samples from the ring, and the chunk that they go into.
 #[derive(Debug)]
 struct Tally {
     keep: KeptSamples,
@@ -62,15 +62,15 @@ struct Tally {
     histogram: Histogram,
     worst: Option<WorstSample>,
     latest: Option<Sample>,
-    /// The bin counts of the ring when last read.
+    /// The ring's bin counts when last read.
     binned: Vec<u64>,
-    /// Sends samples to be explained, in runs with `--explain`.
+    /// Receives the samples to explain, in runs with `--explain`.
     tap: Option<Tap>,
-    /// Data of a live view and metrics beyond the histogram, in runs that have them.
+    /// Further data for a live view and for metrics, in runs that have them.
     watch: Option<Watch>,
 }
 
-/// The samples in the chunk being built; counted as unstored if that chunk cannot be written.
+/// The samples in the chunk being built. They count as unstored if the chunk cannot be written.
 #[derive(Debug, Default)]
 struct UnwrittenChunk {
     samples: u64,
@@ -98,7 +98,7 @@ impl PreparedSeries {
         ))
     }
 
-    /// Makes a series whose oldest samples are folded by `rule`. Appends to existing histograms.
+    /// Makes a series whose oldest samples are folded by `rule`. Continues existing histograms.
     ///
     /// # Errors
     /// Returns errors of creating the file.
@@ -159,23 +159,23 @@ impl PreparedSeries {
         })
     }
 
-    /// Also sends each sample to be explained.
+    /// Makes the series send each sample to `tap`, which explains it.
     pub fn explain_by(&mut self, tap: Tap) {
         self.0.tally.tap = Some(tap);
     }
 
-    /// Starts recording data for a live view, for a run that is judged by `window`.
+    /// Starts collecting data for a live view, for a run that is judged by `window`.
     pub fn watch(&mut self, window: Option<Window>) {
         self.0.tally.watch = Some(Watch::new(&self.0.descriptor, window));
     }
 
-    /// Returns the descriptor of the series; its start is not the run's.
+    /// Returns the descriptor of the series. Its start is not the run's start yet.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         self.0.descriptor()
     }
 
-    /// Returns the path of its file.
+    /// Returns the path of the series' file.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         self.0.path()
@@ -184,7 +184,7 @@ impl PreparedSeries {
     /// Writes the file's head, which defines when samples are due.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the head cannot be written.
     pub fn begin(self, schedule: Schedule) -> io::Result<SeriesRecorder> {
         let mut recorder = self.0;
         recorder.descriptor.schedule = schedule;
@@ -220,7 +220,8 @@ impl SeriesRecorder {
         self.end_chunk();
     }
 
-    /// Takes samples out of the ring; true if there may be more and the chunk is full.
+    /// Takes samples out of the ring. Returns true if the chunk is full and more samples may be
+    /// waiting.
     fn drain(&mut self) -> bool {
         let Self {
             consumer, tally, ..
@@ -235,8 +236,8 @@ impl SeriesRecorder {
         self.write_chunk(false);
     }
 
-    /// Takes the last samples after the measuring thread has ended, and closes the file. True once
-    /// that is done.
+    /// Takes the last samples after the measuring thread has ended, and closes the file. Returns
+    /// true once that is done.
     pub fn try_close(&mut self) -> bool {
         let Some(statement) = self.consumer.closing_statement() else {
             return false;
@@ -258,12 +259,12 @@ impl SeriesRecorder {
         true
     }
 
-    /// Expected samples come from the clock and the grid (or the started cycles), never from the
-    /// recorded ones.
+    /// Computes the number of expected samples from the clock and the grid, or from the started
+    /// cycles, but never from the recorded samples.
     fn count_expected(&mut self, next_due: Option<Nanos>) {
         let (schedule, before) = (&self.descriptor.schedule, self.before.expected);
         if !schedule.is_grid() {
-            // A cycle that has started and not ended is not yet expected to have a sample.
+            // A cycle that has started but not ended is not yet expected to have a sample.
             let cycles = before + self.consumer.cycles();
             self.tally.counts.expected = if next_due.is_some() {
                 cycles
@@ -317,7 +318,7 @@ impl SeriesRecorder {
         &self.descriptor
     }
 
-    /// Returns the path of its file.
+    /// Returns the path of the series' file.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path
@@ -336,7 +337,7 @@ impl SeriesRecorder {
         }
     }
 
-    /// Returns how its oldest samples are folded, if they are.
+    /// Returns how the oldest samples of the series are folded, if they are.
     #[must_use]
     pub fn rotation(&self) -> Option<&Arc<Rotation>> {
         self.rotation.as_ref()
@@ -357,25 +358,25 @@ impl SeriesRecorder {
         self.tally.worst
     }
 
-    /// Returns the sample taken last.
+    /// Returns the last sample.
     #[must_use]
     pub fn latest(&self) -> Option<Sample> {
         self.tally.latest
     }
 
-    /// Returns for how long the probe looked for gaps; `None` if it did not.
+    /// Returns how long the probe looked for gaps; `None` if it did not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         self.consumer.observed()
     }
 
-    /// Returns samples that the measuring thread took on the wrong CPU.
+    /// Returns the samples that the measuring thread took on the wrong CPU.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.consumer.elsewhere()
     }
 
-    /// Returns the figures of a live view; `None` without one.
+    /// Returns the figures for a live view; `None` without a live view.
     pub fn figures(&mut self) -> Option<Figures> {
         let Tally {
             watch,
@@ -388,8 +389,8 @@ impl SeriesRecorder {
             .map(|watch| watch.figures(&self.descriptor, *counts, histogram))
     }
 
-    /// Returns its metrics: measurements of this process, without the earlier parts of a resumed
-    /// run.
+    /// Returns the metrics of the series. They cover only this process, not the earlier parts of a
+    /// resumed run.
     #[must_use]
     pub fn metrics(&self) -> SeriesMetrics {
         let Tally {
@@ -463,7 +464,7 @@ impl Tally {
         self.encoder.push(record);
     }
 
-    /// Values that were counted in the ring's bins: recorded, and not stored.
+    /// Adds the values that were counted in the ring's bins: they are recorded, but not stored.
     fn take_bins(&mut self, consumer: &Consumer) {
         for (value, (taken, count)) in self.binned.iter_mut().zip(consumer.bins()).enumerate() {
             let new = count - std::mem::replace(taken, count);

@@ -1,16 +1,16 @@
-//! Finds the number of steps in a given time: the minimum of many trials, because disturbances only
-//! add to a trial.
+//! Finds the number of steps that take a given time. The minimum of many trials counts, because
+//! disturbances only make a trial longer.
 
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// Minimum length of a trial, for which the two clock reads around it are negligible: they take
-/// less than a thousandth of it.
+/// Minimum length of a trial. The two clock reads around it then take less than a thousandth of its
+/// time.
 const TRIAL_MIN: Nanos = Nanos::from_micros(100);
 const TRIALS_OF_A_STEP: u64 = 25;
-/// Number of trials of the whole unit, as long as their sum stays below [`TRIALS_LENGTH_MAX`].
+/// Number of trials of the whole unit, if their sum stays below [`TRIALS_LENGTH_MAX`].
 const TRIALS_OF_THE_UNIT: i64 = 25;
 const TRIALS_LENGTH_MAX: Nanos = Nanos::from_millis(200);
 const TRIALS_OF_THE_UNIT_MIN: i64 = 3;
@@ -20,15 +20,15 @@ const STEPS_MAX: u64 = 1 << 48;
 /// The result of a calibration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Steps of the unit.
+    /// Number of steps of the unit.
     pub steps: u64,
-    /// The shortest time of the unit, one clock read included.
+    /// The shortest time of the unit, including one clock read.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
 }
 
 impl Calibration {
-    /// Returns the relative deviation of the unit from the requested length: more than a few
+    /// Returns the relative deviation of the unit from the requested length. It exceeds a few
     /// percent if a step is longer than the unit, or if no trial was undisturbed.
     #[must_use]
     pub fn deviation(&self, length: Nanos) -> f64 {
@@ -36,13 +36,13 @@ impl Calibration {
     }
 }
 
-/// Finds how many steps take `length`; `trial` runs that many and returns the time.
+/// Finds how many steps take `length`. `trial` runs the given number of steps and returns the time.
 pub(super) fn calibrate(
     length: Nanos,
     mut trial: impl FnMut(u64) -> io::Result<Nanos>,
 ) -> io::Result<Calibration> {
     let mut steps = 1;
-    // Several trials of each, because a disturbed one would seem long enough.
+    // Each number of steps gets several trials, because a disturbed trial would seem long enough.
     let block = loop {
         let block = least(TRIALS_OF_A_STEP, || trial(steps))?;
         if block >= TRIAL_MIN || steps >= STEPS_MAX {
@@ -54,8 +54,9 @@ pub(super) fn calibrate(
     let repeats = (TRIALS_LENGTH_MAX.get() / length.get().max(1))
         .clamp(TRIALS_OF_THE_UNIT_MIN, TRIALS_OF_THE_UNIT) as u64;
     let mut measured = least(repeats, || trial(steps))?;
-    // A short unit includes a relevant share of the clock reads and the call, which the long trial
-    // did not. A long unit does not, and has too few trials to distinguish that from a disturbance.
+    // The clock reads and the call take a relevant share of a short unit, but not of the long
+    // trial, so a short unit is corrected. A long unit is not: the share is negligible, and its few
+    // trials could not distinguish it from a disturbance.
     let corrected = in_proportion(steps, length, measured);
     if corrected != steps && length < UNIT_CORRECTED_MAX {
         let again = least(repeats, || trial(corrected))?;
@@ -74,7 +75,7 @@ fn least(repeats: u64, mut trial: impl FnMut() -> io::Result<Nanos>) -> io::Resu
     Ok(least)
 }
 
-/// Returns the number of steps that take `length`, given that `steps` took `took`; at least one.
+/// Returns the number of steps that take `length`, if `steps` took `took`; at least one.
 fn in_proportion(steps: u64, length: Nanos, took: Nanos) -> u64 {
     let (length, took) = (length.get().max(0) as u128, took.get().max(1) as u128);
     ((u128::from(steps) * length + took / 2) / took).clamp(1, u128::from(STEPS_MAX)) as u64
@@ -86,8 +87,8 @@ mod tests {
     use proptest::prelude::*;
     use rand::{RngExt, SeedableRng};
 
-    /// Simulates a machine with a time per step in ps, an additional time per trial in ns, and a
-    /// disturbance in every other one.
+    /// Simulates a machine with a time per step in ps and an additional time per trial in ns. Every
+    /// other trial is disturbed.
     fn machine(step_ps: u64, fixed: i64) -> impl FnMut(u64) -> io::Result<Nanos> {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
         move |steps| {
@@ -108,8 +109,8 @@ mod tests {
             let found = calibrate(Nanos(length), machine(step_ps, fixed)).unwrap();
             let exact = (found.steps * step_ps / 1000) as i64 + fixed;
             let step = (step_ps / 1000) as i64 + 1;
-            // If trials of the unit are few, each may be disturbed; the proportion then comes from
-            // the long trial alone.
+            // If there are few trials of the unit, each may be disturbed. The number of steps then
+            // comes from the long trial alone.
             let tolerance = step + fixed + length / 500;
             prop_assert!((exact - length).abs() <= tolerance || found.steps == 1, "{exact} for {length}, steps of {step_ps} ps: {found:?}");
         }

@@ -1,9 +1,9 @@
-//! Arithmetic in registers.
+//! Work that computes in registers.
 
 use std::hint::black_box;
 
-/// A chain of multiplications and shifts. Each needs the one before it, so that no CPU does two at
-/// once.
+/// A chain of multiplications and shifts. Each needs the result of the previous one, so that no CPU
+/// does two at once.
 #[derive(Debug)]
 pub(super) struct Compute(u64);
 
@@ -12,13 +12,13 @@ impl Compute {
         Self(1)
     }
 
-    /// Continues the chain by a number of steps.
+    /// Continues the chain by this many steps.
     #[inline]
     pub(super) fn step(&mut self, steps: u64) {
         let mut value = self.0;
         for _ in 0..steps {
             // One step of xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift
-            // generators, scrambled", 2016), its product fed back.
+            // generators, scrambled", 2016). The product is the input of the next step.
             value ^= value >> 12;
             value ^= value << 25;
             value ^= value >> 27;

@@ -1,20 +1,20 @@
-//! Reads that wait for memory.
+//! Work that waits for reads from memory.
 
 use std::hint::black_box;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A cache line on nearly every CPU that runs Linux, of 64 bytes; the first word names the line
-/// that is read after it.
+/// A cache line of 64 bytes, the size on nearly every CPU that runs Linux. The first word is the
+/// index of the line to read next.
 #[derive(Debug, Clone, Default)]
 #[repr(align(64))]
 struct Line(u32);
 
 const LINE_BYTES: u64 = 64;
 
-/// A cycle through all lines of an area in random order: no prefetcher foresees the next line, and
-/// no read can start before the last one has ended.
+/// A cycle through all lines of an area in random order. No prefetcher can predict the next line,
+/// and no read can start before the previous one has ended.
 #[derive(Debug)]
 pub(super) struct Memory {
     lines: Vec<Line>,
@@ -22,12 +22,12 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// An area of so many bytes, at least two lines, all of them touched.
+    /// Makes an area of this many bytes, at least two lines, and touches all of it.
     pub(super) fn new(bytes: u64) -> Self {
         let count = (bytes / LINE_BYTES).clamp(2, u64::from(u32::MAX)) as u32;
         let mut lines: Vec<Line> = (0..count).map(Line).collect();
-        // Sattolo's shuffle: every order that it draws is one cycle through all lines. The seed is
-        // fixed, so that every run does the same work.
+        // Sattolo's shuffle: every result is one cycle through all lines. The seed is fixed, so
+        // that every run does the same work.
         let mut random = Pcg64Mcg::seed_from_u64(1);
         for end in (1..lines.len()).rev() {
             lines.swap(end, random.random_range(0..end));
@@ -35,8 +35,8 @@ impl Memory {
         Self { lines, at: 0 }
     }
 
-    /// Continues by a number of lines from the end of the last step: a unit never reads lines that
-    /// the previous unit has just cached.
+    /// Continues the walk by this many lines, so a unit does not read the lines that the previous
+    /// unit has just cached.
     #[inline]
     pub(super) fn step(&mut self, steps: u64) {
         let mut at = self.at;

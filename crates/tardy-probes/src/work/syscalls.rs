@@ -3,11 +3,12 @@
 use std::ffi::CStr;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 
-/// There on every system; its attributes are in memory, so that no disk is waited for.
+/// A path that exists on every system. Its attributes are in memory, so that no step waits for a
+/// disk.
 const PATH: &CStr = c"/proc/self";
 
-/// A step puts a byte into a pipe and takes it out again (a mutex of the kernel, twice), and asks
-/// for a file's attributes by its path.
+/// Each step writes a byte into a pipe and reads it again (which takes a mutex of the kernel
+/// twice), and asks for a file's attributes by its path.
 #[derive(Debug)]
 pub(super) struct SystemCalls {
     reader: PipeReader,

@@ -1,35 +1,35 @@
-//! Divides the bytes of `--disk` among the files of `tardy attach`.
+//! Divides the disk budget of `--disk` among the files of `tardy attach`.
 
 use tardy_samples::rotation::DiskDivision;
 
 /// Maximum number of series with `--until-stopped`.
 pub(super) const SERIES_MAX: usize = 256;
-/// Of these, the number of shared series, for threads without their own: one for each kind of
+/// Maximum number of shared series, for threads without their own series: one for each kind of
 /// timer.
 pub(super) const OTHERS_MAX: usize = 8;
 /// Number of series for the smallest disk budget.
 const SERIES_LEAST: usize = 16;
-/// Bytes per series.
+/// Disk budget per series, in bytes.
 const BYTES_A_SERIES: u64 = 2 << 20;
 
 /// Minimum disk budget, in bytes.
 pub const DISK_LEAST: u64 = 16 << 20;
 
-/// Parts of a folder with `--disk`.
+/// The parts of a folder with `--disk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttachedDivision {
-    /// Bytes of each series.
+    /// Disk budget of each series.
     pub samples: DiskDivision,
     /// Maximum number of series.
     pub series: usize,
-    /// Bytes of all raw traces around the worst wake-ups of each hour.
+    /// Disk budget of all raw traces around the worst wake-ups of each hour, in bytes.
     pub traces_bytes: u64,
-    /// Bytes of `cycles.json`.
+    /// Disk budget of `cycles.json`, in bytes.
     pub cycles_bytes: u64,
 }
 
 impl AttachedDivision {
-    /// Divides `bytes`, or [`DISK_LEAST`] if `bytes` is smaller.
+    /// Divides `bytes`, but at least [`DISK_LEAST`].
     #[must_use]
     pub fn of(bytes: u64) -> Self {
         let bytes = bytes.max(DISK_LEAST);
@@ -37,7 +37,7 @@ impl AttachedDivision {
             .unwrap_or(SERIES_MAX)
             .clamp(SERIES_LEAST, SERIES_MAX);
         let (traces_bytes, cycles_bytes) = (bytes / 8, bytes / 32);
-        // While the file of cycles is replaced, both files exist.
+        // While `cycles.json` is replaced, both the old and the new file exist.
         let rest = bytes - traces_bytes - 2 * cycles_bytes;
         Self {
             samples: DiskDivision::of(rest, series).expect("the least is enough for its series"),

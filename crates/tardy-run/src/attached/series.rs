@@ -21,7 +21,7 @@ use crate::record::StoreFailure;
 
 /// Maximum number of samples per chunk.
 const SAMPLES_A_CHUNK: u64 = 1024;
-/// Memory for the distribution in metrics; small, because there are many series.
+/// Memory for the distribution in metrics. It is small, because there are many series.
 const BUDGET: Budget = Budget {
     pages: 4,
     values: 1024,
@@ -30,14 +30,14 @@ const BUDGET: Budget = Budget {
 #[derive(Debug)]
 pub(super) struct Series {
     pub(super) descriptor: Descriptor,
-    /// The thread that currently adds its samples.
+    /// The thread whose samples are currently added.
     pub(super) owner: Option<i32>,
     place: Place,
     encoder: ChunkEncoder,
     bytes: Vec<u8>,
     counts: Counts,
     first_due: Option<Nanos>,
-    /// Counts from before a resumption.
+    /// Counts from before the run was resumed.
     before: Counts,
     figures: Option<SeriesFigures>,
     failure: Option<StoreFailure>,
@@ -46,17 +46,17 @@ pub(super) struct Series {
 /// Where the samples are stored.
 #[derive(Debug)]
 enum Place {
-    /// The file is opened for each chunk, because a program may have more threads than a process
-    /// may have open files.
+    /// A file, which is opened for each chunk, because a program may have more threads than a
+    /// process may have open files.
     File(PathBuf),
-    /// The segments of a series with `--disk`; the first sample creates the first segment.
+    /// The segments of a series with `--disk`. The first sample creates the first segment.
     Segments {
         rotation: Arc<Rotation>,
         writer: Option<SeriesWriter>,
     },
 }
 
-/// What metrics show in addition to the counts.
+/// Figures for metrics, in addition to the counts.
 #[derive(Debug)]
 struct SeriesFigures {
     latency: Histogram,
@@ -103,7 +103,7 @@ impl Series {
         ))
     }
 
-    /// Resumes the series at `path`. All its earlier samples are folded into histograms.
+    /// Resumes the series at `path`. Folds all its earlier samples into histograms.
     pub(super) fn take_up(path: &Path, rule: RotationRule, has_metrics: bool) -> io::Result<Self> {
         let descriptor = SeriesFile::open(path)
             .map_err(io::Error::other)?

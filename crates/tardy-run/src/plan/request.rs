@@ -1,9 +1,10 @@
 //! The options of `tardy run`, each defined once.
 //!
-//! A row has the help, the field of [`Request`], the definition, and the way to the value in a
-//! [`Plan`]: from its fields (`plan`), from [`Plan::asked`] alone (`asked`), or why it is no part of
-//! the experiment (`no`). The command line, the help, the manual page, the completions, the keys of
-//! files with defaults, the text of a plan and the command that repeats a run follow from the rows.
+//! A row has the help, the field of [`Request`], the definition, and how to find the value in a
+//! [`Plan`]: from the plan's fields (`plan`) or only from [`Plan::asked`] (`asked`). An option that
+//! is not part of the experiment has the reason instead (`no`). The command line, the help, the
+//! manual page, the completions, the keys of files with defaults, the text of a plan and the
+//! command that repeats a run follow from the rows.
 
 mod of_plan;
 pub mod option;
@@ -27,14 +28,14 @@ use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
 const PROBES: &str = "Probes";
-/// Heading of the options that other commands take too.
+/// Heading of the options that other commands accept, too.
 pub const DEADLINE: &str = "Deadline";
 const LOADS: &str = "Loads";
 const LATE: &str = "Late samples";
 const STORAGE: &str = "Storage";
 const MACHINE: &str = "Machine";
 
-/// Label of a run with other settings: their names.
+/// Label of a run with other settings. Its text is the names of these settings.
 pub const TUNED: &str = "tuned";
 
 /// Makes [`Request`] and [`OPTIONS`] from the rows.
@@ -44,8 +45,8 @@ macro_rules! options {
         $field:ident: $type:ty =
             { $($key:ident: $value:expr),+ $(,)? }, $part:ident($($from:expr)?);
     )+) => {
-        /// The user's request, not yet compared with the machine. Without a value in a field, the
-        /// scenario's applies, or the usual one.
+        /// The user's request, not yet compared with the machine. If a field has no value, the
+        /// scenario's value applies, or the default.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Request {
             $( $(#[doc = $help])+ pub $field: $type, )+
@@ -350,7 +351,7 @@ impl Request {
         request
     }
 
-    /// The words that ask for it, behind `tardy run`.
+    /// Returns the words that give the request on a command line, after `tardy run`.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let (behind, before): (Vec<_>, Vec<_>) = OPTIONS
@@ -368,8 +369,8 @@ impl Request {
         options.flat_map(|option| option.words(self)).collect()
     }
 
-    /// Returns the options that only a plan's [`Plan::asked`] can have: those that [`Request::of`]
-    /// would not find in the rest of `plan`.
+    /// Returns the options of this request that [`Request::of`] would not find in the fields of
+    /// `plan`. Only [`Plan::asked`] can store them.
     #[must_use]
     pub fn not_in(&self, plan: &Plan) -> Self {
         let (found, mut missing) = (Self::of(plan), Self::default());
@@ -383,13 +384,13 @@ impl Request {
         missing
     }
 
-    /// Returns whether nothing is requested.
+    /// Returns whether the request contains no options.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The requirement that the run is judged by.
+    /// Returns the requirement by which the run is judged.
     #[must_use]
     pub fn requirement(&self) -> Requirement {
         Requirement {
@@ -399,8 +400,8 @@ impl Request {
         }
     }
 
-    /// Returns the latency at which actions happen: that of `stop_above`, or with actions the
-    /// deadline.
+    /// Returns the latency above which actions happen: the value of `stop_above`, otherwise the
+    /// deadline if there are actions.
     #[must_use]
     pub fn threshold(&self) -> Option<Nanos> {
         let deadline = self
@@ -411,14 +412,14 @@ impl Request {
         self.stop_above.or(deadline)
     }
 
-    /// The latency at which measuring threads stop.
+    /// Returns the latency above which measuring threads stop.
     #[must_use]
     pub fn stops_above(&self) -> Option<Nanos> {
         self.threshold()
             .filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
     }
 
-    /// Replaces abbreviating options by the options they stand for.
+    /// Replaces options that abbreviate others by those options.
     #[must_use]
     pub fn spelled_out(mut self) -> Self {
         if let Some(micros) = self.break_above.take() {
@@ -429,7 +430,7 @@ impl Request {
     }
 }
 
-/// Serialises the requested values, by the names of the options.
+/// Serialises the requested values by the names of the options.
 impl Serialize for Request {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let options = OPTIONS.iter();
@@ -441,7 +442,7 @@ impl Serialize for Request {
     }
 }
 
-/// Options of a newer tool are passed over.
+/// Deserialises the requested values. Ignores options of a newer tool.
 impl<'de> Deserialize<'de> for Request {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut given = BTreeMap::<String, Vec<String>>::deserialize(deserializer)?;
@@ -457,12 +458,12 @@ impl<'de> Deserialize<'de> for Request {
     }
 }
 
-/// A name and a text to keep with a run.
+/// A name and a text that are stored with a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// Its name.
+    /// The label's name.
     pub name: String,
-    /// Its text.
+    /// The label's text.
     pub text: String,
 }
 
@@ -491,7 +492,7 @@ impl FromStr for Label {
 /// What to do about C-states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuDmaLatency {
-    /// Nothing.
+    /// Leave C-states unchanged.
     Leave,
     /// Request at most this latency in us from power management.
     Micros(i32),
@@ -515,13 +516,13 @@ impl fmt::Display for CpuDmaLatency {
 /// Which CPUs are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MeasuredCpus {
-    /// Those isolated by `isolcpus=` or `nohz_full=`.
+    /// The CPUs isolated by `isolcpus=` or `nohz_full=`.
     Isolated,
     /// The housekeeping CPUs.
     Housekeeping,
-    /// All that this process may use.
+    /// All CPUs that this process may use.
     All,
-    /// The listed ones.
+    /// The listed CPUs.
     List(CpuList),
 }
 
@@ -530,11 +531,11 @@ pub enum MeasuredCpus {
 pub enum LoadCpus {
     /// The measured CPUs.
     Measured,
-    /// Those that are not measured.
+    /// The CPUs that are not measured.
     Other,
-    /// All that this process may use, including isolated ones.
+    /// All CPUs that this process may use, including isolated ones.
     All,
-    /// The listed ones.
+    /// The listed CPUs.
     List(CpuList),
 }
 

@@ -46,33 +46,33 @@ use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
 /// Capacity of a ring in samples of 24 bytes: 768 KiB. It covers a delay of the recorder of 1.6 s
-/// at 20 kHz, and 32 s at 1 kHz, because a busy disk was seen to delay it for half a minute.
+/// at 20 kHz, and of 32 s at 1 kHz. A busy disk has delayed the recorder for half a minute.
 const RING_SAMPLES: usize = 32_768;
-/// Memory that a run may need after locking its memory, in bytes: the recorder's histograms and
-/// buffers.
+/// Memory that a run may need after it has locked its memory, in bytes: the recorder's histograms
+/// and buffers.
 const LOCKED_BYTES: usize = 32 << 20;
-/// The same for each measuring thread: its ring and its stack.
+/// Further memory for each measuring thread, in bytes: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
-/// Loads start and end within this time of their phase.
+/// Maximum time that loads take to start and to end.
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
 
 /// Why the loop of a program is not explained.
 const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace and this \
                             container use different thread IDs; measure outside the container";
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct ActiveRun {
     pub(super) record: RunRecord,
     pub(super) folder: RunFolder,
-    /// The record of a resumed run at its interruption.
+    /// The record of the run's earlier part, if the run was resumed.
     pub(super) earlier: Option<RunRecord>,
     pub(super) guardian: Option<Guardian>,
     pub(super) signals: SignalFd,
     pub(super) control: Arc<Control>,
     pub(super) threads: Vec<MeasuringThread>,
     pub(super) recorder: Recorder,
-    /// The data channel of the view, and the view, if there is one.
+    /// The live view, and the channel by which it gets data, if there is one.
     pub(super) screen: Option<(Arc<Feed>, View)>,
     pub(super) tracer: Option<Tracer>,
     pub(super) keeper: KeeperThread,
@@ -81,8 +81,8 @@ pub(super) struct ActiveRun {
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
-    /// Indices of the series that are counted in phases by cycles: those without a clock-driven
-    /// grid.
+    /// Indices of the series whose cycles are counted in phases that are counted in cycles. These
+    /// are the series without a clock-driven grid.
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -90,11 +90,11 @@ pub(super) struct ActiveRun {
     pub(super) clock_read: Nanos,
     pub(super) settings: Settings,
     pub(super) spool: Option<Spool>,
-    /// Division of the bytes of --disk.
+    /// Division of the disk budget of `--disk`.
     pub(super) division: Option<DiskDivision>,
 }
 
-/// Settings that are given back at the end.
+/// Settings that are restored at the end of the run.
 pub(super) struct Settings {
     pub(super) journal: Option<Journal>,
     _cpu_latency: Option<CpuLatencyRequest>,
@@ -210,8 +210,8 @@ pub(super) fn arm(
         .then(|| Watchdog::start(&threads, &plan.housekeeping_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
-    // Cycles of a probe without a grid take as long as they take, and phases that are counted in
-    // them as well.
+    // The cycles of a probe without a grid have no fixed length, so neither have phases that are
+    // counted in them.
     let has_no_grid =
         |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
@@ -226,7 +226,7 @@ pub(super) fn arm(
         .probes
         .iter()
         .any(|probe| probe::find(probe.kind()).is_some_and(|info| info.reads_time_of_day));
-    // A terminal that cannot be drawn on leaves lines.
+    // If the terminal cannot be drawn on, the run prints lines instead.
     let screen = look.zip(feed).and_then(|(look, feed)| {
         View::start(Arc::clone(&feed), &plan.housekeeping_cpus, look)
             .ok()
@@ -234,12 +234,12 @@ pub(super) fn arm(
     });
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
-    // Everything is prepared and synced: the tool waits for nothing between this and the first due
-    // time.
+    // Everything is prepared and synced. From here to the first due time, the tool waits for
+    // nothing.
     let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
-        // Grids start within the first period, so that each has exactly length / period due times
-        // before this.
+        // Each grid starts within the first period, so it has exactly length / period due times
+        // before this time.
         control.stop_at(start + plan.length());
     }
     record.begin_at(start);
@@ -275,7 +275,7 @@ pub(super) fn arm(
     })
 }
 
-/// Notes how far the clocks of timers and grids are ahead of the run's.
+/// Records how far the clocks of timers and grids are ahead of the run's clock.
 fn read_clocks(plan: &mut Plan) -> std::io::Result<()> {
     for thread in plan
         .threads
@@ -352,8 +352,8 @@ fn change_settings(
     })
 }
 
-/// Locks all memory, or none: if a limit left no room for later allocations, the next thread could
-/// not be started.
+/// Locks all memory, or none. A lock that leaves no room under the limit would keep the next thread
+/// from being started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -371,8 +371,8 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Makes the control, which stops the run and, on a stop, marks the machine's own trace. A run that
-/// `is_traced` records its samples anyway.
+/// Makes the control, which stops the run and, on a stop, marks the machine's own trace. Warns if
+/// that trace cannot be marked, unless the run records a trace itself (`is_traced`).
 fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
         return Control::new(None, None);
@@ -400,7 +400,7 @@ fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning
     )
 }
 
-/// The open places of all probes, with the consumers of their series.
+/// The opened instances of all probes, and the consumers of their series.
 struct OpenPlaces {
     places: Vec<(ThreadEntry, ProbeInstance)>,
     series: Vec<(SeriesPlan, Consumer)>,
@@ -409,7 +409,7 @@ struct OpenPlaces {
 /// The properties of a series that are known before the start.
 struct SeriesPlan {
     thread: ThreadPlan,
-    /// Index of its probe's place among all places.
+    /// Index of the series' probe instance among those of all probes.
     place: usize,
     name: String,
     info: SeriesInfo,
@@ -421,7 +421,7 @@ struct SeriesPlan {
     least: Nanos,
 }
 
-/// Opens everything before any thread exists, because process-wide preparation of a probe must
+/// Opens all probes before any thread exists, because process-wide preparation of a probe must
 /// reach all threads.
 fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     let mut open = OpenPlaces {
@@ -490,12 +490,13 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     Ok(open)
 }
 
-/// Runs `make` on the CPU that will use the result: memory is allocated on the node of the CPU that
-/// touches it first, so the measuring loop writes to local memory.
+/// Runs `make` on the CPU that will use the result. The kernel allocates memory on the node of the
+/// CPU that touches it first, so the measuring loop then writes to local memory.
 fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     let bound = || {
         if let Some(cpu) = cpu {
-            // If it cannot be bound, the measuring thread cannot either, and reports that.
+            // If this thread cannot be bound to the CPU, the measuring thread cannot either, and
+            // reports that.
             let _ = affinity::set(0, &[cpu.0]);
         }
         make()
@@ -531,7 +532,7 @@ fn launch_threads(
     Ok(measuring)
 }
 
-/// Collects the notes of probes, each once.
+/// Collects the notes of probes, each text once.
 fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warning>) {
     for text in places.iter().flat_map(|(_, opened)| &opened.notes) {
         let warning = Warning::Note { text: text.clone() };
@@ -541,7 +542,8 @@ fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warni
     }
 }
 
-/// One warning for all threads that were refused the policy: they have the same rights.
+/// Adds one warning for all threads that were refused the policy, because they have the same
+/// rights.
 fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>) {
     for warning in threads.iter().flat_map(|thread| &thread.warnings) {
         if !warnings.contains(warning) {
@@ -591,8 +593,8 @@ fn prepare_series(
     series.into_iter().map(prepare).collect()
 }
 
-/// Returns times around each end of a phase except the last: hourly histograms are cut there, so
-/// that nearly all samples of a phase are in separate intervals.
+/// Returns times around each end of a phase except the last. Hourly histograms are cut at these
+/// times, so that nearly all samples of a phase are in separate intervals.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;
@@ -611,7 +613,7 @@ fn too_small(least: u64) -> std::io::Error {
     ))
 }
 
-/// Returns the heads of all files, which go into memory and no further.
+/// Writes the heads of all files, into memory but not yet to the disk.
 fn begin_series(
     series: Vec<(PreparedSeries, SeriesPlan)>,
     start: Nanos,
@@ -626,8 +628,9 @@ fn begin_series(
 }
 
 impl SeriesPlan {
-    /// Returns whether its cycles follow each other, instead of the clock. External loops count
-    /// none, and the number of gaps is not known completely.
+    /// Returns whether the number of the series' cycles is counted, instead of following from the
+    /// clock. Loops of other programs are not counted, and series of gaps only if bins count the
+    /// gaps below the parameter `least`.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(
@@ -636,12 +639,12 @@ impl SeriesPlan {
             ) || self.info.bins_below_least)
     }
 
-    /// Returns whether threads of the tool take its samples.
+    /// Returns whether threads of the tool take the samples of the series.
     fn is_of_the_tool(&self) -> bool {
         self.external.is_none() && self.cycles != Cycles::OfAProgram
     }
 
-    /// Returns whether its samples are intervals during which a thread waits.
+    /// Returns whether the samples of the series are intervals during which a thread waits.
     fn is_a_wait(&self) -> bool {
         !matches!(
             self.info.kind,
@@ -649,7 +652,7 @@ impl SeriesPlan {
         )
     }
 
-    /// When samples are due in a run that starts at `start`.
+    /// Returns when samples of the series are due, in a run that starts at `start`.
     fn schedule(&self, start: Nanos) -> Schedule {
         match (self.grid, self.thread.at(start).schedule) {
             (Some(grid), _) => {

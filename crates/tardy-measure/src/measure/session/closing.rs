@@ -29,7 +29,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let mut scheduling = armed.scheduling;
     let mut clocks = armed.clocks;
     let threads = join(armed.threads, &mut scheduling, &mut record.warnings)?;
-    // Finds clock steps after the last check.
+    // This last check finds clock steps since the previous check.
     clocks.update(Nanos(clock::monotonic()), &[]);
     record.warnings.extend(clocks.into_warnings());
     record.warnings.extend(armed.control.take_warnings());
@@ -37,7 +37,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let WatchdogFindings { ended, starved } =
         armed.watchdog.map(Watchdog::stop).unwrap_or_default();
     let before = std::mem::replace(&mut record.scheduling_changes, scheduling.into_changes());
-    // The watchdog itself demoted or freed these threads.
+    // The watchdog itself changed the scheduling of these threads.
     record
         .scheduling_changes
         .retain(|change| !ended.contains(&change.cpu) && !starved.contains(&change.cpu));
@@ -59,8 +59,8 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         });
         state = State::Stopped;
     }
-    // Before the last histograms and the last record are written, which none of its files may
-    // replace.
+    // The keeper must end before the last histograms and the last record are written, so that none
+    // of its files replaces them.
     armed.keeper.finish();
     drop(armed.metrics);
     let series = armed
@@ -72,7 +72,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         record.add_series_of(earlier);
     }
     if let Some(mut threshold) = threshold {
-        // Handles late events of a run that continued.
+        // If the run continues above the threshold, the last samples may still cause actions.
         if threshold.goes_on() {
             let worst = series
                 .iter()
@@ -81,11 +81,11 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         }
         record.warnings.extend(threshold.finish());
     }
-    // After the recorder, which has passed on the last samples.
+    // The tracer ends after the recorder, which has passed on the last samples.
     if let Some(tracer) = armed.tracer {
         tracing::finish(tracer, &mut record);
     }
-    // The measured data are stored even if the loads fail.
+    // If the loads fail, the measured data are still stored.
     if let Some(Err(error)) = armed.guardian.map(Guardian::shutdown) {
         record.warnings.push(Warning::LoadProblem {
             load: "supervisor".to_owned(),
@@ -166,8 +166,8 @@ fn join(
     Ok(overheads)
 }
 
-/// Records the counts, and their caveats. Caveats that depend on the samples are found when the
-/// samples are read.
+/// Records the counts of the series, and the caveats that follow from them. Caveats that depend on
+/// the samples are found when the samples are read.
 pub(in crate::measure) fn note_series(
     series: &[SeriesRecorder],
     start: Nanos,

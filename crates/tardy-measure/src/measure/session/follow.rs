@@ -1,4 +1,4 @@
-//! While the run lasts: phases, loads, signals, the live view.
+//! Follows a run in progress: phases, loads, signals, the live view.
 
 use std::os::fd::AsFd;
 
@@ -25,17 +25,17 @@ use crate::measure::threshold::Threshold;
 /// Maximum time between two checks for threads that ended early.
 const LOOK: Nanos = Nanos::from_millis(250);
 
-/// The interval once they may end at any moment.
+/// Maximum time between two checks when threads may end at any moment.
 const LOOK_AT_END: Nanos = Nanos::from_millis(10);
 
-/// How long the loads that worked until the run's end may take to stop, before they are killed.
+/// Maximum time for the loads of the run's last phase to stop, before they are killed.
 const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 
-/// Extra time for the guardian's answer after its time is over: if the whole machine was stopped,
-/// it had none.
+/// Extra time for the guardian's answer after its time is over, because the whole machine may have
+/// been stopped meanwhile.
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
-/// The reason for missing loads if their supervisor is stopped, frozen, or without a CPU.
+/// Why loads are missing if their guardian is stopped, frozen, or without a CPU.
 const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it was stopped, or \
                          got no CPU time";
 
@@ -43,14 +43,14 @@ const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it w
 pub(super) struct StoppedRun {
     pub(super) armed: ActiveRun,
     pub(super) state: State,
-    /// Pending actions for the last latencies.
+    /// Actions that may still follow from the last latencies.
     pub(super) threshold: Option<Threshold>,
 }
 
 struct Follower {
     armed: ActiveRun,
     timeline: Timeline,
-    /// The cycles of the current phase, if it is counted in them.
+    /// The count of cycles in the current phase, if the phase is counted in cycles.
     cycles: Option<CycleCount>,
     live: Live,
     state: State,
@@ -113,7 +113,8 @@ pub(super) fn follow(
         follower.wait()?;
         follower.take_signals(Nanos(clock::monotonic()))?;
         follower.take_events(Nanos(clock::monotonic()));
-        // Not before the events: a phase starts after the end of the loads before it.
+        // This must come after the events, because a phase starts after the end of the previous
+        // phase's loads.
         let now = Nanos(clock::monotonic());
         follower.count_cycles(now);
         follower.step(now, root)?;
@@ -184,7 +185,7 @@ pub(super) fn follow(
     })
 }
 
-/// Notifies the service manager that started the tool, if there is one, that the run measures.
+/// If a service manager started the tool, notifies it that the run measures.
 fn service(armed: &ActiveRun) -> Result<Option<ServiceNotifier>, SessionError> {
     let Some(manager) = ServiceManager::of_this_process() else {
         return Ok(None);
@@ -207,12 +208,13 @@ impl Follower {
             .all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
-    /// Returns whether the only phase has started and ends with the threads, each after its own
-    /// cycles: those without a schedule take longer than that many periods.
+    /// Returns whether the only phase has started and lasts until all threads have ended, each
+    /// after its own number of cycles. Threads without a schedule take longer than that number of
+    /// periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
-        // Loops of others and players do not count any: for them it is the length of so many
-        // periods.
+        // Loops of other programs and players count no cycles. For them, the phase has the length
+        // of this number of periods.
         let counts = |probe: &ProbePlan| {
             probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::Own)
         };
@@ -221,8 +223,8 @@ impl Follower {
             && !self.timeline.records().is_empty()
     }
 
-    /// Acts on latencies above the threshold: on the one that stopped the run, or if the run
-    /// continues, on those that the recorder has seen.
+    /// Acts on latencies above the threshold: on the latency that stopped the run, if there is one,
+    /// otherwise on those that the recorder has seen.
     fn look_at_threshold(&mut self) {
         let Some(threshold) = &mut self.threshold else {
             return;
@@ -269,18 +271,18 @@ impl Follower {
             .map_err(system("cannot read signals"))?
         {
             match signal {
-                // A write that failed because of a limit also returns an error.
+                // The write that exceeded a limit also returns an error, which is handled there.
                 signal::FILE_LIMIT | signal::PIPE => {}
-                // Like cyclictest, which prints a snapshot for its monitor on the second one.
+                // cyclictest also prints a snapshot for its monitor on the second signal.
                 signal::USER_1 | signal::USER_2 => {
                     self.live
                         .tell_status(now, &self.armed.record, &self.armed.recorder.progress())
                 }
-                // A thread of SCHED_DEADLINE that used up its runtime gets this signal too; a probe
+                // A SCHED_DEADLINE thread that used up its runtime gets this signal, too. A probe
                 // that never sleeps is then left to the watchdog.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
-                // Nothing was cut short.
+                // An endless run is complete when the user stops it.
                 _ if self.armed.record.plan.until_stopped => self.stop(State::Finished),
                 _ => {
                     if !self.is_stopping {
@@ -316,7 +318,7 @@ impl Follower {
         }
     }
 
-    /// Notifies the service manager that the run ends, once.
+    /// Notifies the service manager that the run ends. Further calls do nothing.
     fn end_service(&mut self) {
         if let Some(service) = self.service.take() {
             service.finish();
@@ -340,7 +342,7 @@ impl Follower {
         }
     }
 
-    /// Continues without loads: their supervisor is dead or unresponsive.
+    /// Continues the run without loads, because their guardian is dead or does not answer.
     fn lose_loads(&mut self, gone_at: Option<Nanos>, cause: &str) {
         if let Some(guardian) = &mut self.armed.guardian {
             guardian.kill();
@@ -350,7 +352,7 @@ impl Follower {
             .lose(phase, gone_at, cause, &mut self.armed.record);
     }
 
-    /// Ends the loads that worked until the run's end, and hears how much they did.
+    /// Ends the loads that worked until the run's end, and collects their last reports.
     fn end_loads(&mut self) -> Result<(), SessionError> {
         let phase = self.timeline.records().len().saturating_sub(1);
         if !self.loads.are_gone() {
@@ -376,7 +378,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Continues without loads that should have ended, and did not confirm it.
+    /// Continues without loads that should have ended but did not confirm this.
     fn give_up_loads(&mut self) -> Result<(), SessionError> {
         self.wait_for_loads(LAST_CHANCE)?;
         if !self.loads.are_gone() {
@@ -385,7 +387,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Asks the loads of a phase to stop, and lets the supervisor kill the rest after `within`.
+    /// Asks the loads of a phase to stop. The guardian kills the remaining ones after `within`.
     fn finish(&mut self, phase: usize, within: Nanos) {
         self.loads.ask(phase, Nanos(clock::monotonic()));
         if self.loads.is_lost() {
@@ -405,8 +407,8 @@ impl Follower {
         while let Some(step) = self.timeline.step(now) {
             match step {
                 Step::Done(end) => {
-                    // Threads whose end is set by the clock are already there. First of all, so
-                    // that the tool's final work is not measured.
+                    // Threads whose end is set by the clock have already reached it. This must come
+                    // first, so that the tool's final work is not measured.
                     self.armed.control.stop_at(end);
                     self.note_busy(root);
                     return Ok(());
@@ -415,8 +417,8 @@ impl Follower {
                     watched::say::<{ watched::PHASE }>();
                     self.note_busy(root);
                     self.begin(phase);
-                    // The number of due times then equals the number of periods in the length,
-                    // whenever the clock is read.
+                    // With a fixed end, the number of due times equals the number of periods in the
+                    // length, whenever the clock is read.
                     if let Some(end) = self
                         .timeline
                         .end()
@@ -426,8 +428,8 @@ impl Follower {
                     }
                 }
                 Step::End { phase, within } => {
-                    // The record is not written now: the load's row lasts until the workers see the
-                    // request, and a write would disturb it.
+                    // The record is not written now: the load's recorded working time lasts until
+                    // the workers see the request to stop, and a write would disturb it.
                     self.finish(phase, within);
                     continue;
                 }
@@ -439,7 +441,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Leaves how far the run is for readers of metrics.
+    /// Publishes the run's progress for clients of metrics.
     fn leave_metrics(&self) {
         if let Some(metrics) = &self.armed.metrics {
             metrics
@@ -448,7 +450,7 @@ impl Follower {
         }
     }
 
-    /// Stores the times that were marked on the screen.
+    /// Stores the times that the user marked on the screen.
     fn take_marks(&mut self) {
         let marks = self.live.marks();
         if !marks.is_empty() {
@@ -457,16 +459,16 @@ impl Follower {
         }
     }
 
-    /// Requests a write of the current record.
+    /// Requests that the current record be written.
     fn keep_record(&self) {
-        // On a full disk the older record stays; space is reserved for the last one.
+        // On a full disk the older record stays. Space is reserved for the last one.
         let (path, content) = self.armed.folder.encoded(&self.armed.record);
         self.armed.keeper.keeper().replace(&path, content);
     }
 
-    /// Publishes the start in advance, including the first phase if it starts no loads: the tool is
-    /// then idle in the first periods, which would otherwise be visible on a machine with one CPU
-    /// and a kernel that does not preempt its system calls.
+    /// Publishes the start in advance, including the first phase if it starts no loads. The tool is
+    /// then idle in the first periods. Otherwise its work would be visible on a machine with one
+    /// CPU and a kernel that does not preempt its system calls.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO
@@ -485,21 +487,22 @@ impl Follower {
             self.note_busy(root);
             self.armed.record.phases = self.timeline.records().to_vec();
         }
-        // On a full disk the older record stays; space is reserved for the last one.
+        // On a full disk the older record stays. Space is reserved for the last one.
         let _ = self.armed.folder.publish(&self.armed.record);
     }
 
-    /// Ends a phase that is counted in cycles when they are made.
+    /// Ends a phase that is counted in cycles when its cycles are complete.
     fn count_cycles(&mut self, now: Nanos) {
         let Some(cycles) = &mut self.cycles else {
             return;
         };
-        // The first phase is on paper before the run starts.
+        // The first phase is published before the run starts.
         if now < self.armed.start {
             return;
         }
         let (armed, phase) = (&self.armed, self.timeline.records().len().saturating_sub(1));
-        // All parts of all loads work; ended loads do not come back.
+        // The load counts as working when the workers of all loads work. Ended loads do not come
+        // back.
         let parts: usize = armed.record.plan.phases.get(phase).map_or(0, |phase| {
             phase.loads.iter().map(LoadPlan::worker_count).sum()
         });
@@ -525,7 +528,7 @@ impl Follower {
         }
     }
 
-    /// Records the activity of the CPUs since the last phase started.
+    /// Records the activity of the CPUs since the start of the last phase.
     fn note_busy(&mut self, root: &Root) {
         let Ok(now) = CpuTimes::read(root) else {
             return;

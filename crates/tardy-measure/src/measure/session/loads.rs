@@ -1,5 +1,5 @@
-//! The work of a run's loads as the supervisor reports it: when each part of them worked, and how
-//! much of the run was left without.
+//! Records the work of a run's loads as the guardian reports it: when each worker worked, and how
+//! much of the run had no load.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use tardy_run::record::{LoadWork, RunRecord};
 
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 
-/// A phase counts as not under its loads if one of them was missing for this share of its time: one
-/// in ten.
+/// If a load was missing for one in this many parts of a phase's time, the phase does not count as
+/// under load.
 const UNLOADED_PART: i64 = 10;
 
-/// One part of a load: a worker of a phase.
+/// A worker of a load in a phase: phase, load, and CPU if the load has a worker for each CPU.
 type Part = (usize, String, Option<CpuId>);
 
-/// The loads of a run under way.
+/// The loads of a run in progress.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
-    /// Loads of the current phase that are not gone.
+    /// Number of loads of the current phase that are not gone.
     left: usize,
-    /// When each part was last heard of.
+    /// When each worker last sent a report.
     signs: BTreeMap<Part, Nanos>,
     /// When the loads of each phase were asked to stop.
     asked: BTreeMap<usize, Nanos>,
-    /// Loads that died, by phase, and how.
+    /// Loads that died, with their phases, and how they died.
     deaths: BTreeMap<(usize, String), String>,
-    /// Why loads are missing, and from which phase on.
+    /// The phase from which on loads are missing, and why.
     lost: Option<(usize, String)>,
 }
 
@@ -39,22 +39,22 @@ impl Loads {
         self.left = loads.len();
     }
 
-    /// Records that the loads of `phase` are asked to stop; the first call counts.
+    /// Records that the loads of `phase` are asked to stop. Only the first call for a phase counts.
     pub(super) fn ask(&mut self, phase: usize, now: Nanos) {
         self.asked.entry(phase).or_insert(now);
     }
 
-    /// Returns whether none is running.
+    /// Returns whether no load is running.
     pub(super) fn are_gone(&self) -> bool {
         self.left == 0
     }
 
-    /// Returns whether the supervisor is gone.
+    /// Returns whether the guardian is gone.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// Records an event.
+    /// Records an event of the loads.
     pub(super) fn take(&mut self, event: LoadEvent, record: &mut RunRecord) {
         match event {
             LoadEvent::Started { .. } => {}
@@ -119,8 +119,8 @@ impl Loads {
                 self.left = self.left.saturating_sub(1);
                 match how {
                     LoadEnd::Finished | LoadEnd::Killed => {}
-                    // The other loads of its phase run without it, and the time of its one attempt
-                    // is not counted as theirs.
+                    // The other loads of the phase run without this one, so the time of its single
+                    // attempt is removed.
                     LoadEnd::Absent => record
                         .load_work
                         .retain(|work| work.phase != phase as usize || work.load != load),
@@ -154,8 +154,8 @@ impl Loads {
         }
     }
 
-    /// Records that loads are missing from `phase` on. `gone_at` is the time, if known; otherwise
-    /// each part ends at its last report.
+    /// Records that loads are missing from `phase` on. `gone_at` is when they went missing, if
+    /// known. Otherwise each worker ends at its last report.
     pub(super) fn lose(
         &mut self,
         phase: usize,
@@ -180,7 +180,7 @@ impl Loads {
         }
     }
 
-    /// Returns a warning with the part of the planned time under load that was lost because loads
+    /// Returns a warning about the part of the planned time under load that was lost because loads
     /// died or failed.
     pub(super) fn shortfall(&self, record: &RunRecord) -> Option<Warning> {
         let (mut unloaded, mut planned, mut is_worth_telling) = (Nanos::ZERO, Nanos::ZERO, false);
@@ -247,8 +247,8 @@ impl Loads {
     }
 }
 
-/// Returns whether all operations of the load in the phase failed. A worker that is slow to start
-/// fails too rarely to be given up, and no time without it is counted.
+/// Returns whether all operations of the load in the phase failed. Only such a load counts as
+/// failing: a worker that is slow to start also has failures, but few of them.
 fn only_failed(record: &RunRecord, phase: usize, load: &str) -> bool {
     let mut work = record
         .load_work

@@ -1,4 +1,5 @@
-//! Starts and ends the recording of the kernel's trace. Its failures never end the run.
+//! Starts and ends the recording of the kernel's trace. Failures of the recording never end the
+//! run.
 
 use std::path::Path;
 
@@ -15,13 +16,13 @@ use tardy_tracer::{FollowedLoop, FollowedSeries, NotTraced, Options, Tracer};
 use tardy_probes::probe::{self, Cycles};
 use tardy_probes::recording::series::PreparedSeries;
 
-/// A recording that can be made.
+/// A recording whose requirements are met.
 pub(super) struct Recording {
     tracefs: Tracefs,
     instance: String,
 }
 
-/// Checks the requirements of recording, if the plan requests it. A missing requirement is a
+/// Checks the requirements of recording, if the plan requests it. A missing requirement gives a
 /// warning.
 pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Option<Recording> {
     if plan.explain == ExplainLevel::Off {
@@ -40,7 +41,7 @@ pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> 
 }
 
 impl Recording {
-    /// Returns the change that removes it if the tool cannot.
+    /// Returns how to remove the tracefs instance, for the journal of changes.
     pub(super) fn undo(&self) -> Undo {
         Undo::RemoveTraceInstance(self.instance.clone())
     }
@@ -55,7 +56,7 @@ impl Recording {
         let has_loops = record.plan.probes.iter().any(|probe| {
             probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::OfAProgram)
         });
-        // A program may use the tool's CPUs too.
+        // A measured program may also use the tool's CPUs.
         let measured = record.plan.measured_cpus.iter();
         let cpus = measured
             .chain(record.plan.housekeeping_cpus.iter().filter(|_| has_loops))
@@ -116,8 +117,8 @@ fn not_explained(why: &NotTraced) -> Warning {
     }
 }
 
-/// Has the samples of series explained, each with its probe's place; `loops` are the threads of
-/// programs' loops, by place.
+/// Lets the tracer explain the samples of `series`, each given with the index of its probe
+/// instance. `loops` are the threads of programs' loops, each with the index of its probe instance.
 pub(super) fn follow<'a>(
     tracer: &Tracer,
     series: impl Iterator<Item = (&'a mut PreparedSeries, usize)>,
@@ -143,7 +144,7 @@ pub(super) fn follow<'a>(
     Ok(())
 }
 
-/// Ends the recording, and records the result.
+/// Ends the recording, and adds its result to the record.
 pub(super) fn finish(tracer: Tracer, record: &mut RunRecord) {
     match tracer.finish() {
         Ok(recording) => {

@@ -1,5 +1,5 @@
-//! Plays silence on a sound card: writes ahead as a player does, and takes the card's pointer as
-//! the time heard.
+//! Plays silence on a sound card. Writes ahead as a player does, and takes the audible time from
+//! the card's pointer.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::card::Card;
 use super::player::{Sound, Time};
 use super::pointer::Pointer;
 
-/// A card that is about to play, or plays.
+/// A card that plays, or is ready to play.
 #[derive(Debug)]
 pub(super) struct CardSound {
     card: Card,
@@ -23,7 +23,7 @@ pub(super) struct CardSound {
 const UNDERRUN: io::ErrorKind = io::ErrorKind::BrokenPipe;
 
 impl CardSound {
-    /// A prepared card whose buffer is filled.
+    /// Fills the buffer of a prepared card.
     pub(super) fn new(card: Card) -> io::Result<Self> {
         let silence = vec![0; card.shape.buffer_frames as usize * card.shape.frame_bytes];
         let sound = Self {
@@ -35,7 +35,7 @@ impl CardSound {
         Ok(sound)
     }
 
-    /// Starts it at `first`.
+    /// Starts playback at `first`.
     pub(super) fn start(&mut self, first: Nanos, time: &mut impl Time) -> io::Result<()> {
         let early = first - time.now();
         if early > Nanos::ZERO {
@@ -47,7 +47,7 @@ impl CardSound {
             .map_err(|error| self.named(error))
     }
 
-    /// Stops playback; returns notes about the card's clock.
+    /// Stops playback. Returns notes about the card's clock.
     pub(super) fn finish(self) -> String {
         let stopped = self.card.playback.stop();
         let (tally, name) = (self.pointer.tally(), &self.card.name);
@@ -72,7 +72,7 @@ impl CardSound {
         format!("media: {name} had {xruns}{pace}{failed}")
     }
 
-    /// Writes as much as fits; returns false if the card stopped.
+    /// Writes as much silence as fits. Returns false if the card stopped.
     fn write(&self) -> io::Result<bool> {
         match self.card.playback.write(&self.silence) {
             Ok(_) => Ok(true),

@@ -1,5 +1,5 @@
-//! The modelled audio device: it plays written sound at the pace of the clock, and pauses when
-//! there is none. Like a device driver, it reports progress in whole samples.
+//! The modelled audio device. It plays written sound at the pace of the clock, and pauses when
+//! there is none. Like a device driver, it reports its progress in whole samples.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use tardy_core::units::Nanos;
 
 use super::player::Sound;
 
-/// The played duration, and the written duration beyond it.
+/// The state of playback: the duration played so far, and the duration written ahead.
 #[derive(Debug)]
 pub(super) struct AudioClock {
     /// When playback last started or resumed.
     since: Nanos,
-    /// Duration played until then.
+    /// Duration played before `since`.
     played: Nanos,
-    /// The end of the written sound.
+    /// Duration of the sound written so far.
     written: Nanos,
     /// Duration of sound that is written ahead.
     buffer: Nanos,
@@ -56,7 +56,7 @@ impl Sound for AudioClock {
     /// Returns the position in whole played samples; below zero before the start.
     fn position(&mut self, now: Nanos) -> io::Result<Nanos> {
         let samples = (i128::from(self.exact(now).get()) * self.rate).div_euclid(SECOND);
-        // Rounded up, so that a sample that was played is one when its time is read back.
+        // Rounded up, because a time rounded down would be read back as one sample less.
         Ok(Nanos(
             (samples * SECOND + self.rate - 1).div_euclid(self.rate) as i64,
         ))
@@ -67,7 +67,7 @@ impl Sound for AudioClock {
 mod tests {
     use super::*;
 
-    /// Samples of 1 ns.
+    /// A rate at which a sample lasts 1 ns.
     const EXACT: u64 = 1_000_000_000;
 
     #[test]

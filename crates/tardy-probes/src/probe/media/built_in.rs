@@ -1,5 +1,5 @@
-//! The built-in player as a probe: its loop on the machine's own clock, its rings, and which audio
-//! clock it goes by.
+//! The built-in player as a probe: its loop on the machine's own clock, its rings, and the choice
+//! of its audio clock.
 
 use std::io;
 
@@ -106,8 +106,8 @@ fn open_card(opening: OpenContext<'_>, card: Card) -> io::Result<ProbeInstance> 
     })
 }
 
-/// Returns the player's thread: `begin` gives the sound that starts with the first frame's due
-/// time, `end` gets it back.
+/// Returns the player's thread. `begin` makes the sound that starts with the first frame's due
+/// time, `end` takes the sound back.
 fn member<S: Sound>(
     mut opening: OpenContext<'_>,
     delay: Option<Delay>,

@@ -1,4 +1,4 @@
-//! A sound card for the player: which one, and with which parameters.
+//! A sound card for the player: the choice of the card and of its configuration.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use tardy_sys::pcm::{Format, Playback, Quantity, Space};
 use tardy_machine::host::Host;
 use tardy_machine::unsupported::Unsupported;
 
-/// A device that is taken, and set to play.
+/// A playback device that is open and configured.
 #[derive(Debug)]
 pub(super) struct Card {
     pub(super) path: PathBuf,
-    /// Its name in other programs: `hw:0,0`.
+    /// Name of the device in other programs, such as `hw:0,0`.
     pub(super) name: String,
-    /// Its name according to the driver.
+    /// Name of the device according to its driver.
     pub(super) model: String,
     pub(super) playback: Playback,
     pub(super) shape: Shape,
@@ -34,19 +34,19 @@ pub(super) struct Shape {
     pub(super) frame_bytes: usize,
 }
 
-/// Why there is no card to play on.
+/// Why no card can be played on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CardError {
     #[error("a sound card ({0} has no playback device)")]
     None(PathBuf),
-    /// For several devices, the first error.
+    /// The device cannot be used. If several devices were tried, this is the first error.
     #[error("playback on {path} ({error})")]
     Device { path: PathBuf, error: io::Error },
 }
 
-/// Periods in a buffer: the device interrupts once a period.
+/// Number of periods in a buffer. The device interrupts once per period.
 const PERIODS: u32 = 4;
-/// In all of them silence is zeros; the first one that the device has is taken.
+/// Sample formats whose silence is zeros. The first one that the device supports is used.
 const FORMATS: [Format; 4] = [
     Format::S16Le,
     Format::S32Le,
@@ -57,7 +57,7 @@ const FORMATS: [Format; 4] = [
 const WITHOUT_HARDWARE: [&str; 2] = ["Dummy PCM", "Loopback PCM"];
 
 impl Card {
-    /// Returns the device that the request names, otherwise the first one that can be had.
+    /// Opens the requested device, otherwise the first one that can be opened.
     pub(super) fn open(probe: &ProbePlan, host: &Host) -> Result<Self, CardError> {
         let paths = match probe.parameters.path("device") {
             Some(path) => vec![path_of(path, &host.dev)],
@@ -90,7 +90,7 @@ impl Card {
         })
     }
 
-    /// Returns caveats for numbers that depend on it.
+    /// Returns caveats for numbers that depend on the card.
     pub(super) fn note(&self) -> String {
         let Shape {
             format,
@@ -119,7 +119,7 @@ impl Card {
 }
 
 impl CardError {
-    /// Converts the error, with its remedy, for a request that needs a card.
+    /// Converts the error to a missing requirement with its remedy.
     pub(super) fn into_absent(self) -> Unsupported {
         let remedy = match &self {
             Self::None(_) => {
@@ -144,7 +144,8 @@ impl CardError {
     }
 }
 
-/// Returns the path of the device's file: a path unchanged, `CARD,DEVICE` in `dev`.
+/// Returns the path of the device's file. A path is returned unchanged; `CARD,DEVICE` is looked up
+/// in `dev`.
 fn path_of(device: &Path, dev: &Path) -> PathBuf {
     let numbers = device.to_str().and_then(|text| text.split_once(','));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -156,7 +157,7 @@ fn path_of(device: &Path, dev: &Path) -> PathBuf {
     }
 }
 
-/// Every device that plays, in the order of cards and devices.
+/// Returns every device for playback, in the order of cards and devices.
 fn devices(dev: &Path) -> Vec<PathBuf> {
     let number = |name: &str| -> Option<(u32, u32)> {
         let (card, device) = name
@@ -219,8 +220,8 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     })
 }
 
-/// Returns the space with one value of the quantity: the wanted one, otherwise the next one above
-/// it that the device has, otherwise the next one below.
+/// Returns the space with the quantity fixed to one value: the wanted value if the device has it,
+/// otherwise the next higher one, otherwise the next lower one.
 fn nearest(
     playback: &Playback,
     space: Space,

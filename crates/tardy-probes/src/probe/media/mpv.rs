@@ -1,5 +1,5 @@
-//! The running mpv: started with a clip, controlled over its JSON interface, and read until it
-//! ends.
+//! The running mpv: starts it with a clip, controls it over its JSON interface, and reads its
+//! reports until it ends.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,12 +20,12 @@ use tardy_sys::{clock, process};
 use super::timeline::{Fate, statistic};
 
 pub(super) const PROGRAM: &str = "mpv";
-/// Maximum time for an answer: a player that starts on a loaded machine reads many libraries.
+/// Maximum time for an answer: a player that starts on a loaded machine has many libraries to read.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Number of queries of its clock; the fastest answer counts.
+/// Number of queries of mpv's clock. The query with the fastest answer counts.
 const CLOCK_TRIES: u64 = 9;
-/// us that a thread of the player may run at a real-time priority without blocking before the
-/// kernel ends the player.
+/// How long a thread of the player may run at a real-time priority without blocking, in us. After
+/// this time the kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
 /// Numbers of requests and of observed properties, as sent and answered.
 const SKEW: u64 = 1;
@@ -33,7 +33,7 @@ const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
 const ASKED: u64 = 4;
 
-/// What to play, and how.
+/// What the player must play, and how.
 #[derive(Debug)]
 pub(super) struct Orders<'a> {
     pub(super) period: Nanos,
@@ -45,13 +45,13 @@ pub(super) struct Orders<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlayerLine {
-    /// The fate of the next frame.
+    /// What became of the next frame.
     Fate(Fate),
     /// The skew of the frame at this time of the clip.
     Skew { position: Nanos, skew: Nanos },
 }
 
-/// The player; killed when dropped.
+/// The player. Dropping the value kills the player.
 #[derive(Debug)]
 pub(super) struct Mpv {
     child: Child,
@@ -59,23 +59,23 @@ pub(super) struct Mpv {
     statistics: io::PipeReader,
     from_socket: Lines,
     from_statistics: Lines,
-    /// The offset from a time of its clock to one of the run's.
+    /// What must be added to a time of the player's clock to get a time of the run's clock.
     offset: Nanos,
     /// Uncertainty of the offset.
     pub(super) clock_error: Nanos,
-    /// The clock of a version whose stamps are in us, in ns.
+    /// The unit of the player's stamps in ns: 1000 in versions that use us.
     pub(super) stamp_unit: Nanos,
     is_unit_known: bool,
-    /// Absent while there is none: before the first frame, and without sound.
+    /// The last reported skew; absent before the first frame, and without sound.
     skew: Option<Nanos>,
     is_over: bool,
 }
 
 impl Mpv {
-    /// Starts it at once, with a clip that has no end.
+    /// Starts the player, which at once plays an endless clip.
     ///
     /// # Errors
-    /// Returns errors of starting it; that it ended, or did not answer.
+    /// Returns errors of starting the player, and an error if it ends or does not answer.
     pub(super) fn start(program: &Path, orders: &Orders<'_>) -> io::Result<Self> {
         let (socket, its_socket) = UnixStream::pair()?;
         let (statistics, its_statistics) = io::pipe()?;
@@ -102,9 +102,10 @@ impl Mpv {
             ))
             .arg(clip(orders))
             .stdin(Stdio::null())
-            // The tool prints its result to standard output.
+            // The player must not write to standard output, because the tool prints its result
+            // there.
             .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?))
-            // An interrupt from the keyboard is for the tool, which then ends the player.
+            // Ctrl-C must interrupt only the tool, which then ends the player.
             .process_group(0);
         set_close_on_exec(&its_socket, false)?;
         set_close_on_exec(&its_statistics, false)?;
@@ -130,13 +131,14 @@ impl Mpv {
             is_over: false,
         };
         player.find_clock()?;
-        // The skew first: both change together, and are reported in this order.
+        // The skew is observed first. Both change together, and the player reports them in this
+        // order.
         player.tell(SKEW, json!(["observe_property", SKEW, "avsync"]))?;
         player.tell(POSITION, json!(["observe_property", POSITION, "time-pos"]))?;
         Ok(player)
     }
 
-    /// Measures the offset between its clock and ours.
+    /// Measures the offset between the player's clock and the run's.
     fn find_clock(&mut self) -> io::Result<()> {
         for number in 0..CLOCK_TRIES {
             let before = clock::monotonic();
@@ -156,16 +158,16 @@ impl Mpv {
         Ok(())
     }
 
-    /// Returns a property, or other data of an answer.
+    /// Returns the value of a property of the player.
     pub(super) fn property(&mut self, name: &str) -> io::Result<Value> {
         self.ask(ASKED, json!(["get_property", name]))
     }
 
-    /// Checks that both outputs are the requested ones; a player without a sound output keeps
-    /// playing without sound, and reports no skew.
+    /// Checks that the player uses the requested outputs. Without a sound output, a player keeps
+    /// playing without sound and reports no skew.
     ///
     /// # Errors
-    /// Returns `Unsupported` with the output that is not there.
+    /// Returns `Unsupported` with the missing output.
     pub(super) fn check_outputs(&mut self, orders: &Orders<'_>) -> io::Result<()> {
         for (property, option, ordered) in [
             ("current-vo", "video-out", orders.video_out),
@@ -184,7 +186,7 @@ impl Mpv {
 
     fn tell(&mut self, id: u64, command: Value) -> io::Result<()> {
         let line = format!("{}\n", json!({ "command": command, "request_id": id }));
-        // A line is shorter than a socket's buffer.
+        // The line is shorter than the socket's buffer, so the write does not block.
         self.socket.write_all(line.as_bytes())
     }
 
@@ -194,8 +196,8 @@ impl Mpv {
         while begin.elapsed() < PATIENCE {
             wait_readable(&[self.socket.as_fd()], 100)?;
             let is_open = self.from_socket.read(&mut self.socket)?;
-            // Frame reports in this phase are from before or after the run; the skew is reported
-            // only when it changes.
+            // Reports of frames are ignored here, because they are from before or after the run.
+            // The skew is remembered, because the player reports it only when it changes.
             while let Some(line) = self.from_socket.next() {
                 let answer: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
                 if answer["request_id"].as_u64() == Some(id) && answer.get("event").is_none() {
@@ -216,11 +218,11 @@ impl Mpv {
         ))
     }
 
-    /// Passes on its reports within `millis`; returns false once it has ended and everything was
-    /// read.
+    /// Passes on the player's reports of the next `millis` ms. Returns false once the player has
+    /// ended and everything was read.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// Returns an error if the reports cannot be read.
     pub(super) fn listen(
         &mut self,
         millis: i32,
@@ -255,7 +257,8 @@ impl Mpv {
         Ok(is_open)
     }
 
-    /// A property that changed: the skew is kept until the time comes that it belongs to.
+    /// Handles the report of a changed property. The skew is kept until the time that it belongs to
+    /// is reported.
     fn said(&mut self, line: &str) -> Option<PlayerLine> {
         let message: Value = serde_json::from_str(line).ok()?;
         if message["event"] != "property-change" {
@@ -277,8 +280,8 @@ impl Mpv {
         }
     }
 
-    /// A stamp of the statistics: in us up to mpv 0.36, in ns since; its clock starts at 10 s in
-    /// either.
+    /// Converts a stamp of the statistics to the run's clock. Stamps are in us up to mpv 0.36, in
+    /// ns since then. The player's clock starts at 10 s in both cases.
     fn on_the_runs_clock(&mut self, stamp: i64) -> Nanos {
         if !self.is_unit_known {
             let its_micros = (Nanos(clock::monotonic()) - self.offset).get() / 1000;
@@ -292,10 +295,10 @@ impl Mpv {
         Nanos(stamp.saturating_mul(self.stamp_unit.get())) + self.offset
     }
 
-    /// Returns how many threads it has, and how many of them do not run under `policy`.
+    /// Returns the number of the player's threads, and how many of them do not run under `policy`.
     pub(super) fn threads_beside(&self, policy: Policy) -> (usize, usize) {
         let wanted = match policy {
-            // include/uapi/linux/sched.h
+            // The numbers are from include/uapi/linux/sched.h.
             Policy::Fifo { priority } => (1, priority),
             Policy::RoundRobin { priority } => (2, priority),
             Policy::Other { .. } | Policy::Deadline { .. } => (0, 0),
@@ -313,17 +316,17 @@ impl Mpv {
         )
     }
 
-    /// Asks it to end.
+    /// Asks the player to end.
     pub(super) fn quit(&mut self) {
         if self.tell(ASKED, json!(["quit"])).is_err() {
             let _ = process::kill(self.child.id() as i32, signal::TERMINATE);
         }
     }
 
-    /// Waits for its end, after it was requested or seen.
+    /// Waits for the player's end, which was requested or seen before.
     ///
     /// # Errors
-    /// If the program cannot be waited for.
+    /// Returns an error if the program cannot be waited for.
     pub(super) fn end(mut self) -> io::Result<ExitStatus> {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(5) {
@@ -339,14 +342,14 @@ impl Mpv {
 
 impl Drop for Mpv {
     fn drop(&mut self) {
-        // These calls do nothing if it has ended.
+        // These calls do nothing if the player has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A test picture and a tone, made by libavfilter, on which mpv is built: a clip without a file and
-/// without an end, each frame exactly a period long.
+/// Returns the description of an endless clip. libavfilter, which is part of every mpv, makes a
+/// test picture and a tone, without a file. Each frame lasts exactly one period.
 fn clip(orders: &Orders<'_>) -> String {
     let (period, rate) = (orders.period.get(), orders.audio_rate);
     format!(
@@ -363,7 +366,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads the available bytes; returns false at the end of the stream.
+    /// Reads the available bytes. Returns false at the end of the stream.
     fn read(&mut self, from: &mut impl Read) -> io::Result<bool> {
         self.bytes.drain(..std::mem::take(&mut self.begin));
         let mut buffer = [0; 16 << 10];

@@ -1,5 +1,6 @@
-//! The player's loop: write sound, wait until the audio clock comes to the next frame's time, show
-//! the frame. Players synchronise the picture to the sound, because the ear notices first.
+//! The player's loop: writes sound, waits until the audio clock reaches the next frame's time, and
+//! shows the frame. Players synchronise the picture to the sound, because errors are easier to hear
+//! than to see.
 
 use std::io;
 
@@ -8,7 +9,7 @@ use tardy_core::units::Nanos;
 
 use crate::recording::ring::Producer;
 
-/// A clock and a relative sleep; the machine's own, or one that a test moves.
+/// A clock and a relative sleep: the machine's own, or those of a test.
 pub(super) trait Time {
     fn now(&mut self) -> Nanos;
     fn sleep_for(&mut self, time: Nanos) -> io::Result<()>;
@@ -16,21 +17,21 @@ pub(super) trait Time {
 
 /// The sound, which is written ahead of playback and serves as the clock of the picture.
 pub(super) trait Sound {
-    /// Writes sound ahead of playback at `now`. A device that ran empty resumes from there.
+    /// Writes sound ahead of playback at `now`. A device that ran empty resumes here.
     fn fill(&mut self, now: Nanos) -> io::Result<()>;
 
-    /// Returns the time of the sound that is heard at `now`.
+    /// Returns the time, within the sound, of what is audible at `now`.
     fn position(&mut self, now: Nanos) -> io::Result<Nanos>;
 }
 
-/// An audio clock that is held back at some frames.
+/// A deliberate delay of the audio clock at some frames.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Delay {
     pub(super) by: Nanos,
     pub(super) every: u64,
 }
 
-/// The rings of the samples.
+/// The rings for the samples.
 #[derive(Debug)]
 pub(super) struct Rings {
     pub(super) skew: Producer,
@@ -44,14 +45,14 @@ pub(super) struct Player<S> {
     sound: S,
     delay: Option<Delay>,
     rings: Rings,
-    /// The next frame; frames whose time has passed by a whole period are dropped, and count as
+    /// Number of the next frame. A frame that is late by a whole period is dropped, and counts as
     /// skipped.
     frame: i64,
     shown: Option<Nanos>,
 }
 
 impl<S: Sound> Player<S> {
-    /// A player whose frame 0 is due at `first`.
+    /// Makes a player whose frame 0 is due at `first`.
     pub(super) fn new(
         first: Nanos,
         period: Nanos,
@@ -74,8 +75,8 @@ impl<S: Sound> Player<S> {
         self.first + self.period * self.frame
     }
 
-    /// Plays until `is_over` returns true for the next frame's due time and the clock, or `go_on`
-    /// rejects a sample of the skew.
+    /// Plays until `is_over` returns true for the next frame's due time and the current time, or
+    /// `go_on` returns false for a sample of the skew.
     ///
     /// # Errors
     /// Returns errors of sleeping, and of the sound.
@@ -103,8 +104,8 @@ impl<S: Sound> Player<S> {
         Ok(())
     }
 
-    /// Shows the frame whose time in the film is `video`, and advances to the next frame that is
-    /// not too late.
+    /// Shows the frame that is due at `video` within the film, and advances to the next frame that
+    /// is not too late.
     fn show(&mut self, video: Nanos, now: Nanos) -> io::Result<Sample> {
         let heard = self.sound.position(now)?;
         if let Some(before) = self.shown.replace(now) {
@@ -131,7 +132,7 @@ impl<S: Sound> Player<S> {
         Ok(sample)
     }
 
-    /// Ends the series; gives the sound back.
+    /// Ends the series. Returns the sound.
     pub(super) fn close(self) -> S {
         let next = self.due();
         self.rings.skew.close(next);
@@ -149,7 +150,7 @@ mod tests {
 
     const PERIOD: Nanos = Nanos(33_333_333);
 
-    /// A clock that advances by each sleep, plus a delay that the test chooses per sleep.
+    /// A clock that advances by each sleep, plus a delay that the test chooses for each sleep.
     struct Virtual<F> {
         now: Nanos,
         sleeps: usize,
@@ -177,7 +178,8 @@ mod tests {
         samples
     }
 
-    /// (skews, inter-frame errors) of so many frames, and the first due time after them.
+    /// Plays this many frames. Returns the samples of the skew, the inter-frame errors, and the
+    /// first due time after them.
     fn played(
         frames: i64,
         delay: Option<Delay>,
@@ -247,7 +249,8 @@ mod tests {
 
     #[test]
     fn frames_that_are_a_period_late_are_dropped_and_a_long_stall_stops_the_sound() {
-        // 3.5 periods: three frames passed; the sound of 200 ms lasted.
+        // A delay of 3.5 periods: three frames passed, and the 200 ms of sound written ahead
+        // sufficed.
         let (skews, _, next) = played(30, None, |sleep| if sleep == 10 { 116_666_666 } else { 0 });
         assert_eq!(
             (skews[10].latency, skews[10].skipped),
@@ -263,8 +266,8 @@ mod tests {
             next,
             "every frame was shown or dropped"
         );
-        // One second: the sound ended 200 ms after it was last written, and the skew is no larger
-        // than that.
+        // A delay of one second: the sound ended 200 ms after it was last written, so the skew is
+        // at most that.
         let (skews, _, _) = played(
             30,
             None,

@@ -1,17 +1,18 @@
 //! Converts readings of a sound card's hardware pointer to the time of the audible sound, and
-//! estimates the card's clock.
+//! measures the rate of the card's clock.
 
 use tardy_core::units::Nanos;
 use tardy_sys::pcm::{State, Status};
 
-/// The kernel restarts counting at 0 with each preparation of the device; here the count continues.
+/// The position of playback. The kernel counts frames from 0 after each preparation of the device;
+/// this count continues.
 #[derive(Debug)]
 pub(super) struct Pointer {
     /// Frames per second, as a fraction.
     rate: (u32, u32),
-    /// Frames before the last preparation.
+    /// Frames written before the last preparation.
     before: u64,
-    /// The last reading since the last preparation.
+    /// The last reading; absent directly after a preparation.
     last: Option<Reading>,
     tally: Tally,
 }
@@ -22,26 +23,26 @@ struct Reading {
     heard: Nanos,
 }
 
-/// Counts of the playback.
+/// Statistics of the playback.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// Number of underruns (xruns).
     pub(super) underruns: u64,
     /// Total time without sound.
     pub(super) silent: Nanos,
-    /// Duration of sound played between readings, by the pointer at its nominal rate.
+    /// Duration of sound played between readings, according to the pointer at its nominal rate.
     played: Nanos,
-    /// Duration of that time by the stamps.
+    /// The same duration according to the stamps of the readings.
     took: Nanos,
-    /// Maximum deviation of the pointer from an even pace between two readings.
+    /// Maximum difference between the pointer's progress and an even pace, between two readings.
     pub(super) uneven_max: Nanos,
 }
 
 const SECOND: i128 = 1_000_000_000;
 
 impl Pointer {
-    /// Starts for a device with this many frames per second (a fraction), before the first is
-    /// written.
+    /// Makes the pointer of a device with this many frames per second (a fraction), before the
+    /// first frame is written.
     pub(super) fn new(rate: (u32, u32)) -> Self {
         Self {
             rate: (rate.0.max(1), rate.1.max(1)),
@@ -52,7 +53,7 @@ impl Pointer {
     }
 
     /// Returns the time of the sound that is audible at `now`: the pointer's time at its stamp,
-    /// extrapolated to `now` at the nominal rate; never beyond the written sound.
+    /// extrapolated to `now` at the nominal rate. The result is never beyond the written sound.
     pub(super) fn heard(&mut self, status: &Status, now: Nanos) -> Nanos {
         let end = self.time_of(i128::from(self.before) + i128::from(status.written));
         if status.state == State::Underrun {
@@ -101,7 +102,7 @@ impl Pointer {
 
 impl Tally {
     /// Returns by how many millionths the device was faster than the system's clock between the
-    /// first and last readings, and the total time; `None` with fewer than two readings.
+    /// first and last readings, and the total time. Returns `None` with fewer than two readings.
     pub(super) fn fast_by_ppm(&self) -> Option<(f64, Nanos)> {
         let took = self.took.get() as f64;
         (took > 0.0).then(|| {
@@ -128,7 +129,7 @@ mod tests {
         }
     }
 
-    /// A frame is a millisecond.
+    /// Returns a pointer whose frames last one millisecond.
     fn pointer() -> Pointer {
         Pointer::new((1000, 1))
     }
@@ -229,7 +230,7 @@ mod tests {
     fn a_clock_that_is_fast_and_one_that_moves_in_steps_are_told() {
         let mut fast = pointer();
         for second in 0..=100 {
-            // One frame in 1000 s too many would be 1 ppm; here it is one in 10 s.
+            // One extra frame in 1000 s would be 1 ppm; here it is one in 10 s.
             fast.heard(
                 &status(
                     second * 1000 * MS,

@@ -1,5 +1,5 @@
-//! A real player as a probe: its reports for each frame become samples in series separate from
-//! those of the simulated player.
+//! A real player as a probe. Its reports for each frame become samples; their series are separate
+//! from those of the simulated player.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,12 +31,12 @@ const REPORTED_FRAME: SeriesInfo = SeriesInfo {
     ..FRAME
 };
 
-/// Frames that must have been shown before the run starts: the first ones wait for the outputs to
-/// be opened.
+/// Number of frames that must have been shown before the run starts. The first frames are late,
+/// because the player is still opening its outputs.
 const FIRST_FRAMES: usize = 10;
-/// Maximum time for them.
+/// Maximum time until these frames are shown.
 const START_MAX: Nanos = Nanos::from_secs(30);
-/// Maximum time to wait for the last frames' statistics after the run; the player writes them in
+/// Maximum wait for the last frames' statistics after the run. The player writes statistics in
 /// blocks of 4 KiB.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 10;
@@ -80,8 +80,8 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let wanted = orders.policy;
     let run: Run = Box::new(move |ready| {
-        // A separate thread that exists before the start: the tool counts page faults of the
-        // current thread as those of a measuring thread.
+        // The listener has a separate thread that exists before the start, because the tool counts
+        // the page faults of the current thread as those of a measuring thread.
         std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<(Film, &Control)>(1);
             let plan = thread.clone();
@@ -116,7 +116,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
             watched.inspect_err(|_| begin.control.stop_at(Nanos(clock::monotonic())))
         })
     });
-    // Not the planned policy: that is the player's, and this thread only waits.
+    // The planned policy is for the player. This thread only waits, so it stays an ordinary task.
     let member = Member {
         policy: sched::Policy::Other { nice: 0 },
         is_watched: false,
@@ -131,7 +131,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Starts a program that may run on `cpu` only; then restores this thread's affinity.
+/// Starts a program that may run only on `cpu`, then restores this thread's affinity.
 fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let own = affinity::get(0)?;
     if let Some(cpu) = cpu {
@@ -142,8 +142,8 @@ fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::R
     started
 }
 
-/// Waits until frames are shown in time; returns when the clip's first frame was due, by the
-/// earliest shown frame.
+/// Waits until frames are shown in time. Returns when the clip's first frame was due, computed from
+/// the earliest shown frame.
 fn watch_first_frames(
     player: &mut Mpv,
     timeline: &mut Timeline,
@@ -185,7 +185,7 @@ fn watch_first_frames(
     Ok(first_due)
 }
 
-/// Adds a report of the player to the timeline; the fates of frames are recorded in `fates`, too.
+/// Adds a report of the player to the timeline. Also stores what became of frames in `fates`.
 fn hear(said: PlayerLine, timeline: &mut Timeline, period: Nanos, fates: &mut VecDeque<Fate>) {
     match said {
         PlayerLine::Fate(fate) => {
@@ -225,9 +225,9 @@ struct Film {
     period: Nanos,
     /// Due time of frame 0.
     first_due: Nanos,
-    /// Frames due at or after this time do not belong to the series.
+    /// The end of the series: frames due at or after this time do not belong to it.
     end: Nanos,
-    /// Due time of the first unknown frame.
+    /// Due time of the first frame about which nothing is known yet.
     next_due: Nanos,
     /// When the last frame was shown.
     shown: Option<Nanos>,
@@ -238,7 +238,7 @@ struct Film {
 }
 
 impl Film {
-    /// Takes a frame; false if it is past the end.
+    /// Adds a frame to the series. Returns false if the frame is past the end.
     fn take(&mut self, frame: Frame, plan: &ThreadPlan, control: &Control) -> bool {
         let due = self.first_due + self.period * frame.number;
         if due < self.next_due {
@@ -267,7 +267,7 @@ impl Film {
             return true;
         };
         if self.skew.take(due, due + skew).is_err() {
-            // Due times are counted by frames: they cannot leave the grid.
+            // Due times are computed from frame numbers, so they are always on the grid.
             self.skew.lose(1);
         }
         if plan.stop_above.is_some_and(|stop_above| skew > stop_above) {
@@ -289,7 +289,7 @@ impl Film {
     }
 }
 
-/// Listens until the run or the player ends.
+/// Reads the player's reports until the run or the player ends.
 fn watch(
     mut player: Mpv,
     mut timeline: Timeline,
@@ -297,7 +297,8 @@ fn watch(
     plan: &ThreadPlan,
     control: &Control,
 ) -> io::Result<Departure> {
-    // Like the recorder: reports of the player must not wait.
+    // The thread needs the same niceness as the recorder, because the player's reports must not
+    // wait.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let (mut unseen, period) = (VecDeque::new(), film.period);
     let (mut is_there, mut goes_on) = (true, true);
@@ -310,7 +311,7 @@ fn watch(
             goes_on = film.take(frame, plan, control);
         }
     }
-    // Other probes have nothing to wait for when the player has ended.
+    // Once the player has ended, the run ends, because other probes have nothing to wait for.
     control.stop_at(Nanos(clock::monotonic()));
     let left = control.leave();
     if is_there {

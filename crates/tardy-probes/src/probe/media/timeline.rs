@@ -1,33 +1,33 @@
-//! Joins a player's reports frame by frame: the fate of each frame (its statistics), and its skew
-//! (its properties).
+//! Joins a player's reports for each frame: whether it was shown (from the statistics), and its
+//! skew (from the properties).
 //!
-//! The two arrive separately: the statistics have no frame numbers, but contain every frame in
-//! order; the properties have numbers, but two quick changes of a property are reported once.
+//! The two arrive separately. The statistics have no frame numbers, but contain every frame in
+//! order. The properties have numbers, but two quick changes of a property are reported once.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tardy_core::units::Nanos;
 
-/// The fate of a frame.
+/// What became of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It was shown, at this time of the player's clock.
+    /// The frame was shown, at this time of the player's clock.
     Shown(Nanos),
-    /// It was too late to be shown.
+    /// The frame was too late to be shown.
     Dropped,
 }
 
-/// A frame about which no more will be known.
+/// A frame about which no further report is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Counted from 0, in the clip.
+    /// Number of the frame in the clip, from 0.
     pub(super) number: i64,
     pub(super) fate: Fate,
-    /// The audio time minus the video time; absent if it was not reported.
+    /// The audio time minus the video time; absent if the player did not report it.
     pub(super) skew: Option<Nanos>,
 }
 
-/// Frames that wait until as much is known of them as will be.
+/// Frames that wait for further reports.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     /// Number of the first waiting frame.
@@ -36,26 +36,26 @@ pub(super) struct Timeline {
     skews: BTreeMap<i64, Nanos>,
 }
 
-/// Frames that wait for their skew before it is given up; a player that reports none must not be
-/// waited for.
+/// Maximum number of frames that wait for their skew. A player that reports no skew must not delay
+/// the frames forever.
 const WAITING_MAX: usize = 256;
 
 impl Timeline {
-    /// Returns the next frame of the statistics.
+    /// Adds the next frame of the statistics.
     pub(super) fn fate(&mut self, fate: Fate) {
         self.waiting.push_back(fate);
     }
 
     /// Records the reported skew of a frame. A report about a frame that was already passed on is
-    /// too late.
+    /// ignored.
     pub(super) fn skew(&mut self, number: i64, skew: Nanos) {
         if number >= self.number {
             self.skews.insert(number, skew);
         }
     }
 
-    /// Returns the next frame in order, once its skew has arrived or cannot arrive any more; if
-    /// `is_over`, does not wait.
+    /// Returns the next frame in order, once its skew has arrived or can no longer arrive. With
+    /// `is_over`, does not wait for the skew.
     pub(super) fn next(&mut self, is_over: bool) -> Option<Frame> {
         let latest = self.skews.last_key_value().map(|(&number, _)| number);
         if !is_over
@@ -75,9 +75,10 @@ impl Timeline {
     }
 }
 
-/// Parses a line of mpv's statistics (`--dump-stats`) about a frame, with its stamp in the unit of
-/// that version. mpv 0.32 to 0.40 writes `end video-flip` (video/out/vo.c) after showing a frame,
-/// and `drop-vo` after dropping one; other lines are ignored.
+/// Parses a line of mpv's statistics (`--dump-stats`). Returns the stamp, in the unit of mpv's
+/// version, and whether the frame was shown. mpv 0.32 to 0.40 writes `end video-flip`
+/// (video/out/vo.c) after showing a frame, and `drop-vo` after dropping one. Returns `None` for
+/// other lines.
 pub(super) fn statistic(line: &str) -> Option<(i64, bool)> {
     let (stamp, what) = line.trim_end().split_once(' ')?;
     let is_shown = match what {

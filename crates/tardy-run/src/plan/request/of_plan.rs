@@ -1,4 +1,4 @@
-//! Returns the options that a plan came from, unless one of its fields contains them.
+//! Finds the values of options in the fields of a plan.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -12,7 +12,7 @@ use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
 pub(super) fn scenario(plan: &Plan) -> Option<String> {
-    // A program is measured alone only without a named scenario.
+    // Without a named scenario, a program is measured alone.
     let is_alone = plan.probes.len() == 1 && !program(plan).is_empty();
     let is_named = plan.origin() != Origin::Flags && !is_alone;
     let file = plan
@@ -22,11 +22,11 @@ pub(super) fn scenario(plan: &Plan) -> Option<String> {
     is_named.then(|| file.unwrap_or_else(|| plan.scenario.clone()))
 }
 
-/// Phases that are all counted in the same number of cycles.
+/// Returns the number of cycles of each phase, if it is the same for all phases.
 pub(super) fn cycles(plan: &Plan) -> Option<u64> {
     let is_counted = plan.phases.iter().any(|phase| phase.cycles.is_some());
     if !is_counted && plan.origin() == Origin::Flags {
-        // Phases of an older tool do not have the number.
+        // Phases in plans of older tools lack the number.
         return plan.cycles;
     }
     let cycles = plan.phases.first()?.cycles;
@@ -34,8 +34,8 @@ pub(super) fn cycles(plan: &Plan) -> Option<u64> {
 }
 
 pub(super) fn length(plan: &Plan) -> Option<Nanos> {
-    // A scenario with only some phases counted in cycles keeps its lengths, and so does one with
-    // omitted phases.
+    // No total length is given if phases are counted in cycles, or if a scenario lacks some phases:
+    // it would stretch the remaining ones.
     let is_counted =
         cycles(plan).is_some() || plan.phases.iter().any(|phase| phase.cycles.is_some());
     let is_absent = |warning: &Warning| matches!(warning, Warning::LoadAbsent { .. });
@@ -64,8 +64,8 @@ pub(super) fn load_cpus(plan: &Plan) -> Option<LoadCpus> {
     (!used.is_empty()).then_some(LoadCpus::List(used))
 }
 
-/// Returns the value that options give all probes: that of a program, which only options can set,
-/// or the one that all have.
+/// Returns the value that options give to all probes. This is the value of a program's probe, which
+/// only options can set, or the value that all probes share.
 fn usual<T: PartialEq>(plan: &Plan, of: impl Fn(&ProbePlan) -> T) -> Option<T> {
     let program = plan
         .probes
@@ -103,7 +103,7 @@ pub(super) fn align(plan: &Plan) -> Option<SystemClock> {
     usual(plan, |probe| probe.clocks.align).flatten()
 }
 
-/// Returns the words of the program whose loop is measured.
+/// Returns the measured program and its arguments.
 pub(super) fn program(plan: &Plan) -> Vec<String> {
     let words = plan.probes.iter().find_map(words_of);
     words.unwrap_or_default().to_vec()
@@ -124,7 +124,8 @@ pub(super) fn probes(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Returns the probe as `--probe` takes it, with the values that differ from the usual ones.
+/// Returns the probe as a value of `--probe`, with the parameters that differ from the usual
+/// values.
 fn text_of(plan: &Plan, probe: &ProbePlan) -> String {
     let time = |time: Nanos| {
         if time == Nanos::ZERO {
@@ -179,7 +180,7 @@ fn text_of(plan: &Plan, probe: &ProbePlan) -> String {
         .align
         .filter(|_| align(plan) != probe.clocks.align);
     add("align", align.map(|clock| clock.name().to_owned()));
-    // A text takes the rest of a request.
+    // A text comes last, because it takes the rest of a request.
     let (texts, others): (Vec<_>, Vec<_>) = probe
         .parameters
         .iter()
@@ -195,7 +196,7 @@ pub(super) fn deadline(plan: &Plan) -> Option<Nanos> {
     window.earliest.is_none().then_some(window.latest)
 }
 
-/// Tracing the threshold is tracing the run.
+/// The action `trace` implies the level of explanations, so the level is not repeated.
 pub(super) fn explain(plan: &Plan) -> ExplainLevel {
     let is_implied = plan.explain == ExplainLevel::Events
         && plan.on_threshold.contains(&ThresholdAction::Trace)
@@ -220,7 +221,7 @@ pub(super) fn labels(plan: &Plan) -> Vec<Label> {
         name: name.clone(),
         text: text.clone(),
     });
-    // The settings of --tune label the run.
+    // `--tune` adds its own label to the run.
     labels
         .filter(|label| plan.asked.tune.is_none() || label.name != TUNED)
         .collect()

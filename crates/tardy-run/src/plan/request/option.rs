@@ -15,19 +15,19 @@ use crate::system_clock::SystemClock;
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
-/// One option: its definition, and its conversion into a request and out of a plan.
+/// One option: its definition, and how to read its value from words and plans.
 pub struct RunOption {
-    /// Lines of help, as its documentation has them.
+    /// Lines of help, from the documentation of the option's field.
     pub help: &'static [&'static str],
-    /// Its syntax.
+    /// Syntax of the option.
     pub definition: Definition,
-    /// How often it can be given, and whether it has a value.
+    /// How often the option can be given, and whether it has a value.
     pub kind: Kind,
-    /// Whether its value is a path, which need not be UTF-8.
+    /// Whether the option's value is a path, which need not be UTF-8.
     pub is_path: bool,
-    /// The values to choose from, each with a line of help; empty if any value will do.
+    /// The allowed values, each with a line of help; empty if there is no list of allowed values.
     pub choices: fn() -> Vec<(&'static str, &'static str)>,
-    /// Where a plan contains it.
+    /// Where a plan contains the option's value.
     pub part: Part,
     pub(crate) take: fn(&mut Request, &OsStr) -> Result<(), String>,
     pub(crate) values: fn(&Request) -> Vec<String>,
@@ -36,11 +36,12 @@ pub struct RunOption {
 
 /// Whether an option is part of the experiment.
 pub enum Part {
-    /// It is, and this function sets the request's value from the fields of the plan.
+    /// The option is part of the experiment. This function sets the request's value from the fields
+    /// of the plan.
     Plan(fn(&Plan, &mut Request)),
-    /// It is, and only [`Plan::asked`] contains it.
+    /// The option is part of the experiment, but only [`Plan::asked`] contains it.
     Asked,
-    /// It is not, for this reason.
+    /// The option is not part of the experiment, for this reason.
     No(&'static str),
 }
 
@@ -58,9 +59,9 @@ pub enum Kind {
 /// Position of an option on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// `--name`, and with a letter `-n` too.
+    /// `--name`, or also `-n` with this letter.
     Long(Option<char>),
-    /// `-n`.
+    /// `-n` with this letter.
     Short(char),
     /// The words after `--`.
     Trailing,
@@ -69,35 +70,36 @@ pub enum Form {
 /// The syntax of an option.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
-    /// Its name: that of the flag, of the key in files, and of the key in a plan.
+    /// Name of the flag, of the key in files, and of the key in a plan.
     pub name: &'static str,
-    /// Its position.
+    /// Position of the option.
     pub form: Form,
-    /// Another name that is understood.
+    /// Another accepted name.
     pub alias: Option<&'static str>,
-    /// Name of its value in help; empty for a flag.
+    /// Name of the option's value in help; empty for a flag.
     pub value: &'static str,
-    /// Heading in help; empty for the first one.
+    /// Heading in help; empty for the first heading.
     pub group: &'static str,
-    /// The value if none is given; that of the request's `Default`.
+    /// The value if none is given. It equals the value in the `Default` of the request.
     pub default: Option<&'static str>,
     /// The value of `--name` alone, for an option whose value follows `=` and may be omitted.
     pub bare: Option<&'static str>,
-    /// Smallest and largest number.
+    /// Minimum and maximum of a number.
     pub range: Option<(u64, u64)>,
     /// Separator between several values in one word.
     pub separator: Option<char>,
     /// Whether a value may start with `-`.
     pub can_begin_with_dash: bool,
-    /// Names of options that it cannot be given with.
+    /// Names of options that exclude this one.
     pub conflicts: &'static [&'static str],
-    /// Names of options that it needs.
+    /// Names of options that this one requires.
     pub needs: &'static [&'static str],
-    /// Whether it can have a default in a file.
+    /// Whether a file can contain a default of the option.
     pub is_in_files: bool,
-    /// Whether [`Plan::asked`] contains it too, if the fields of a plan give another value.
+    /// Whether [`Plan::asked`] stores the user's value if the value in the plan's fields differs
+    /// from it.
     pub is_kept: bool,
-    /// Whether the text of a plan shows it.
+    /// Whether the text of a plan shows the option.
     pub is_shown: bool,
 }
 
@@ -122,10 +124,10 @@ impl Definition {
 }
 
 impl RunOption {
-    /// Sets it in `request`; `None` is a flag, or an option with an omitted value.
+    /// Sets the option in `request`. `value` is `None` for a flag, or if the value is omitted.
     ///
     /// # Errors
-    /// Why the value is none of this option.
+    /// Returns why the value is not allowed.
     pub fn take(&self, request: &mut Request, value: Option<&OsStr>) -> Result<(), String> {
         let value = value.unwrap_or(OsStr::new(self.definition.bare.unwrap_or_default()));
         if let Some((least, most)) = self.definition.range
@@ -137,14 +139,14 @@ impl RunOption {
         (self.take)(request, value)
     }
 
-    /// Returns its values in `request`: one for each time that it must be given, none if it has its
-    /// default.
+    /// Returns the option's values in `request`, one for each time that the option must be given.
+    /// Returns none if the option has its default.
     #[must_use]
     pub fn values(&self, request: &Request) -> Vec<String> {
         (self.values)(request)
     }
 
-    /// Returns the words that give it these values.
+    /// Returns the words that give the option these values on a command line.
     pub(crate) fn words(&self, request: &Request) -> Vec<String> {
         let values = self.values(request);
         let (name, bare) = (self.definition.name, self.definition.bare);
@@ -168,26 +170,26 @@ impl RunOption {
     }
 }
 
-/// A value that one word of a command line gives.
+/// A value that is written as one word of a command line.
 pub trait Word: Sized {
-    /// Whether it is a path.
+    /// Whether the value is a path.
     const IS_PATH: bool = false;
 
-    /// Returns the values to choose from, each with a line of help.
+    /// Returns the allowed values, each with a line of help.
     fn choices() -> Vec<(&'static str, &'static str)> {
         Vec::new()
     }
 
-    /// Reads it.
+    /// Parses the value.
     ///
     /// # Errors
-    /// Why `text` is no such value.
+    /// Returns why `text` is not a valid value.
     fn read(text: &str) -> Result<Self, String>;
 
     /// Parses a word that need not be UTF-8.
     ///
     /// # Errors
-    /// Why `word` is no such value.
+    /// Returns why `word` is not a valid value.
     fn read_os(word: &OsStr) -> Result<Self, String> {
         let text = word
             .to_str()
@@ -195,7 +197,7 @@ pub trait Word: Sized {
         Self::read(text)
     }
 
-    /// Returns the word that is read back as the same value.
+    /// Returns a word that is parsed as the same value.
     fn word(&self) -> String;
 }
 
@@ -206,13 +208,13 @@ pub trait OptionValue: Default {
     /// Whether the value is a path.
     const IS_PATH: bool;
 
-    /// Returns the values to choose from, each with a line of help.
+    /// Returns the allowed values, each with a line of help.
     fn choices() -> Vec<(&'static str, &'static str)>;
 
-    /// Takes the next word.
+    /// Adds the next word to the value.
     ///
     /// # Errors
-    /// Why it is no value.
+    /// Returns why the word is not allowed.
     fn set(&mut self, word: &OsStr) -> Result<(), String>;
 
     /// Returns one word for each time that the option must be given.
@@ -273,7 +275,7 @@ impl<T: Word> OptionValue for Vec<T> {
     }
 }
 
-/// Implements a value that has a default.
+/// Implements [`OptionValue`] for a type that has a default.
 macro_rules! with_default {
     ($($type:ty),+) => { $(
         impl OptionValue for $type {
@@ -303,7 +305,7 @@ with_default!(
     crate::plan::request::CpuDmaLatency
 );
 
-/// A value that reads and writes itself.
+/// Implements [`Word`] for a type that can parse and print itself.
 macro_rules! plain {
     ($($type:ty),+) => { $(
         impl Word for $type {
@@ -330,7 +332,7 @@ plain!(
     crate::plan::request::MeasuredCpus
 );
 
-/// Defines a choice of values, with a line of help for each.
+/// Implements [`Word`] for a choice of values, with a line of help for each.
 macro_rules! choice {
     ($type:ty, $($about:literal),+) => {
         impl Word for $type {
@@ -393,7 +395,7 @@ impl Word for PathBuf {
     }
 }
 
-/// Times that an option takes are above zero.
+/// A time as the value of an option. It must be above zero.
 impl Word for Nanos {
     fn read(text: &str) -> Result<Self, String> {
         positive_duration(text)
@@ -426,7 +428,7 @@ impl Word for f64 {
     }
 }
 
-/// A size, written with its unit.
+/// A size in bytes, written with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -446,17 +448,17 @@ impl Word for Bytes {
     }
 }
 
-/// The settings of `--tune`.
+/// The settings that `--tune` applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tuning {
-    /// Those of `tardy tune --plan`.
+    /// The settings that `tardy tune --plan` prints.
     Planned,
-    /// Those of a file.
+    /// The settings in a file.
     File(PathBuf),
 }
 
 impl Tuning {
-    /// Returns the file, if there is one.
+    /// Returns the path of the file, if the settings are in a file.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {
@@ -487,7 +489,7 @@ impl Word for Tuning {
     }
 }
 
-/// A duration above zero.
+/// Parses a duration above zero.
 ///
 /// # Errors
 /// Returns a sentence with an example of a valid value.
@@ -501,7 +503,7 @@ pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// A share from 0 to 1, also in percent.
+/// Parses a share from 0 to 1, which may be written in percent.
 ///
 /// # Errors
 /// Returns a sentence with an example of a valid value.

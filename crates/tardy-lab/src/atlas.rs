@@ -179,11 +179,11 @@ impl Maker<'_> {
                     Err(error) => {
                         groups
                             .lock()
-                            .expect("holders of this lock do not panic")
+                            .expect("no thread panics while it holds this lock")
                             .clear();
                         failed
                             .lock()
-                            .expect("holders of this lock do not panic")
+                            .expect("no thread panics while it holds this lock")
                             .get_or_insert(error);
                     }
                 }
@@ -193,7 +193,7 @@ impl Maker<'_> {
         scoped::share(jobs, work);
         failed
             .into_inner()
-            .expect("holders of this lock do not panic")
+            .expect("no thread panics while it holds this lock")
             .map_or(Ok(()), Err)
     }
 
@@ -276,7 +276,7 @@ impl Maker<'_> {
             let text = serde_json::to_vec_pretty(&KeptFailure {
                 failure: failure.clone(),
             })
-            .expect("a failure is plain data");
+            .expect("a failure can always be written as JSON");
             write_whole(&part.join(FAILURE_NAME), &text).map_err(|error| AtlasError {
                 path: part.clone(),
                 error: io::Error::other(error),
@@ -318,13 +318,15 @@ impl Failure {
 fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
     groups
         .lock()
-        .expect("holders of this lock do not panic")
+        .expect("no thread panics while it holds this lock")
         .pop_front()
 }
 
 /// Puts a group at the end of the queue; returns whether it is the only one.
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
-    let mut groups = groups.lock().expect("holders of this lock do not panic");
+    let mut groups = groups
+        .lock()
+        .expect("no thread panics while it holds this lock");
     groups.push_back(group);
     groups.len() == 1
 }

@@ -100,7 +100,8 @@ impl Guard {
             tardy_machine::groups::join_process(group).map_err(named)?;
         }
         bind(cpus)?;
-        let unknown = || std::io::Error::other(format!("there is no containment `{strongest}`"));
+        let unknown =
+            || std::io::Error::other(format!("unknown kind of containment: `{strongest}`"));
         let containment = contain(Containment::from_name(strongest).ok_or_else(unknown)?)?;
         let mut command = Program::new("/proc/self/exe");
         command

@@ -53,7 +53,8 @@ const ORPHAN_CHECK_MS: i32 = 20;
 
 impl Init {
     fn start(containment: &str) -> std::io::Result<Self> {
-        let unknown = || std::io::Error::other(format!("there is no containment `{containment}`"));
+        let unknown =
+            || std::io::Error::other(format!("unknown kind of containment: `{containment}`"));
         let containment = Containment::from_name(containment).ok_or_else(unknown)?;
         process::set_parent_death_signal(process::KILL)?;
         process::become_subreaper()?;
@@ -183,8 +184,7 @@ fn tell(event: LoadEvent) {
 }
 
 fn say(message: &Message) {
-    let mut line =
-        serde_json::to_vec(message).expect("a message is plain data, which always becomes JSON");
+    let mut line = serde_json::to_vec(message).expect("a message can always be written as JSON");
     line.push(b'\n');
     // If the reader is gone, so is the tool, and the guardian ends this process.
     let _ = std::io::stdout().lock().write_all(&line);

@@ -644,7 +644,7 @@ pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
         "stop" => job().stop(),
         "send" => job().send(std::io::stdout().lock()),
         _ => Err(std::io::Error::other(format!(
-            "{COMMAND} {verb} is not known"
+            "`{COMMAND} {verb}` is not a known command"
         ))),
     };
     Some(match done {

@@ -34,7 +34,7 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Line("Operating System Noise"),
         "rtla osnoise top",
-        "it prints sums and no distribution; `rtla osnoise hist` has one",
+        "it prints sums and no distribution; `rtla osnoise hist` prints a distribution",
     ),
     (
         Sign::Line("Hardware-related Noise"),

@@ -137,7 +137,7 @@ impl Guard {
                     && self.init.has_ended(|| process::reap_any(false))
                 {
                     tell(
-                        "the process that holds the loads ended; all loads have stopped".to_owned(),
+                        "the process that owns the loads ended; all loads have stopped".to_owned(),
                     );
                     return;
                 }

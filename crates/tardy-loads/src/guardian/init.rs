@@ -27,7 +27,7 @@ pub(super) fn run(containment: &str) -> ExitCode {
         }
         Err(error) => {
             tardy_sys::say!(
-                "tardy: the process that holds the loads cannot start: {error}; loads cannot run"
+                "tardy: the process that owns the loads cannot start: {error}; loads cannot run"
             );
             ExitCode::FAILURE
         }

@@ -591,8 +591,8 @@ impl Warning {
                 causes,
             } => write!(
                 f,
-                "{unloaded} of the {planned} planned under load ran without their loads ({}), so \
-                 the run shows no latency under these loads: repeat the run",
+                "the loads did not run for {unloaded} of the {planned} planned under load ({}), so \
+                 the run does not show the latency under these loads: repeat the run",
                 causes.join(", ")
             ),
             Self::NoCpuLeft { cpus } if cpus.len() == 1 => {

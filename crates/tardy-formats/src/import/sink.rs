@@ -431,7 +431,7 @@ pub(super) const UNCOUNTED_NOTE: &str =
 pub(super) fn wide_note(width: i64) -> String {
     format!(
         "buckets are up to {} wide: a sample counts as the end of its bucket, or as the maximum if \
-         that is smaller",
+         the maximum is smaller",
         Nanos(width)
     )
 }

@@ -82,11 +82,11 @@ fn head(out: &mut String, explanation: &Explanation) {
     );
     let due = match explanation.thread.period_ns {
         Some(period_ns) => format!(
-            "due by a period of {}: {}",
+            "due on a grid with a period of {}: {}",
             time_of(period_ns),
             counts.periodic
         ),
-        None => format!("due by their timer: {}", counts.timed),
+        None => format!("due when their timer is due: {}", counts.timed),
     };
     let what = ranked(counts.ranked, "wake-up", explanation.threshold);
     let late = explanation

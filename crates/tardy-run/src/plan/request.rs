@@ -121,31 +121,32 @@ options! {
     /// hourly histograms. The interruption is reported, and does not count as measuring time.
     resume: bool = {
         name: "resume", needs: &["until-stopped", "disk", "out"], conflicts: &["load", "spool", "explain"],
-    }, no("it continues a run that exists");
+    }, no("the option continues an existing run");
     /// Only print what would be done and changed
-    dry_run: bool = { name: "dry-run" }, no("it measures nothing");
+    dry_run: bool = { name: "dry-run" }, no("a dry run measures nothing");
     /// Change settings for the run, and restore them afterwards: the settings that `tardy tune
     /// --plan` prints, or those in FILE
     tune: Option<Tuning> = {
         name: "tune", value: "FILE", bare: Some(""), conflicts: &["dry-run"],
     }, asked();
     /// Print nothing while measuring
-    quiet: bool = { name: "quiet", form: Form::Long(Some('q')) }, no("it is about the display");
+    quiet: bool = { name: "quiet", form: Form::Long(Some('q')) }, no("the option affects only the \
+                                                                      display");
     /// Print progress on one line instead of the live view
     ///
     /// The live view needs a terminal. After a SIGKILL, the command `reset` restores the terminal.
-    no_live: bool = { name: "no-live" }, no("it is about the display");
+    no_live: bool = { name: "no-live" }, no("the option affects only the display");
     /// Serve metrics at this port while the run lasts, for readers such as Prometheus
     ///
     /// With PORT, only this machine can connect; with ADDRESS:PORT, every machine that reaches that
     /// address. For port 9877, http://127.0.0.1:9877/metrics returns the current distributions,
     /// misses, losses, phase and loads as OpenMetrics.
     metrics: Option<String> = { name: "metrics", value: "[ADDRESS:]PORT" },
-        no("it is about the display");
+        no("the option affects only the display");
     /// Print every table and warning, not only what fits on a screen
-    full: bool = { name: "full", conflicts: &["json"] }, no("it is about the display");
+    full: bool = { name: "full", conflicts: &["json"] }, no("the option affects only the display");
     /// Print the summary as JSON
-    json: bool = { name: "json" }, no("it is about the display");
+    json: bool = { name: "json" }, no("the option affects only the display");
     /// Probe to measure with, as in usleep:period=200us:priority=80 (`tardy list probes`) [default:
     /// cyclic]
     ///
@@ -279,7 +280,7 @@ options! {
         name: "break-above", value: "US", form: Form::Short('b'),
         range: Some((1, u32::MAX as u64)), conflicts: &["stop-above", "on-threshold"],
         group: LATE,
-    }, no("it is short for --stop-above and --on-threshold");
+    }, no("the option is short for --stop-above and --on-threshold");
     /// With --stop-above: also switch off the kernel's tracing, so that the trace ends with that
     /// latency
     tracing_off: bool = { name: "tracing-off", needs: &["stop-above"], group: LATE },

@@ -353,8 +353,8 @@ fn on_all(
                     std::process::exit(Exit::Interrupted as i32);
                 }
                 progress.say(
-                    "stopping early; after a second signal, the commands keep running on \
-                     the machines",
+                    "stopping the commands early; a second signal leaves them running on the \
+                     machines",
                 );
                 for (index, folder) in progress.started() {
                     stop(index, folder);

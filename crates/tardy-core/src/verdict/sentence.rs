@@ -81,8 +81,8 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
             of_them_skipped(evidence)
         ),
         (_, Some(_)) => format!(
-            "{all} of {due_times} due times missed {window}{}: between {:.3e} and \
-             {:.3e} of them at 95 % each{independent}",
+            "{all} of {due_times} due times missed {window}{}: the true share is between {:.3e} \
+             and {:.3e} (each bound at 95 %{independent})",
             of_them_skipped(evidence),
             verdict.share_lower,
             verdict.share_upper

@@ -222,7 +222,9 @@ fn assert_says_what_was_not_under_load(outcome: &support::workplace::Outcome) {
         outcome.stdout
     );
     assert!(
-        outcome.first_warning().contains("planned under load ("),
+        outcome
+            .first_warning()
+            .contains("the loads did not run for"),
         "{}",
         outcome.stdout
     );

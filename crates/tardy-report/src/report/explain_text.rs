@@ -134,7 +134,7 @@ pub(super) fn late_by(late: Lateness) -> String {
 pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
     let (most, all) = (rows.first()?, lateness?.sum_ns);
     Some(format!(
-        "Largest cause: {}, in {} of them: {} of {} in all, at most {} in one",
+        "Largest cause: {}, in {} of them: it took {} of {} in all, and at most {} in one",
         words::holder(&most.holder),
         most.wake_ups,
         time(most.sum_ns),

@@ -59,7 +59,7 @@ pub struct ExplainArgs {
     /// --keep-trace` kept
     #[arg(long, value_name = "FILE")]
     pub trace_dat: Option<PathBuf>,
-    /// File to write the folded stacks of late samples to, for flame graph tools; needs a run made
+    /// File for the folded stacks of late samples, which flame graph tools read; needs a run made
     /// with --explain=stacks
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,

@@ -147,11 +147,12 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
             None => match others {
                 0 => None,
                 1 => Some(
-                    "1 skipped due time would have been in time (--skipped limits their number)"
+                    "1 skipped due time would have met the deadline (--skipped limits such periods)"
                         .to_owned(),
                 ),
                 _ => Some(format!(
-                    "{others} skipped due times would have been in time (--skipped limits their number)"
+                    "{others} skipped due times would have met the deadline (--skipped limits such \
+                     periods)"
                 )),
             },
         };

@@ -94,7 +94,8 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Line("== latmus started for core tuning"),
         "latmus --tune",
-        "it prints the gravity of the core clock; `latmus --measure` has latencies",
+        "it prints the gravity of the core clock (its calibration); `latmus --measure` prints \
+         latencies",
     ),
 ];
 

@@ -99,7 +99,8 @@ fn a_skipped_due_time_is_as_late_as_the_stall_left_it() {
         );
         assert!(
             outcome.stdout.contains(
-                "; 300 skipped due times would have been in time (--skipped limits their number)"
+                "; 300 skipped due times would have met the deadline (--skipped limits such \
+                 periods)"
             ),
             "{}",
             outcome.stdout

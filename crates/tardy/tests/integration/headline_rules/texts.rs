@@ -3,7 +3,7 @@
 pub(super) const PASSED: &str = "\
 board7: cyclic every 1ms on CPUs 0-1, 3.00 s measured
 PASSED: no miss in 6000 due times: fewer than 63000 an hour on 2 CPUs together
-  at 95 %, over this mixture of loads; 5 skipped due times would have been in time (--skipped limits their number)
+  at 95 %, over this mixture of loads; 5 skipped due times would have met the deadline (--skipped limits such periods)
 worst load: hackbench, 1.48 ms; idle, 1.36 ms
 latency             samples  skipped      min   median     mean    99.9 %      max      at  misses  longest burst
 CPU 0                  2995        5  12.5 us  16.5 us  20.3 us  ~1.16 ms  1.48 ms  2.11 s       0              0
@@ -25,7 +25,7 @@ pub(super) const FAILED: &str = "\
 two/a: cyclic every 1ms on CPUs 0-1, 999 ms measured
 FAILED: cyclic on CPU 1 alone: 8 of 1000 due times missed the deadline of 2ms (5
   of them skipped): the true share is between 1.150e-3 and 2.715e-2 (each bound at 95 %); more
-  than the 1e-3 allowed; 6 skipped due times would have been in time (--skipped limits their number)
+  than the 1e-3 allowed; 6 skipped due times would have met the deadline (--skipped limits such periods)
 latency             samples  skipped   median    99.9 %      max  misses
 CPU 1                   989       11  30.5 us  ~4.52 ms  4.52 ms       8
 CPU 0                   996        4  26.5 us  ~1.95 ms  1.95 ms       0

@@ -179,11 +179,11 @@ impl Maker<'_> {
                     Err(error) => {
                         groups
                             .lock()
-                            .expect("no thread panics while it holds this lock")
+                            .expect("threads do not panic while they hold this lock")
                             .clear();
                         failed
                             .lock()
-                            .expect("no thread panics while it holds this lock")
+                            .expect("threads do not panic while they hold this lock")
                             .get_or_insert(error);
                     }
                 }
@@ -193,7 +193,7 @@ impl Maker<'_> {
         scoped::share(jobs, work);
         failed
             .into_inner()
-            .expect("no thread panics while it holds this lock")
+            .expect("threads do not panic while they hold this lock")
             .map_or(Ok(()), Err)
     }
 
@@ -318,7 +318,7 @@ impl Failure {
 fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
     groups
         .lock()
-        .expect("no thread panics while it holds this lock")
+        .expect("threads do not panic while they hold this lock")
         .pop_front()
 }
 
@@ -326,7 +326,7 @@ fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
     let mut groups = groups
         .lock()
-        .expect("no thread panics while it holds this lock");
+        .expect("threads do not panic while they hold this lock");
     groups.push_back(group);
     groups.len() == 1
 }

@@ -181,14 +181,14 @@ impl Experiment<'_> {
                 }
                 outcomes
                     .lock()
-                    .expect("no thread panics while it holds this lock")
+                    .expect("threads do not panic while they hold this lock")
                     .push(outcome);
             }
         };
         scoped::share(self.jobs.clamp(1, guests.len().max(1)), work);
         let mut outcomes = outcomes
             .into_inner()
-            .expect("no thread panics while it holds this lock");
+            .expect("threads do not panic while they hold this lock");
         outcomes.sort_by_key(|outcome| (outcome.variant, outcome.replica));
         outcomes
     }

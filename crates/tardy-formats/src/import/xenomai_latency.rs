@@ -313,7 +313,7 @@ fn counted(
     {
         imported.notes.push(
             "tardy computes the number of samples from the number of lines, at one second \
-                   per line"
+             per line"
                 .to_owned(),
         );
     }

@@ -109,7 +109,7 @@ struct ModeledRun {
 }
 
 fn disk() -> u64 {
-    DiskDivision::of(0, 1).expect_err("no division fits into 0 bytes")
+    DiskDivision::of(0, 1).expect_err("0 bytes are too few for a division")
 }
 
 /// Returns a rule with segments that are full after a few writes.

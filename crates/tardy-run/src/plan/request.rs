@@ -130,8 +130,8 @@ options! {
         name: "tune", value: "FILE", bare: Some(""), conflicts: &["dry-run"],
     }, asked();
     /// Print nothing while measuring
-    quiet: bool = { name: "quiet", form: Form::Long(Some('q')) }, no("the option affects only the \
-                                                                      display");
+    quiet: bool = { name: "quiet", form: Form::Long(Some('q')) },
+        no("the option affects only the display");
     /// Print progress on one line instead of the live view
     ///
     /// The live view needs a terminal. After a SIGKILL, the command `reset` restores the terminal.

@@ -647,7 +647,7 @@ fn no_deadline_holds_where_work_was_skipped() {
     assert!(
         outcome
             .stdout
-            .contains("No deadline held, because skipped work was never done.\n"),
+            .contains("Every deadline was missed, because skipped work was never done.\n"),
         "{}",
         outcome.stdout
     );

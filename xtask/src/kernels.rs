@@ -31,9 +31,9 @@ const HEAD: &str = "# Kernels
 `cargo xtask kernels` boots each kernel in a guest of the lab, runs the commands of the table there, \
 and writes this page. It needs QEMU and busybox-static.
 
-A cell says \"yes\" if the command ended with exit code 0, or gives the exit code. Below the table, \
-each exit code has the first reason that the command printed. The probes `app` and `response` are left \
-out, because they need a program or another machine.
+A cell has \"yes\" if the command ended with exit code 0, and any other exit code as a number. The \
+list below the table gives the first reason that the command printed for such an exit code. The \
+probes `app` and `response` are left out, because they need a program or another machine.
 
 | kernel | run | probes | run --explain | explain | attach | lab run --watch | doctor |
 |---|---|---|---|---|---|---|---|

@@ -162,8 +162,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Virtual,
         question: "is the machine virtual?",
-        source: "mckenney2009, section 5: \"for now\", in 2009; a run on the machine shows the \
-                 situation today, including delays caused by the host",
+        source: "mckenney2009, section 5: true \"for now\", in 2009; a run on the machine shows \
+                 the situation today, including delays caused by the host",
         answer: is_virtual,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::Ask(Rule::KernelServices),
@@ -182,7 +182,7 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::LongWork,
         question: "is a unit of work so long that a late start hardly matters?",
-        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, or about one \
+        source: "mckenney2009, sections 3 and 5: long means hundreds of milliseconds, or about one \
                  millisecond in the kernel's services; if the crossover was measured, it replaces \
                  these limits",
         answer: long_work,

@@ -248,7 +248,7 @@ impl ChunkEncoder {
         out.extend_from_slice(if last { &END_MAGIC } else { &CHUNK_MAGIC });
         out.extend_from_slice(
             &u32::try_from(self.body.len())
-                .expect("the recorder ends chunks long before 4 GiB")
+                .expect("the recorder closes each chunk long before it reaches 4 GiB")
                 .to_le_bytes(),
         );
         out.extend_from_slice(&crc32fast::hash(&self.body).to_le_bytes());

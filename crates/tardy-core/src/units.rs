@@ -187,7 +187,7 @@ fn with_unit(nanos: f64, round: impl Fn(f64) -> f64) -> String {
             return format!("{sign}{:.*} {unit}", decimals as usize, at(decimals));
         }
     }
-    unreachable!("the last unit has no end")
+    unreachable!("the largest unit has no upper limit")
 }
 
 /// Why a text is no duration.

@@ -527,7 +527,7 @@ mod tests {
         };
         assert_eq!(skipped(None, None).outcome, Outcome::Passed);
         assert!(skipped(None, None).sentence.ends_with(
-            "; 7 skipped due times would have been in time (--skipped limits their number)"
+            "; 7 skipped due times would have met the deadline (--skipped limits such periods)"
         ));
         assert_eq!(skipped(Some(7), None).outcome, Outcome::Failed);
         assert!(

@@ -591,8 +591,8 @@ impl Warning {
                 causes,
             } => write!(
                 f,
-                "{unloaded} of the {planned} planned under load ran without their loads ({}), so \
-                 the run shows no latency under these loads: repeat the run",
+                "the loads did not run for {unloaded} of the {planned} planned under load ({}), so \
+                 the run does not show the latency under these loads: repeat the run",
                 causes.join(", ")
             ),
             Self::NoCpuLeft { cpus } if cpus.len() == 1 => {
@@ -607,8 +607,8 @@ impl Warning {
             }
             Self::AnotherRun { process, cpus } => write!(
                 f,
-                "another run (process {process}) measures the same CPUs ({cpus}), and each delays \
-                 the other: stop it, or give each run separate CPUs with --cpus"
+                "another run (process {process}) measures the same CPUs ({cpus}), so the two runs \
+                 delay each other: stop the other run, or give each run separate CPUs with --cpus"
             ),
             Self::IsolatedCpus {
                 isolated,
@@ -632,7 +632,7 @@ impl Warning {
             Self::ProbesShareCpus { probes } => {
                 write!(
                     f,
-                    "the probes {} share CPUs and priority, and delay each other",
+                    "the probes {} share CPUs and a priority, so they delay each other",
                     probes.join(", ")
                 )
             }
@@ -712,9 +712,9 @@ impl Warning {
             ),
             Self::IdleStatesHeld { states } => write!(
                 f,
-                "idle CPUs stayed awake only because this run requested it; without a request they \
-                 go {states}, and programs wake up later: keep /dev/cpu_dma_latency open in your \
-                 program, or measure with --cpu-dma-latency leave"
+                "idle CPUs stayed awake only because this run requested it; without such a request \
+                 they go {states}, and programs then wake up later: keep /dev/cpu_dma_latency open \
+                 in your program, or measure with --cpu-dma-latency leave"
             ),
             Self::VirtualTime => write!(
                 f,

@@ -182,11 +182,11 @@ impl Maker<'_> {
                     Err(error) => {
                         groups
                             .lock()
-                            .expect("holders of this lock do not panic")
+                            .expect("threads do not panic while they hold this lock")
                             .clear();
                         failed
                             .lock()
-                            .expect("holders of this lock do not panic")
+                            .expect("threads do not panic while they hold this lock")
                             .get_or_insert(error);
                     }
                 }
@@ -196,7 +196,7 @@ impl Maker<'_> {
         scoped::share(jobs, work);
         failed
             .into_inner()
-            .expect("holders of this lock do not panic")
+            .expect("threads do not panic while they hold this lock")
             .map_or(Ok(()), Err)
     }
 
@@ -281,7 +281,7 @@ impl Maker<'_> {
             let text = serde_json::to_vec_pretty(&KeptFailure {
                 failure: failure.clone(),
             })
-            .expect("a failure is plain data");
+            .expect("a failure can always be written as JSON");
             write_whole(&part.join(FAILURE_NAME), &text).map_err(|error| AtlasError {
                 path: part.clone(),
                 error: io::Error::other(error),
@@ -324,13 +324,15 @@ impl Failure {
 fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
     groups
         .lock()
-        .expect("holders of this lock do not panic")
+        .expect("threads do not panic while they hold this lock")
         .pop_front()
 }
 
 /// Puts a group at the end of the queue. Returns whether it is the only group there.
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
-    let mut groups = groups.lock().expect("holders of this lock do not panic");
+    let mut groups = groups
+        .lock()
+        .expect("threads do not panic while they hold this lock");
     groups.push_back(group);
     groups.len() == 1
 }

@@ -178,7 +178,7 @@ impl Guest<'_> {
         boot: &Boot<'_>,
         inputs: &mut Inputs,
     ) -> Result<(BootEnd, Duration), SnapshotError> {
-        let job = serde_json::to_vec(self.job).expect("a job is plain data");
+        let job = serde_json::to_vec(self.job).expect("a job can always be written as JSON");
         let snapshot = snapshots.of(
             &inputs.digest(),
             qemu,
@@ -323,7 +323,8 @@ impl Guest<'_> {
         };
         write(
             PROVENANCE_NAME,
-            &serde_json::to_vec_pretty(&provenance).expect("provenance is plain data"),
+            &serde_json::to_vec_pretty(&provenance)
+                .expect("provenance can always be written as JSON"),
         )?;
         Ok(provenance)
     }

@@ -127,7 +127,7 @@ impl fmt::Display for Cause {
             }
             Self::TimeLimit => write!(
                 formatter,
-                "the program in the guest exceeded its virtual time"
+                "the program in the guest exceeded its limit of virtual time"
             ),
             Self::NoResult => write!(formatter, "the guest powered off without a result"),
             Self::Guest(words) => write!(formatter, "{words}"),

@@ -99,7 +99,7 @@ pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     let none = || {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            "the host resumed the machine without a job",
+            "the host resumed the guest without giving it a job",
         )
     };
     let mut header = [0; HEADER_LENGTH];

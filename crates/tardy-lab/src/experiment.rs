@@ -182,14 +182,14 @@ impl Experiment<'_> {
                 }
                 outcomes
                     .lock()
-                    .expect("holders of this lock do not panic")
+                    .expect("threads do not panic while they hold this lock")
                     .push(outcome);
             }
         };
         scoped::share(self.jobs.clamp(1, guests.len().max(1)), work);
         let mut outcomes = outcomes
             .into_inner()
-            .expect("holders of this lock do not panic");
+            .expect("threads do not panic while they hold this lock");
         outcomes.sort_by_key(|outcome| (outcome.variant, outcome.replica));
         outcomes
     }

@@ -64,7 +64,7 @@ pub fn is_guest_init() -> bool {
 pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<Request>> {
     (arguments.nth(1)? == MEASURE).then(|| match read_job()?.task {
         Task::Measure(request) => Ok(*request),
-        _ => Err(io::Error::other("the job does not measure")),
+        _ => Err(io::Error::other("the guest's job is not a measurement")),
     })
 }
 
@@ -143,7 +143,9 @@ fn try_run() -> io::Result<()> {
     let ending = match (&job.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
         (Task::Pause, _) => {
-            return Err(io::Error::other("the job after the pause is another pause"));
+            return Err(io::Error::other(
+                "after the pause, the host sent another pause instead of a job",
+            ));
         }
         (Task::Measure(_) | Task::Run(_), Some(error)) => Ending::NotStarted(error),
         (Task::Measure(_), None) => run_program(&measurement_program(), &job)?,

@@ -57,7 +57,7 @@ pub fn write<W: Write>(
         &binary::loaded_part(binary).map_err(naming(binary))?,
     )?;
     writer.link("bin/tardy", "/init")?;
-    let job = serde_json::to_vec(job).expect("a job is plain data");
+    let job = serde_json::to_vec(job).expect("a job can always be written as JSON");
     writer.file_of_bytes(JOB_PATH.trim_start_matches('/'), 0o644, &job)?;
     for file in added {
         for (end, _) in file.path.match_indices('/') {

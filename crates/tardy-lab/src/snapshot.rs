@@ -134,7 +134,8 @@ impl Snapshots {
             std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
         }
         let description = made?;
-        let text = serde_json::to_vec(&description).expect("a description is plain data");
+        let text =
+            serde_json::to_vec(&description).expect("a description can always be written as JSON");
         std::fs::write(beside.path().join(DESCRIPTION_NAME), text).map_err(at(beside.path()))?;
         if std::fs::rename(beside.path(), &folder).is_err() {
             // Another process was faster, or the existing snapshot is incomplete.

@@ -160,7 +160,8 @@ pub fn keep(
     });
     packed.map_err(file_error(&path))?;
     let path = folder.join(DESCRIPTION_NAME);
-    let text = serde_json::to_vec_pretty(&watched).expect("a description is plain data");
+    let text =
+        serde_json::to_vec_pretty(&watched).expect("a description can always be written as JSON");
     replace_in_run(&path, |mut file| file.write_all(&text)).map_err(file_error(&path))?;
     std::fs::remove_file(raw).map_err(file_error(raw))?;
     Ok(watched)

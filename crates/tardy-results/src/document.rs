@@ -94,7 +94,7 @@ impl Format {
             content,
         };
         serde_json::to_string_pretty(&document)
-            .expect("all keys are text and all numbers finite or null")
+            .expect("keys are text and numbers finite or null, as JSON requires")
             + "\n"
     }
 
@@ -108,7 +108,7 @@ impl Format {
             format: self,
             content,
         })
-        .expect("all keys are text and all numbers finite or null")
+        .expect("keys are text and numbers finite or null, as JSON requires")
     }
 }
 

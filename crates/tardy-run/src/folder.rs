@@ -273,7 +273,7 @@ pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
 
 fn encode(record: &RunRecord) -> Vec<u8> {
     let mut json = serde_json::to_vec_pretty(record)
-        .expect("all keys are text and all numbers finite or null");
+        .expect("keys are text and numbers finite or null, as JSON requires");
     json.push(b'\n');
     json
 }

@@ -395,7 +395,7 @@ impl Encoder {
 fn code<T: PartialEq>(all: &[T], value: T) -> u64 {
     all.iter()
         .position(|known| *known == value)
-        .expect("the full list has every value") as u64
+        .expect("the list contains every possible value") as u64
 }
 
 /// Appends delays to a file.

@@ -50,7 +50,8 @@ pub fn mixture(excesses: &Excesses) -> Option<Mixture> {
     if values.len() < 20 {
         return None;
     }
-    let deviate = normal_deviate(Confidence::new(CONFIDENCE).expect("it lies between 0 and 1"));
+    let deviate =
+        normal_deviate(Confidence::new(CONFIDENCE).expect("the confidence lies between 0 and 1"));
     let first = values.len() - candidates;
     let shape_of = |count: usize| {
         fit(&Excesses::from_values(&values[..count]))

@@ -29,7 +29,7 @@ impl Text {
             })
         {
             text.bytes[..end].copy_from_slice(&given[..end]);
-            text.length = u8::try_from(end).expect("it fits into 24 bytes");
+            text.length = u8::try_from(end).expect("the name fits into 24 bytes");
             return text;
         }
         let given = &given[..end.min(64)];

@@ -81,8 +81,8 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
             of_them_skipped(evidence)
         ),
         (_, Some(_)) => format!(
-            "{all} of {due_times} due times missed {window}{}: between {:.3e} and \
-             {:.3e} of them at 95 % each{independent}",
+            "{all} of {due_times} due times missed {window}{}: the true share is between {:.3e} \
+             and {:.3e} (each bound at 95 %{independent})",
             of_them_skipped(evidence),
             verdict.share_lower,
             verdict.share_upper
@@ -147,11 +147,12 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
             None => match others {
                 0 => None,
                 1 => Some(
-                    "1 skipped due time would have been in time (--skipped limits their number)"
+                    "1 skipped due time would have met the deadline (--skipped limits such periods)"
                         .to_owned(),
                 ),
                 _ => Some(format!(
-                    "{others} skipped due times would have been in time (--skipped limits their number)"
+                    "{others} skipped due times would have met the deadline (--skipped limits such \
+                     periods)"
                 )),
             },
         };

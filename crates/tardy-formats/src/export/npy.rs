@@ -76,7 +76,7 @@ fn head(samples: u64) -> Vec<u8> {
     ));
     dictionary.push('\n');
     let length =
-        u16::try_from(dictionary.len()).expect("the fields and a number are a few hundred bytes");
+        u16::try_from(dictionary.len()).expect("the head of the array takes a few hundred bytes");
     [
         b"\x93NUMPY\x01\x00".as_slice(),
         &length.to_le_bytes(),

@@ -301,7 +301,8 @@ impl Reader<'_> {
                 source.expected(
                     line,
                     format!(
-                        "cycle {} or a later one of thread {thread} (is this one file of one run?)",
+                        "cycle {} or a later cycle of thread {thread} (does the file hold a single \
+                         run?)",
                         state.cycle
                     ),
                     &cycle.to_string(),

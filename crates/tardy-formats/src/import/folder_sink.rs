@@ -192,8 +192,8 @@ impl FolderSink {
             .map(Nanos);
         if imported.started.is_none() {
             notes.push(
-                "the start of the run is not stated: the time when the file was written is used \
-                 instead"
+                "the file does not state the start of the run: tardy uses the time when the file \
+                 was written"
                     .to_owned(),
             );
         }

@@ -350,7 +350,7 @@ impl<'a> Threads<'a> {
         let index = (due - *start).div_euclid(*period);
         if index < *next {
             let expected = format!(
-                "a due time of thread {} later than the previous one, with one every {}",
+                "a due time of thread {} at least one interval of {} after the previous due time",
                 row.thread,
                 Nanos(*period).exact()
             );
@@ -422,7 +422,8 @@ impl<'a> Threads<'a> {
         );
         if self.settings.unit.is_none() {
             notes.push(format!(
-                "the unit is not stated: taken as {}, which makes due times regular",
+                "the file does not state the unit: tardy assumes {}, because due times are then \
+                 regular",
                 Nanos(unit).exact()
             ));
         }

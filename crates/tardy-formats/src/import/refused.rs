@@ -34,7 +34,7 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Line("Operating System Noise"),
         "rtla osnoise top",
-        "it prints sums and no distribution; `rtla osnoise hist` has one",
+        "it prints sums and no distribution; `rtla osnoise hist` prints a distribution",
     ),
     (
         Sign::Line("Hardware-related Noise"),
@@ -94,7 +94,8 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Line("== latmus started for core tuning"),
         "latmus --tune",
-        "it prints the gravity of the core clock; `latmus --measure` has latencies",
+        "it prints the gravity of the core clock (its calibration); `latmus --measure` prints \
+         latencies",
     ),
 ];
 

@@ -143,8 +143,8 @@ fn read(
             continue;
         };
         imported.notes.push(format!(
-            "{probe}: the line ALL states a maximum of {max}, which no row has, so rows were left \
-             out: one sample without a CPU counts as this maximum"
+            "{probe}: the line ALL states a maximum of {max}, which no row has, so rows are \
+             missing: one sample without a CPU counts as this maximum"
         ));
         let mut counted = BucketSeries::new(probe, LATENCY, None);
         counted.period = settings.period;

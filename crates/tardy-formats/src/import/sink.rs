@@ -425,13 +425,13 @@ pub(super) const EXTREMES_NOTE: &str = "only extremes and mean are known: there 
 
 /// A note for tools that print extremes and no number of samples.
 pub(super) const UNCOUNTED_NOTE: &str =
-    "the number of samples is unknown: only the smallest and the largest one count";
+    "the number of samples is unknown: only the smallest and the largest sample are counted";
 
 /// A note for [`BucketSeries::count_at_ends`].
 pub(super) fn wide_note(width: i64) -> String {
     format!(
         "buckets are up to {} wide: a sample counts as the end of its bucket, or as the maximum if \
-         that is smaller",
+         the maximum is smaller",
         Nanos(width)
     )
 }

@@ -49,11 +49,12 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
     let Some(least) = typical.iter().min_by_key(|typical| typical.value) else {
         return Some(UnitChoice {
             unit: Unit::Us,
-            note: Some("the unit is not stated: taken as us".to_owned()),
+            note: Some("the file does not state the unit: tardy assumes us".to_owned()),
         });
     };
     if least.value < DIVIDE {
-        let note = "the unit is not stated: taken as us, since no wake-up takes so few ns";
+        let note = "the file does not state the unit: tardy assumes us, because no wake-up takes \
+                    so few ns";
         return Some(UnitChoice {
             unit: Unit::Us,
             note: Some(note.to_owned()),
@@ -68,9 +69,9 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
     typical.iter().all(is_beyond).then(|| UnitChoice {
         unit: Unit::Ns,
         note: Some(format!(
-            "the unit is not stated: taken as ns (cyclictest -N), since a usual latency of {} us \
-             would be longer than the interval; if the values are in us, give --unit \
-             us",
+            "the file does not state the unit: tardy assumes ns (cyclictest -N), because a usual \
+             latency of {} us would be longer than the interval; if the values are in us, give \
+             --unit us",
             least.value
         )),
     })

@@ -311,9 +311,11 @@ fn counted(
         && tool.unit == Unit::Ns
         && found.line_seconds.is_none()
     {
-        imported
-            .notes
-            .push("each line counts as one second, which gives the number of samples".to_owned());
+        imported.notes.push(
+            "tardy computes the number of samples from the number of lines, at one second \
+             per line"
+                .to_owned(),
+        );
     }
     let Some(&(last, beyond)) = found.buckets.last() else {
         return counted;

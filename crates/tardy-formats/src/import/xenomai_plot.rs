@@ -124,8 +124,8 @@ fn read(
         .fold(0_u64, |sum, row| sum.saturating_add(row.1));
     if rows.is_none() || (in_rows as f64) < expected as f64 * SHARE_MIN {
         imported.notes.push(format!(
-            "the rows hold {in_rows} samples, but the run had about {expected}: its 32-bit counts \
-             overflowed, so the histogram is left out"
+            "the rows hold {in_rows} samples, but the run had about {expected}: the tool's 32-bit \
+             counts overflowed, so the histogram is left out"
         ));
         imported.notes.push(EXTREMES_NOTE.to_owned());
         counted.stated.samples = Some(expected);

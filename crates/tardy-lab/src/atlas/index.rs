@@ -81,7 +81,7 @@ impl Index {
                         .guest(variant, replica, &job)
                         .inputs(qemu, initramfs.clone());
                     inputs.job = Some(Digest::of_bytes(
-                        &serde_json::to_vec(&job).expect("a job is plain data"),
+                        &serde_json::to_vec(&job).expect("a job can always be written as JSON"),
                     ));
                     keys.push(inputs.digest());
                 }
@@ -119,7 +119,7 @@ impl Index {
     pub fn write(&self, folder: &Path) -> Result<(), CacheError> {
         write_whole(
             &folder.join(INDEX_NAME),
-            &serde_json::to_vec_pretty(self).expect("an index is plain data"),
+            &serde_json::to_vec_pretty(self).expect("an index can always be written as JSON"),
         )
     }
 

@@ -57,7 +57,7 @@ pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
     let device = find(
         Path::new(DEVICES),
         PANIC,
-        "device to stop it with (pvpanic-pci)",
+        "device that can stop it (pvpanic-pci)",
     )?;
     // The page may contain other devices' registers before this one.
     let offset = start_of_resource_0(&std::fs::read_to_string(device.join("resource"))?)? % PAGE;

@@ -185,7 +185,8 @@ pub(super) fn resolve(
             kernel.name = format!("{}{}", wanted.version, wanted.flavour.suffix());
             write_whole(
                 &pin,
-                &serde_json::to_vec_pretty(&kernel).expect("a kernel is plain data"),
+                &serde_json::to_vec_pretty(&kernel)
+                    .expect("a kernel can always be written as JSON"),
             )?;
             return Ok(kernel);
         }

@@ -192,8 +192,8 @@ impl Guardian {
 
     fn send(&mut self, command: &Command) -> Result<(), GuardianError> {
         let gone = || GuardianError::Gone(std::io::ErrorKind::BrokenPipe.into());
-        let mut line = serde_json::to_vec(command)
-            .expect("a command is plain data, which always becomes JSON");
+        let mut line =
+            serde_json::to_vec(command).expect("a command can always be written as JSON");
         line.push(b'\n');
         let commands = self.commands.as_mut().ok_or_else(gone)?;
         let deadline = Instant::now() + COMMAND_LIMIT;

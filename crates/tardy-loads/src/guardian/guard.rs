@@ -102,7 +102,8 @@ impl Guard {
             tardy_machine::groups::join_process(group).map_err(named)?;
         }
         bind(cpus)?;
-        let unknown = || std::io::Error::other(format!("there is no containment `{strongest}`"));
+        let unknown =
+            || std::io::Error::other(format!("unknown kind of containment: `{strongest}`"));
         let containment = contain(Containment::from_name(strongest).ok_or_else(unknown)?)?;
         let mut command = Program::new("/proc/self/exe");
         command
@@ -138,7 +139,7 @@ impl Guard {
                     && self.init.has_ended(|| process::reap_any(false))
                 {
                     tell(
-                        "the process that holds the loads ended; all loads have stopped".to_owned(),
+                        "the process that owns the loads ended; all loads have stopped".to_owned(),
                     );
                     return;
                 }

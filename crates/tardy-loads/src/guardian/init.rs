@@ -27,7 +27,7 @@ pub(super) fn run(containment: &str) -> ExitCode {
         }
         Err(error) => {
             tardy_sys::say!(
-                "tardy: the process that holds the loads cannot start: {error}; loads cannot run"
+                "tardy: the process that owns the loads cannot start: {error}; loads cannot run"
             );
             ExitCode::FAILURE
         }
@@ -54,7 +54,8 @@ const ORPHAN_CHECK_MS: i32 = 20;
 
 impl Init {
     fn start(containment: &str) -> std::io::Result<Self> {
-        let unknown = || std::io::Error::other(format!("there is no containment `{containment}`"));
+        let unknown =
+            || std::io::Error::other(format!("unknown kind of containment: `{containment}`"));
         let containment = Containment::from_name(containment).ok_or_else(unknown)?;
         process::set_parent_death_signal(process::KILL)?;
         process::become_subreaper()?;
@@ -184,8 +185,7 @@ fn tell(event: LoadEvent) {
 }
 
 fn say(message: &Message) {
-    let mut line =
-        serde_json::to_vec(message).expect("a message is plain data, which always becomes JSON");
+    let mut line = serde_json::to_vec(message).expect("a message can always be written as JSON");
     line.push(b'\n');
     // If the reader is gone, so is the tool. The guardian then ends this process.
     let _ = std::io::stdout().lock().write_all(&line);

@@ -306,8 +306,7 @@ impl Slot {
 
     fn spawn(&mut self, tell: EventSink<'_>) {
         self.restart_at = None;
-        let plan = serde_json::to_string(&self.plan)
-            .expect("a plan is plain data, which always becomes JSON");
+        let plan = serde_json::to_string(&self.plan).expect("a plan can always be written as JSON");
         let mut program = Program::new("/proc/self/exe");
         // A separate process group can be killed as a whole. A new session has its own process
         // group, too.

@@ -78,7 +78,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     );
     if length > period {
         return Err(Unsupported::new(
-            format!("time for a length of {length} in a period of {period}"),
+            format!("a period of at least the length ({length}; the period is {period})"),
             "give a longer busy:period=...",
         ));
     }

@@ -167,7 +167,9 @@ fn light(undo: &[Undo]) -> Result<Light, WorkError> {
         Some(Undo::FollowKeyboardState { console }) => Ok(Light::Console(
             open_console(console).map_err(WorkError::Absent)?,
         )),
-        _ => Err(WorkError::Bound("the plan has no light".to_owned())),
+        _ => Err(WorkError::Bound(
+            "the load's plan names no light".to_owned(),
+        )),
     }
 }
 

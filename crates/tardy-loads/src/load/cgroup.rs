@@ -100,7 +100,7 @@ fn paths(plan: &WorkerPlan) -> Vec<PathBuf> {
 
 fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let [top, home] = <[PathBuf; 2]>::try_from(paths(&worker.plan))
-        .map_err(|_| WorkError::Bound("the plan has no group".to_owned()))?;
+        .map_err(|_| WorkError::Bound("the load's plan names no control group".to_owned()))?;
     let own = top.join(format!("{FOLDER_PREFIX}{}", worker.plan.index));
     make(&top).doing("make a group")?;
     make(&own).doing("make a group")?;

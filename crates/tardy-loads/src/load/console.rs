@@ -80,7 +80,7 @@ fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     }) = worker.plan.load.undo.first().cloned()
     else {
         return Err(WorkError::Bound(
-            "the plan has no terminal to return to".to_owned(),
+            "the load's plan names no terminal to return to".to_owned(),
         ));
     };
     let console = open_console(&path).map_err(WorkError::Absent)?;

@@ -107,7 +107,7 @@ fn hotpluggable(cpus: &Path) -> Vec<CpuId> {
 
 fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let Some(Undo::Write { path, .. }) = worker.plan.load.undo.first() else {
-        return Err(WorkError::Bound("the plan has no CPU".to_owned()));
+        return Err(WorkError::Bound("the load's plan names no CPU".to_owned()));
     };
     let switch = File::options()
         .write(true)

@@ -85,7 +85,7 @@ fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
         .load
         .scratch
         .clone()
-        .ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
+        .ok_or_else(|| WorkError::Bound("the load's plan names no control group".to_owned()))?;
     let all = size * worker.plan.load.worker_count() as u64;
     let group = MemoryGroup::enter(&path, all, &worker.plan.load.undo)
         .doing("enter a control group with a memory limit")?;

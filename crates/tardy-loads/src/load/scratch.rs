@@ -46,12 +46,10 @@ pub fn file(folder: &Path) -> io::Result<File> {
 /// # Errors
 /// Returns errors of mkdir(2), and an error if the folder does not belong to this user alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
-    let load = worker
-        .plan
-        .load
-        .scratch
-        .as_ref()
-        .ok_or_else(|| WorkError::Bound("the plan has no scratch folder".to_owned()))?;
+    let load =
+        worker.plan.load.scratch.as_ref().ok_or_else(|| {
+            WorkError::Bound("the load's plan names no scratch folder".to_owned())
+        })?;
     make_below(load, worker.plan.index).doing("make the scratch folder")
 }
 

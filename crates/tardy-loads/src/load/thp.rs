@@ -12,8 +12,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
-    does: "faults in huge pages, splits each huge page by freeing one of its small pages, and \
-           merges the small pages again, except some that it leaves to khugepaged",
+    does: "touches new huge pages, splits each of them by freeing one of its small pages, and \
+           merges the small pages again; it leaves some of them to khugepaged",
     effect: "the kernel clears or copies 2 MiB at once, every CPU flushes its TLB, and the address \
              space stays locked meanwhile",
     source: "today",

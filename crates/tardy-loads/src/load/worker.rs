@@ -238,8 +238,7 @@ impl Worker {
     }
 
     pub(super) fn say(&mut self, report: &WorkerReport) {
-        let mut line =
-            serde_json::to_vec(report).expect("a report is plain data, which always becomes JSON");
+        let mut line = serde_json::to_vec(report).expect("a report can always be written as JSON");
         line.push(b'\n');
         // If the reader is gone, so is the guardian, and the worker must stop.
         let is_unheard = std::io::stdout().lock().write_all(&line).is_err();

@@ -34,8 +34,8 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
     name: "interrupt-thread-priority",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: TASKS,
-    why: "interrupt handlers run in order of priority, and a task with a higher priority than its \
-          device's handler can block the handler that it waits for",
+    why: "interrupt handlers run in order of priority; a task that waits for a device can block \
+          the device's handler if the task has the higher priority",
     source: "Documentation/core-api/real-time; Red Hat's guide, interrupt threads (50 by default)",
     look: |examined| either(interrupt_priority(examined)),
 };

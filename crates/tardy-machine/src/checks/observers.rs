@@ -278,7 +278,7 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let below = match below.as_slice() {
         [] => String::new(),
-        names => format!(", with {} below it", names.join(" and ")),
+        names => format!(", with {} in control groups below it", names.join(" and ")),
     };
     Ok(State::improvable(
         format!("{name} ({state}){below}"),

@@ -200,7 +200,7 @@ fn full_dynticks(examined: &CheckInput<'_>) -> Result<State, State> {
         false if cpus.and(examined.cpus).is_empty() => State::good(current),
         false => State::improvable_at_start(
             current,
-            "on no CPU of the work, which sleeps and makes system calls",
+            "on none of the work's CPUs, because the work sleeps and makes system calls",
             "remove nohz_full= from the kernel's command line",
         ),
     })

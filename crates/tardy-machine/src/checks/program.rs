@@ -257,9 +257,10 @@ fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(RealTimeLimit::Unlimited) => State::good("no limit"),
         Some(RealTimeLimit::Microseconds(limit)) => State::improvable(
             format!("{limit} us"),
-            "no limit, or longer than any burst of work",
+            "no limit, or a limit longer than any burst of work",
             format!(
-                "prlimit --rttime=unlimited --pid {} as root; rtkit sets it for desktop programs",
+                "prlimit --rttime=unlimited --pid {} as root; rtkit sets this limit for desktop \
+                 programs",
                 program.process
             ),
         ),

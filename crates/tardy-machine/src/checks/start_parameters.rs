@@ -10,7 +10,7 @@ pub(super) const THREADED_INTERRUPTS: Check = Check {
     name: "threaded-interrupts",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/cmdline", "proc/sys/kernel/version"],
-    why: "handlers that are not threads preempt every task, whatever its priority",
+    why: "handlers that are not threads preempt every task, whatever the task's priority",
     source: "kernel-parameters.txt, threadirqs; rtcqs",
     look: |examined| either(threaded_interrupts(examined)),
 };

@@ -53,7 +53,8 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good(format!("CPUs {cpus}"))
     } else {
         State::good(format!(
-            "CPUs {cpus}; this mask also limits the wider masks of {}",
+            "CPUs {cpus}; unbound work items stay on these CPUs, although the masks of {} are \
+             wider",
             reaching.join(", ")
         ))
     })

@@ -133,7 +133,7 @@ impl ProbeInfo {
         is_throttled: false,
         period_of: |_| None,
         resolve: always,
-        open: |_| Err(std::io::Error::other("a probe without an open function")),
+        open: |_| Err(std::io::Error::other("the probe has no function `open`")),
     };
 
     /// Returns whether due times form a grid, so that some can be skipped.

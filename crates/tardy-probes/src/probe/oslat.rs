@@ -102,8 +102,8 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let interrupts = counted
         .ok()
         .map(|counter| Interrupts { counter, before: 0 });
-    let [all, tasks, by_interrupts, unseen] = <[Producer; 4]>::try_from(opening.producers)
-        .expect("there is a producer for each series of INFO");
+    let [all, tasks, by_interrupts, unseen] =
+        <[Producer; 4]>::try_from(opening.producers).expect("every series in INFO has a producer");
     let thread = opening.thread.clone();
     let counter = cycle_counter::invariant();
     let calibration = if counter.is_ok() {

@@ -88,7 +88,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     waits_for: WaitsFor::Event,
     resolve,
-    open: |_| Err(io::Error::other("a probe without a channel")),
+    open: |_| Err(io::Error::other("the probe has no channel")),
     ..ProbeInfo::USUAL
 };
 

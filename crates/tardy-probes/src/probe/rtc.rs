@@ -125,9 +125,11 @@ fn stop(rtc: &Rtc) -> io::Result<()> {
             rtc.stop()
         };
         match std::thread::Builder::new().spawn_scoped(scope, stop) {
-            Ok(thread) => thread
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the thread that ends them panicked"))),
+            Ok(thread) => thread.join().unwrap_or_else(|_| {
+                Err(io::Error::other(
+                    "the thread that stops the clock's interrupts panicked",
+                ))
+            }),
             Err(_) => rtc.stop(),
         }
     })

@@ -111,7 +111,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     });
     match tried {
         Err(error) if scoped::is_refusal(&error) => Err(Refusal::Absent(Unsupported::new(
-            "a thread to try SCHED_DEADLINE with",
+            "a thread for a test of SCHED_DEADLINE",
             scoped::REMEDY,
         ))),
         Ok(Err(error)) => {

@@ -186,8 +186,8 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
     } else {
         let _ = writeln!(
             out,
-            "standard deviation: of the population, as mckenney2009 prints it; times are those of \
-             the command and its children"
+            "standard deviations are those of the population, as in mckenney2009; times include \
+             the command's children"
         );
     }
     for left_out in &summary.left_out {

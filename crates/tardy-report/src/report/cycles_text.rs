@@ -48,7 +48,8 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
         .is_some_and(|above| above < found.complete_above_ns)
     {
         let line = format!(
-            "! the folder keeps the longest cycles of each thread: the list has gaps below {}",
+            "! the folder keeps only the longest cycles of each thread: cycles shorter than {} may \
+             be missing from the list",
             found.complete_above_ns
         );
         push_wrapped(&mut out, &line, columns, (0, 2));
@@ -96,7 +97,7 @@ pub fn chain_words(chain: &WakeUpChain) -> String {
         } else {
             let behind = link.behind.as_deref().unwrap_or("an idle thread");
             format!(
-                ", of which {} {name} waiting for the CPU behind {behind}",
+                ", of which {name} waited {} for the CPU behind {behind}",
                 link.waited_ns
             )
         }
@@ -350,7 +351,7 @@ mod tests {
         };
         assert_eq!(
             chain_words(&chain),
-            "irq eth0 -> t/1 -> t/2 -> t/3: 412 us, of which 380 us t/2 waiting for the CPU behind \
+            "irq eth0 -> t/1 -> t/2 -> t/3: 412 us, of which t/2 waited 380 us for the CPU behind \
              kworker/1:2/99; last link 10.0 us"
         );
         chain.links[0] = link(1, 6_000, 3_000_000);

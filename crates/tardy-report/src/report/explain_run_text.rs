@@ -138,7 +138,7 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     }
     if counts.left_out > 0 {
         warnings.push(format!(
-            "{} samples have no explanation, because the tool fell behind",
+            "{} samples have no explanation, because tardy could not keep up with the trace",
             counts.left_out
         ));
     }
@@ -187,7 +187,7 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     }
     if let Some(error) = &tracing.no_second_opinion {
         warnings.push(format!(
-            "timerlat gives no second opinion: the kernel lacks the tracer timerlat ({error})"
+            "there is no second opinion by timerlat, because the kernel lacks this tracer ({error})"
         ));
     }
     if let Some(error) = &tracing.no_stacks {

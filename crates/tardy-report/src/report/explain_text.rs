@@ -82,11 +82,11 @@ fn head(out: &mut String, explanation: &Explanation) {
     );
     let due = match explanation.thread.period_ns {
         Some(period_ns) => format!(
-            "due by a period of {}: {}",
+            "due on a grid with a period of {}: {}",
             time_of(period_ns),
             counts.periodic
         ),
-        None => format!("due by their timer: {}", counts.timed),
+        None => format!("due when their timer is due: {}", counts.timed),
     };
     let what = ranked(counts.ranked, "wake-up", explanation.threshold);
     let late = explanation
@@ -134,7 +134,7 @@ pub(super) fn late_by(late: Lateness) -> String {
 pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
     let (most, all) = (rows.first()?, lateness?.sum_ns);
     Some(format!(
-        "Largest cause: {}, in {} of them: {} of {} in all, at most {} in one",
+        "Largest cause: {}, in {} of them: it took {} of {} in all, and at most {} in one",
         words::holder(&most.holder),
         most.wake_ups,
         time(most.sum_ns),

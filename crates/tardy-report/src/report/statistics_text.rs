@@ -351,7 +351,7 @@ fn bounds(shown: &[&Group]) -> Table {
             let share = shown[0].bounds.needed[index].share;
             row(
                 &mut table,
-                &format!("to cover 1 - {:.0e}: samples", 1.0 - share),
+                &format!("samples to cover 1 - {:.0e}", 1.0 - share),
                 shown,
                 |group| {
                     let needed = group

@@ -197,7 +197,7 @@ fn row(setting: &Setting, standing: &Standing) -> serde_json::Value {
 pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     let goal = goal(question);
     let mut text = format!(
-        "{}\n{goal} of cyclic {} on {}, as found: {}\n\n",
+        "{}\n{goal} of cyclic {} on {}, with the settings as found: {}\n\n",
         question.machine,
         if question.loads == ["none"] {
             "without load".to_owned()

@@ -109,7 +109,8 @@ fn koolwal2009() -> PublishedTable {
     };
     PublishedTable {
         source: format!(
-            "{}; the scan lacks digits of fork, exec, sh, mmap and select of files",
+            "{}; in the scan, digits of the rows fork, exec, sh, mmap and select (of files) are \
+             missing",
             table.source()
         ),
         columns: table

@@ -109,7 +109,7 @@ struct ModeledRun {
 }
 
 fn disk() -> u64 {
-    DiskDivision::of(0, 1).expect_err("nothing fits into no bytes")
+    DiskDivision::of(0, 1).expect_err("0 bytes are too few for a division")
 }
 
 /// Returns a rotation rule whose segments are full after a few writes.
@@ -310,7 +310,9 @@ impl ModeledRun {
                 unstored: 0,
                 ..series.counts
             },
-            misses: numbers.misses.expect("a deadline was asked for"),
+            misses: numbers
+                .misses
+                .expect("the summary was requested with a deadline"),
             sum: (numbers.mean_ns * numbers.samples as f64).round() as i128,
             max: numbers.max_ns,
         }

@@ -40,7 +40,8 @@ impl AttachedDivision {
         // While `cycles.json` is replaced, both the old and the new file exist.
         let rest = bytes - traces_bytes - 2 * cycles_bytes;
         Self {
-            samples: DiskDivision::of(rest, series).expect("the least is enough for its series"),
+            samples: DiskDivision::of(rest, series)
+                .expect("every allowed budget has room for its series"),
             series,
             traces_bytes,
             cycles_bytes,

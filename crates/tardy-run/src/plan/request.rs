@@ -102,8 +102,8 @@ options! {
     }, plan(of_plan::length);
     /// Measure N cycles of each probe thread in every phase, instead of a time
     ///
-    /// With --load: N idle cycles, and N cycles under the load. A cycle is one period (gtod: one
-    /// read of each clock; oslat: one interval between two reads).
+    /// With --load, each thread makes N cycles idle, and then N cycles under the load. A cycle is
+    /// one period (gtod: one read of each clock; oslat: one interval between two reads).
     cycles: Option<u64> = {
         name: "cycles", value: "N", range: Some((1, 10_000_000_000)), conflicts: &["for"],
         is_shown: true,
@@ -122,31 +122,32 @@ options! {
     /// hourly histograms. The interruption is reported, and does not count as measuring time.
     resume: bool = {
         name: "resume", needs: &["until-stopped", "disk", "out"], conflicts: &["load", "spool", "explain"],
-    }, no("it continues a run that exists");
+    }, no("the option continues an existing run");
     /// Only print what would be done and changed
-    dry_run: bool = { name: "dry-run" }, no("it measures nothing");
-    /// Measure with the settings that `tardy tune --plan` prints, or with those of FILE, and
-    /// restore the old ones afterwards
+    dry_run: bool = { name: "dry-run" }, no("a dry run measures nothing");
+    /// Change settings for the run, and restore them afterwards: the settings that `tardy tune
+    /// --plan` prints, or those in FILE
     tune: Option<Tuning> = {
         name: "tune", value: "FILE", bare: Some(""), conflicts: &["dry-run"],
     }, asked();
     /// Print nothing while measuring
-    quiet: bool = { name: "quiet", form: Form::Long(Some('q')) }, no("it is about the display");
+    quiet: bool = { name: "quiet", form: Form::Long(Some('q')) },
+        no("the option affects only the display");
     /// Print progress on one line instead of the live view
     ///
     /// The live view needs a terminal. After a SIGKILL, the command `reset` restores the terminal.
-    no_live: bool = { name: "no-live" }, no("it is about the display");
+    no_live: bool = { name: "no-live" }, no("the option affects only the display");
     /// Serve metrics at this port while the run lasts, for readers such as Prometheus
     ///
     /// With PORT, only this machine can connect; with ADDRESS:PORT, every machine that reaches that
     /// address. For port 9877, http://127.0.0.1:9877/metrics returns the current distributions,
     /// misses, losses, phase and loads as OpenMetrics.
     metrics: Option<String> = { name: "metrics", value: "[ADDRESS:]PORT" },
-        no("it is about the display");
+        no("the option affects only the display");
     /// Print every table and warning, not only what fits on a screen
-    full: bool = { name: "full", conflicts: &["json"] }, no("it is about the display");
+    full: bool = { name: "full", conflicts: &["json"] }, no("the option affects only the display");
     /// Print the summary as JSON
-    json: bool = { name: "json" }, no("it is about the display");
+    json: bool = { name: "json" }, no("the option affects only the display");
     /// Probe to measure with, as in usleep:period=200us:priority=80 (`tardy list probes`) [default:
     /// cyclic]
     ///
@@ -183,7 +184,8 @@ options! {
     }, plan(of_plan::clock);
     /// Align due times to whole multiples of the period on this clock, identically on all CPUs
     ///
-    /// This is a TSN schedule with base time 0. A probe's offset= is added to its due times.
+    /// The due times are then those of a TSN schedule with base time 0. If a probe has offset=, the
+    /// offset is added to its due times.
     align: Option<SystemClock> = { name: "align", value: "CLOCK", group: PROBES, is_shown: true },
         plan(of_plan::align);
     /// Let the due times of all CPUs coincide instead of staggering them
@@ -197,7 +199,8 @@ options! {
         plan(|plan| Some(plan.seed));
     /// Deadline: the largest allowed latency, as in 200us
     ///
-    /// Later wake-ups are misses. A skipped period is a miss if its wake-up would have been later.
+    /// A wake-up with a larger latency is a miss. A skipped period is a miss if its wake-up would
+    /// have been later than the deadline.
     deadline: Option<Nanos> = {
         name: "deadline", value: "TIME", can_begin_with_dash: true, conflicts: &["window"],
         group: DEADLINE, is_in_files: true, is_shown: true,
@@ -215,7 +218,7 @@ options! {
         name: "misses", value: "SHARE", can_begin_with_dash: true, group: DEADLINE,
         is_in_files: true, is_shown: true,
     }, plan(|plan| plan.misses_allowed);
-    /// Number of periods that late wake-ups may skip [default: the share given by --misses]
+    /// Number of periods that late wake-ups may skip [default: as many as --misses allows]
     ///
     /// Without --misses, the default is 0 if the deadline is at most a period.
     skipped: Option<u64> = {
@@ -273,13 +276,14 @@ options! {
     /// Stop at the first latency above US microseconds and keep the kernel's trace of it, as
     /// cyclictest does
     ///
-    /// The same as --stop-above TIME --on-threshold trace.
+    /// `-b US` is short for --stop-above TIME --on-threshold trace.
     break_above: Option<u32> = {
         name: "break-above", value: "US", form: Form::Short('b'),
         range: Some((1, u32::MAX as u64)), conflicts: &["stop-above", "on-threshold"],
         group: LATE,
-    }, no("it is short for --stop-above and --on-threshold");
-    /// With --stop-above: also switch off the kernel's tracing, so that the trace ends there
+    }, no("the option is short for --stop-above and --on-threshold");
+    /// With --stop-above: also switch off the kernel's tracing, so that the trace ends with that
+    /// latency
     tracing_off: bool = { name: "tracing-off", needs: &["stop-above"], group: LATE },
         plan(|plan| plan.tracing_off);
     /// New folder for the run [default: named after the time]

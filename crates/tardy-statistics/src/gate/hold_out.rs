@@ -62,7 +62,7 @@ impl fmt::Display for HoldOut {
         write!(
             formatter,
             "hold-out: the first half predicts {expected:.0} clusters above a level of {:.3} to \
-             {:.3} in the second half; seen {above_upper} to {above_lower}",
+             {:.3} in the second half, which has {above_upper} to {above_lower}",
             level.lower, level.upper
         )
     }

@@ -42,7 +42,7 @@ pub struct TaskArgs {
     /// 100us
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub work: Option<Nanos>,
-    /// Time from when a unit is due until it must be done, as in 250us
+    /// Time from the due time of a unit until the unit must be done, as in 250us
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Time between two units of work, as in 1ms

@@ -24,8 +24,8 @@ pub struct AttachArgs {
     /// Measure only the thread with this ID
     #[arg(long, value_name = "TID", value_parser = process_number, conflicts_with = "realtime")]
     pub thread: Option<u32>,
-    /// Measure the time from the call of this function of the program to the call of --to by the
-    /// same thread, in place of wake-ups
+    /// Instead of wake-ups, measure the time from a thread's call of this function of the program
+    /// until the same thread calls the function of --to
     ///
     /// FUNCTION%return is the return from the function. The kernel puts a breakpoint at the start
     /// of each function (uprobes), which delays each call by some microseconds. The program's own
@@ -33,7 +33,7 @@ pub struct AttachArgs {
     /// have their mangled names.
     #[arg(long, value_name = "FUNCTION", requires_all = ["to", "process"])]
     pub from: Option<String>,
-    /// The function at which the time since --from ends
+    /// Function of the program whose call ends the time that --from starts
     #[arg(long, value_name = "FUNCTION", requires_all = ["from", "process"])]
     pub to: Option<String>,
     /// How long to measure; Ctrl-C or the end of the program stops the measurement earlier
@@ -42,7 +42,8 @@ pub struct AttachArgs {
     /// Measure until Ctrl-C, SIGTERM, or the end of the program
     #[arg(long, conflicts_with = "length")]
     pub until_stopped: bool,
-    /// Deadline: the largest allowed latency of any wake-up, or time from --from to --to, as in 200us
+    /// Deadline: the largest allowed latency of any wake-up or, with --from, the longest allowed
+    /// time between the two functions, as in 200us
     #[arg(long, alias = "limit", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]
@@ -53,8 +54,8 @@ pub struct AttachArgs {
     ///
     /// As in `tardy run`: with continue, the measurement does not end, and the actions are repeated
     /// at each latency that is larger than all before. Repeat the option for several actions. With
-    /// --out, the folder then has the kernel's trace around the worst wake-ups, and the command
-    /// finds the folder in TARDY_RUN.
+    /// --out, the folder then has the kernel's trace around the worst wake-ups, and the environment
+    /// variable TARDY_RUN of the command names the folder.
     #[arg(long, value_name = "ACTION", requires = "deadline")]
     pub on_threshold: Vec<ThresholdAction>,
     /// New folder for a run with every wake-up; `show`, `explain`, `plot`, `compare`, `report` and
@@ -97,15 +98,15 @@ const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach 1234 --from rx_frame --to tx_frame --deadline 100us
   tardy attach 1234 --deadline 1ms --out mine --on-threshold 'shell=./late.sh'
   tardy attach --realtime --until-stopped --disk 200MiB --out machine
-Every wake-up of a thread is measured, from its reference time to the switch to the thread. For a \
-                          timer of the program (a sleep, a wait with a time limit, timer_create, \
-                          timerfd, setitimer), this is the due time; for an interrupt or softirq, \
-                          its entry; and for another thread, the moment at which it woke this \
-                          one. Each kind of wake-up is a row, such as futex-thread. A deadline \
-                          covers all rows.
+Every wake-up of a thread is measured, from its reference time to the switch to the thread. The \
+                          reference time is the due time of a timer of the program (a sleep, a \
+                          wait with a time limit, timer_create, timerfd, setitimer), the entry of \
+                          an interrupt or softirq, or the moment at which another thread made the \
+                          wake-up. Each kind of wake-up is a row, such as futex-thread. A \
+                          deadline covers all rows.
 A cycle lasts from the wake-up of a thread until the thread waits for its next cycle. For each \
                           thread, the tool also prints how long its cycles took, which calls \
-                          blocked it, and who kept the CPU from it.
+                          blocked it, and which threads kept it from the CPU.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
                           modified nor stopped. docs/attach.md explains the numbers.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \

@@ -29,8 +29,8 @@ pub struct CompareArgs {
     #[arg(long)]
     pub over_time: bool,
     /// Compare the kernels' sections in two folders of watched runs. For such folders, --sections
-    /// is the default with --format text and json; to compare latencies, name the runs instead of
-    /// the folders
+    /// is the default with --format text and json; to compare latencies, name the runs in the
+    /// folders instead of the folders
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
     /// Largest difference that does not matter: a time, or a share of the baseline's value

@@ -25,8 +25,8 @@ pub struct ExplainArgs {
     /// Number of worst samples or wake-ups to show as a time line
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub worst: u16,
-    /// Explain samples with a larger latency or cycles with a longer response time, as in 100us
-    /// [default: the run's deadline; else the worst 0.1 %, at least 20; cycles: the longest]
+    /// Explain samples with a latency above TIME, or cycles with a response time above TIME, as in
+    /// 100us [default: the run's deadline; else the worst 0.1 %, at least 20; cycles: the longest]
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub above: Option<Nanos>,
     /// Preemption mode of the traced kernel (its /sys/kernel/debug/sched/preempt)
@@ -59,7 +59,7 @@ pub struct ExplainArgs {
     /// --keep-trace` kept
     #[arg(long, value_name = "FILE")]
     pub trace_dat: Option<PathBuf>,
-    /// File to write the folded stacks of late samples to, for flame graph tools; needs a run made
+    /// File for the folded stacks of late samples, which flame graph tools read; needs a run made
     /// with --explain=stacks
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,

@@ -66,7 +66,8 @@ pub struct MachineArguments {
     /// Memory of the guest in MiB
     #[arg(long, value_name = "MIB", default_value_t = Machine::MEMORY_MIB_DEFAULT, value_parser = clap::value_parser!(u32).range(64..=65536))]
     pub memory: u32,
-    /// Size of the memory through which results leave the guest, in MiB: a power of two
+    /// Size in MiB of the memory that the guest shares with the host for its results: a power of
+    /// two
     #[arg(long, value_name = "MIB", default_value_t = Machine::SHARED_MIB_DEFAULT, value_parser = power_of_two)]
     pub shared: u32,
     /// How guests are executed: with tcg, runs repeat exactly; kvm is faster and uses the host's
@@ -118,7 +119,7 @@ pub struct MeasureArguments {
     /// Seed of the first replica's probes; the seed of each further replica is one higher
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Start every run from a snapshot of the booted guest, to save the time of booting
+    /// Start every run from a snapshot of the booted guest, which saves the time to boot it
     ///
     /// Runs from the same snapshot repeat exactly. Runs from a snapshot differ from runs that
     /// booted, just as replicas differ from each other.
@@ -142,10 +143,10 @@ pub struct MeasureArguments {
     /// Number of guests that run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Host time after which to stop a guest
+    /// Time on the host's clock after which a guest is stopped
     #[arg(long, value_name = "TIME", default_value = "15m")]
     pub wall_limit: Nanos,
-    /// Guest time after which to stop the program in the guest
+    /// Time on the guest's clock after which the program in the guest is stopped
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
     /// Inject delays of known length while the guest measures: CONTEXT:TIME or CONTEXT:TIME:COUNT,
@@ -164,11 +165,12 @@ pub struct MeasureArguments {
     /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Run this program inside the guest, with ARGUMENTS, instead of a measurement; /init runs
-    /// tardy itself
+    /// Run this program inside the guest, with ARGUMENTS, instead of a measurement; `--program
+    /// /init` runs tardy itself
     #[arg(long, value_name = "PATH", conflicts_with_all = ["scenario", "length", "cycles"])]
     pub program: Option<String>,
-    /// Further arguments for `tardy run` in the guest; with --program, all its arguments
+    /// Further arguments for `tardy run` in the guest; with --program, all arguments of that
+    /// program
     #[arg(last = true, value_name = "ARGUMENTS")]
     pub arguments: Vec<String>,
 }

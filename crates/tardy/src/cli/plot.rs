@@ -33,7 +33,7 @@ pub struct PlotArgs {
     /// together); for cost runs, group of services to draw (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
-    /// Line to draw, by its name in the chart's legend or numbers, instead of the default lines;
+    /// Name of a line to draw instead of the default lines, as in the chart's legend or numbers;
     /// repeat the option for several lines
     #[arg(long = "line", value_name = "NAME")]
     pub lines: Vec<String>,

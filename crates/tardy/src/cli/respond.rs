@@ -28,7 +28,8 @@ Over udp, the responder answers one run at a time: the first run that asks, unti
                   the 100 ms are over."
 )]
 pub struct RespondArgs {
-    /// Link that the stimuli arrive on, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
+    /// Link on which the stimuli arrive, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list
+    /// links`)
     #[arg(value_name = "LINK")]
     pub link: Link,
     /// File with a secret that the asking machine must also have, as in `--probe

@@ -67,8 +67,8 @@ pub struct TuneArgs {
     /// abeni2002]
     #[arg(long, value_name = "NAME", help_heading = "Search")]
     pub load: Vec<String>,
-    /// Only print how many runs the search would make, of which settings, and how long they would
-    /// take
+    /// Only print the plan of the search: the number of runs, the settings to try, and the time
+    /// needed
     #[arg(long, requires = "search", help_heading = "Search")]
     pub dry_run: bool,
     /// Seed of the order of runs

@@ -197,10 +197,10 @@ fn json(
     published: Option<&tardy_results::cost::reference::PublishedTable>,
 ) -> String {
     let mut value =
-        serde_json::to_value(summary).expect("all keys are text and all numbers finite");
+        serde_json::to_value(summary).expect("keys are text and numbers finite, as JSON requires");
     if let Some(published) = published {
-        value["reference"] =
-            serde_json::to_value(published).expect("all keys are text and all numbers finite");
+        value["reference"] = serde_json::to_value(published)
+            .expect("keys are text and numbers finite, as JSON requires");
     }
     Format::COST.document(&value)
 }

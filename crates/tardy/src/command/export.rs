@@ -70,7 +70,7 @@ fn export_name(args: &ExportArgs) -> &'static str {
 fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
     let file = args.file();
     let exporter =
-        export::find(&args.format).expect("the command line takes names of exporters only");
+        export::find(&args.format).expect("the command line accepts only names of exporters");
     if exporter.is_binary() && file.is_none() && io::stdout().is_terminal() {
         let why = "this format is binary, and would garble a terminal";
         return Err(ExportError::Needs {

@@ -353,8 +353,8 @@ fn on_all(
                     std::process::exit(Exit::Interrupted as i32);
                 }
                 progress.say(
-                    "stopping early; after a second signal, the commands keep running on \
-                     the machines",
+                    "stopping the commands early; a second signal leaves them running on the \
+                     machines",
                 );
                 for (index, folder) in progress.started() {
                     stop(index, folder);
@@ -644,7 +644,7 @@ pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
         "stop" => job().stop(),
         "send" => job().send(std::io::stdout().lock()),
         _ => Err(std::io::Error::other(format!(
-            "{COMMAND} {verb} is not known"
+            "`{COMMAND} {verb}` is not a known command"
         ))),
     };
     Some(match done {

@@ -59,7 +59,7 @@ fn without_a_miss_eight_cpus_bound_the_share_no_better_than_one() {
 #[test]
 fn a_stall_of_all_cpus_is_one_event() {
     let (lower, upper) = shares(&with_common_stalls(10_000, &[2_000, 7_000]));
-    // Two events in 10,000 periods: 0.355 and 6.296 of them at 95 % each.
+    // Two events in 10,000 periods: 0.355 and 6.296 of them, each bound at 95 %.
     assert!(
         (1.5e-5..3.6e-5).contains(&lower) && (6.2e-4..9.0e-4).contains(&upper),
         "{lower} {upper}"

@@ -301,7 +301,7 @@ fn a_period_stands_in_for_timers_that_were_not_recorded() {
         ],
     );
     assert!(
-        stdout.contains("due by a period of 1.0")
+        stdout.contains("due on a grid with a period of 1.0")
             && stdout.contains("a delay common to all wake-ups does not show"),
         "{stdout}"
     );

@@ -527,7 +527,7 @@ fn the_unit_of_cyclictest_is_found_or_asked_for() {
     std::fs::write(place.path("ns.txt"), verbose(&nanos, 1_000)).unwrap();
     let said = place.tardy("import ns.txt --out ns").ends_with(0);
     assert!(
-        said.stdout.contains("taken as ns (cyclictest -N)"),
+        said.stdout.contains("tardy assumes ns (cyclictest -N)"),
         "{}",
         said.stdout
     );

@@ -239,7 +239,7 @@ fn lines_whose_columns_nobody_named_are_refused() {
         .tardy("import text --out run --period 1ms")
         .ends_with(0);
     assert!(
-        said.stdout.contains("each line counts as one second"),
+        said.stdout.contains("at one second per line"),
         "{}",
         said.stdout
     );

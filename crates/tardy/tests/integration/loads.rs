@@ -224,7 +224,7 @@ fn assert_says_what_was_not_under_load(outcome: &support::workplace::Outcome) {
     assert!(
         outcome
             .first_warning()
-            .contains("planned under load ran without their loads"),
+            .contains("the loads did not run for"),
         "{}",
         outcome.stdout
     );

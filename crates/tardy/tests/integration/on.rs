@@ -511,7 +511,11 @@ fn an_interruption_ends_the_run_there_and_brings_back_what_it_measured() {
     run.until("it measures", || rack.folder());
     run.signal(2);
     let ended = run.wait().ends_with(130);
-    assert!(ended.stderr.contains("stopping early"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("stopping the commands early"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(
         (place.record("r")["state"].as_str(), rack.left()),
         (Some("interrupted"), Vec::new())

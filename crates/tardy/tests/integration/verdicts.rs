@@ -99,7 +99,8 @@ fn a_skipped_due_time_is_as_late_as_the_stall_left_it() {
         );
         assert!(
             outcome.stdout.contains(
-                "; 300 skipped due times would have been in time (--skipped limits their number)"
+                "; 300 skipped due times would have met the deadline (--skipped limits such \
+                 periods)"
             ),
             "{}",
             outcome.stdout
@@ -273,7 +274,7 @@ fn skipped_periods_of_samples_that_were_not_kept_are_no_misses_of_a_long_deadlin
 
 #[test]
 fn a_share_of_misses_is_decided_by_its_bounds() {
-    // 40 of 40,000: between 7.5e-4 and 1.31e-3 at 95 % each (Clopper-Pearson).
+    // 40 of 40,000: between 7.5e-4 and 1.31e-3, each bound at 95 % (Clopper-Pearson).
     let run = late_each(40_000, 1_000);
     let failed = show(&run, "--deadline 200us --misses 5e-4").ends_with(1);
     assert!(
@@ -646,7 +647,7 @@ fn no_deadline_holds_where_work_was_skipped() {
     assert!(
         outcome
             .stdout
-            .contains("Every deadline was missed, because work that was skipped was never done.\n"),
+            .contains("Every deadline was missed, because skipped work was never done.\n"),
         "{}",
         outcome.stdout
     );

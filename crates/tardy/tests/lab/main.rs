@@ -602,7 +602,7 @@ fn a_guest_that_fails_is_reported_with_its_console_and_the_others_go_on() {
     ];
     let output = lab(&late);
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("exceeded its virtual time"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("exceeded its limit of virtual time"));
 }
 
 #[test]

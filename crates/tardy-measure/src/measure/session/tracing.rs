@@ -94,8 +94,8 @@ impl Recording {
                 }
                 if let Some(error) = &recording.no_second_opinion {
                     let text = format!(
-                        "timerlat gives no second opinion: this kernel lacks the tracer timerlat \
-                         (CONFIG_TIMERLAT_TRACER; {error})"
+                        "there is no second opinion by timerlat, because this kernel lacks the \
+                         tracer (CONFIG_TIMERLAT_TRACER; {error})"
                     );
                     record.warnings.push(Warning::Problem { text });
                 }

@@ -372,8 +372,8 @@ choice!(
 choice!(
     ExplainLevel,
     "Record nothing",
-    "Record about 9 events per wake-up, which all stock kernels have; each event takes a quarter \
-     of a microsecond",
+    "Record about 9 trace events per wake-up, all of them in stock kernels; each event takes a \
+     quarter of a microsecond",
     "Also record kernel stacks; each stack takes tens of microseconds, so the run is unfit for \
      comparisons",
     "Also run the kernel's timerlat tracer, as a second opinion; the run is unfit for comparisons"

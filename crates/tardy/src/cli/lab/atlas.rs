@@ -42,16 +42,16 @@ pub struct AtlasArguments {
     /// Seed of the first replica's probes; the seed of each further replica is one higher
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Make only one part of the cells: part I of N parts
+    /// Divide the cells into N parts, and make only part I
     #[arg(long, value_name = "I/N", requires = "kernel")]
     pub shard: Option<Shard>,
     /// Number of guests that run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Host time after which to stop a guest
+    /// Time on the host's clock after which a guest is stopped
     #[arg(long, value_name = "TIME", default_value = "15m")]
     pub wall_limit: Nanos,
-    /// Guest time after which to stop the program in the guest
+    /// Time on the guest's clock after which the program in the guest is stopped
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
     /// Folder for the cells and the report

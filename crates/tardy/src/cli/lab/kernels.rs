@@ -133,8 +133,8 @@ impl Args for KernelArguments {
             .action(ArgAction::Append)
             .allow_hyphen_values(true)
             .help(
-                "Parameters for the kernel command line, of the preceding --kernel or, before the \
-                 first --kernel, of all kernels",
+                "Parameters for the kernel command line. They apply to the --kernel before this \
+                 option, or to every kernel if this option comes first",
             );
         command.arg(kernel).arg(preempt).arg(words)
     }

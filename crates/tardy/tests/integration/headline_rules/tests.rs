@@ -86,7 +86,7 @@ const PASSED_CHANGES: &[(&str, &str, &str)] = &[
     ("63000 an", "3000 an", "fewer than 3000"),
     ("; 5 skipped", "; 4 skipped", "Some(4.0) in time"),
     (
-        "(--skipped limits their number)",
+        "(--skipped limits such periods)",
         "(inconclusive because of the warnings below)",
         "without a warning",
     ),

@@ -3,7 +3,7 @@
 pub(super) const PASSED: &str = "\
 board7: cyclic every 1ms on CPUs 0-1, 3.00 s measured
 PASSED: no miss in 6000 due times: fewer than 63000 an hour on 2 CPUs together
-  at 95 %, over this mixture of loads; 5 skipped due times would have been in time (--skipped limits their number)
+  at 95 %, over this mixture of loads; 5 skipped due times would have met the deadline (--skipped limits such periods)
 worst load: hackbench, 1.48 ms; idle, 1.36 ms
 latency             samples  skipped      min   median     mean    99.9 %      max      at  misses  longest burst
 CPU 0                  2995        5  12.5 us  16.5 us  20.3 us  ~1.16 ms  1.48 ms  2.11 s       0              0
@@ -24,8 +24,8 @@ vm: Linux 6.18.44-fc-v657 x86_64 PREEMPT_DYNAMIC (none), virtual machine
 pub(super) const FAILED: &str = "\
 two/a: cyclic every 1ms on CPUs 0-1, 999 ms measured
 FAILED: cyclic on CPU 1 alone: 8 of 1000 due times missed the deadline of 2ms (5
-  of them skipped): between 1.150e-3 and 2.715e-2 of them at 95 % each; more
-  than the 1e-3 allowed; 6 skipped due times would have been in time (--skipped limits their number)
+  of them skipped): the true share is between 1.150e-3 and 2.715e-2 (each bound at 95 %); more
+  than the 1e-3 allowed; 6 skipped due times would have met the deadline (--skipped limits such periods)
 latency             samples  skipped   median    99.9 %      max  misses
 CPU 1                   989       11  30.5 us  ~4.52 ms  4.52 ms       8
 CPU 0                   996        4  26.5 us  ~1.95 ms  1.95 ms       0
@@ -70,8 +70,9 @@ whole run    28.5 -> 28.5 us (+0 %)  4.52 -> 4.52 ms (+0 %)  equivalent
 
 pub(super) const ALLOWED: &str = "\
 run: cyclic every 1ms on CPUs 0-2, 4.01 s measured
-PASSED: 31 of 12019 due times missed the deadline of 228us (19 of them skipped): between 8.597e-4 and 6.404e-3 of them
-  at 95 % each; at most the 1e-1 allowed; 19 periods were skipped, at most the 1e-1 allowed (95 % confidence)
+PASSED: 31 of 12019 due times missed the deadline of 228us (19 of them skipped): the true share is between
+  8.597e-4 and 6.404e-3 (each bound at 95 %); at most the 1e-1 allowed; 19 periods were skipped, at most the 1e-1
+  allowed (95 % confidence)
 worst load: io, 2.29 ms; idle, 2.25 ms
 latency             samples  skipped      min   median     mean     99 %    99.9 %  99.999 %      max      at  misses
 CPU 1                  4000       14  54.9 us  82.4 us  86.3 us   109 us  ~2.25 ms  ~2.29 ms  2.29 ms  2.92 s      21

@@ -99,9 +99,9 @@ impl Rounds {
             .expect("every contender is in the list")]
     }
 
-    /// Returns the ratio to cyclictest and its upper bound at 95 %, estimated in two ways: by
-    /// Hodges-Lehmann from the logarithms of the rounds' ratios, and as their geometric mean with a
-    /// bound by Student's t, which a few disturbed rounds can move.
+    /// Returns the ratio to cyclictest with a 95 % upper bound, twice: the Hodges-Lehmann estimate,
+    /// and the geometric mean with a bound by Student's t. A few disturbed rounds can change the
+    /// mean much.
     fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> Ratio {
         let pairs = self
             .of(contender)

@@ -122,8 +122,8 @@ fn read_words(folder: &Path) -> Result<Words> {
     serde_json::from_str(&text).while_doing(|| format!("reading {}", file.display()))
 }
 
-/// Returns the pictures whose words differ from the current ones. A part of a terminal's words
-/// depends on the machine.
+/// Returns the pictures whose words differ from the current ones. Pictures of terminals may differ
+/// in some words, which depend on the machine.
 fn stale(kept: &Words, today: &Words) -> Vec<String> {
     let names: BTreeSet<&String> = kept.keys().chain(today.keys()).collect();
     let none = BTreeSet::new();

@@ -65,7 +65,7 @@ pub(crate) struct Pairs {
     pub(crate) peer: Vec<f64>,
 }
 
-/// The method for differences and ratios of [`Pairs`], for notes.
+/// Text for notes: how differences and ratios of [`Pairs`] are estimated.
 pub(crate) const ESTIMATE: &str = "Hodges-Lehmann estimate over the pairs, with an interval from \
                                    Wilcoxon's signed-rank test";
 

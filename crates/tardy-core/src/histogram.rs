@@ -447,8 +447,8 @@ mod tests {
             pages: 1,
             values: 2,
         });
-        // 1 and 2 ms are stored individually, 10 ns gets the page, and the other values share
-        // coarse buckets.
+        // The budget suffices to store 1 and 2 ms individually and 10 ns in a page. The other
+        // values share coarse buckets.
         for value in [
             1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5,
         ] {

@@ -274,7 +274,8 @@ impl Warning {
     #[must_use]
     pub fn rank(&self) -> (u8, Severity) {
         match self {
-            // In such a run these cause the other problems, including lost samples.
+            // These warnings come first, because they name the cause of other problems, such as
+            // lost samples.
             Self::Displaced { .. }
             | Self::SchedulingChanged { .. }
             | Self::MostPeriodsSkipped { .. } => (0, self.severity()),

@@ -264,8 +264,9 @@ impl Board {
         std::fs::read_to_string(format!("/proc/{init}/mounts")).unwrap_or_default()
     }
 
-    /// Starts the board's trouble once it has reached the step and, if `is_measuring`, has samples.
-    /// Switches it on again after `off`. Returns whether the trouble has just started.
+    /// Starts the board's trouble once the board has reached the step and, if `is_measuring`, has
+    /// samples. Switches a board that lost power on again after `off`. Returns whether the trouble
+    /// has just started.
     pub(crate) fn suffer(&mut self, is_measuring: bool, off: Duration) -> Result<bool> {
         if self.off_until.is_some_and(|until| Instant::now() > until) {
             self.switch_on()?;

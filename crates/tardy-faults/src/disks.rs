@@ -237,7 +237,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
         let mut running =
             place.start(place.tardy_command("run --for 2s --load none --quiet --out disk/run"))?;
         std::thread::sleep(Duration::from_millis(300 + 200 * number as u64));
-        // This is what a file system does that finds an error in itself.
+        // A file system that finds an internal error shuts down in this way.
         image.shut_down()?;
         let about = format!("a file system that shuts down (try {number})");
         let ended_in_time = place.wait_until(|| running.has_ended());

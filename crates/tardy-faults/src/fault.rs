@@ -13,7 +13,7 @@ use crate::place::Place;
 pub(crate) struct Fault {
     /// Name of the fault on the command line.
     pub(crate) name: &'static str,
-    /// What is done to the tool.
+    /// The disturbance of the tool.
     pub(crate) done: &'static str,
     /// What the tool must fulfil during and after the fault.
     pub(crate) demanded: &'static str,

@@ -75,7 +75,7 @@ pub enum UndoError {
     /// The kernel returned an error.
     #[error("{}: {source}; undo it by hand", path.display())]
     System {
-        /// The path of the change.
+        /// The path of the setting, file or folder.
         path: PathBuf,
         /// The error of the kernel.
         source: io::Error,
@@ -211,7 +211,8 @@ pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     Ok(may_be_one.then_some(file))
 }
 
-/// Restores a value, unless the file already has it: a read-only file may never have been changed.
+/// Restores a value, unless the file already has it. Such a file may be read-only, because the
+/// change was never made.
 fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
     let setting = private_folder::inside(setting);
     let mut found = String::new();

@@ -125,11 +125,11 @@ pub struct PlaceRow {
     /// The wait place.
     #[serde(flatten)]
     pub place: WaitPlace,
-    /// Number of sleeps there.
+    /// Number of sleeps in this place.
     pub sleeps: u64,
-    /// Sum of all sleeps there.
+    /// Sum of the sleeps in this place.
     pub sum_ns: Nanos,
-    /// Longest sleep there.
+    /// Longest sleep in this place.
     pub max_ns: Nanos,
 }
 

@@ -194,8 +194,8 @@ pub struct StackRow {
     pub cause: Cause,
     /// Name of the thread or softirq.
     pub name: String,
-    /// Whether these functions gave up the CPU at the end. Otherwise they were running when the
-    /// timer interrupt came.
+    /// Whether the delay ended because these functions gave up the CPU. Otherwise they were running
+    /// when the timer interrupt came.
     pub is_end: bool,
     /// Functions, innermost first.
     pub functions: Vec<String>,

@@ -6,13 +6,13 @@
 //! chunk   "DLYS"  u32 length of the body  u32 CRC-32 of the body  body
 //! body    varints:
 //!         texts, then for each: length in bytes, bytes
-//!         holders, then for each: cause, how it is known (0 seen, 1 inferred, 2 + the other cause), name, priority (0 none, else folded + 1),
-//!           work (0 none, else its text + 1)
+//!         holders, then for each: cause, certainty (0 seen, 1 inferred, 2 + the alternative cause), name, priority (0 none, else folded + 1),
+//!           work (0 none, else the index of its text + 1)
 //!         shapes, then for each: waker (0 none, 1 timer, 2 interrupt, 3 softirq, 4 thread), its name, 1 if the switch was seen,
-//!           pieces, then for each: component, holder, CPU (0 the sample's, else its number + 1)
+//!           pieces, then for each: component, holder, CPU (0 the sample's, else the CPU number + 1)
 //!         samples, then for each: change of the distance of due times (folded), CPU, shape, then for each piece its length in ns
-//!         where stacks or senders are known: stacks, then for each: functions, then for each its text; then for each holder: the stack that was
-//!           interrupted, the one that gave the CPU up, and the sender's text (0 none, else its place + 1)
+//!         if stacks or senders are known: stacks, then for each: functions, then for each the index of its text; then for each holder: the stack that was
+//!           interrupted, the stack that gave up the CPU, the sender's text (each 0 none, else its index + 1)
 //! ```
 //! Fixed-width integers are little-endian. Causes and components are indices in `Cause::ALL` and
 //! `Component::ALL` of tardy-trace. Each chunk can be read alone, so a damaged chunk does not

@@ -3,15 +3,16 @@
 //!
 //! ```text
 //! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
-//! body     varints: number of the last segment whose samples are in it, samples, length of a stretch in ns,
-//!          cumulative expected, recorded, skipped, lost, unstored as the last chunk of that segment has them,
-//!          1 and the window by which misses were counted: latest, 1 and earliest, or 0 in place of each that is absent;
-//!          stretches, then for each in order of time: part of the run, number, length in bytes, bytes;
+//! body     varints: number of the last folded segment, samples, length of an interval in ns,
+//!          cumulative counts of that segment's last chunk: expected, recorded, skipped, lost, unstored,
+//!          latest and earliest latency of the window that defined misses: each 1 and the value, or 0 if absent;
+//!          intervals, then for each in order of time: part of the run, number, length in bytes, bytes;
 //!          CRC-32 of the file's name, absent in files of older tools
-//! stretch  varints: due time of its first sample, last wake-up, samples, samples that skipped, lost and skipped between samples, skipped, misses,
-//!          skipped ones among them, sum (low and high half), values known to 1/64 only, due time, latency and skipped of the worst sample,
-//!          then three histograms (latencies; of skipped due times; the most that it can have been of others): entries, then for each
-//!          in ascending order: difference to the value before (folded), count
+//! interval varints: due time of its first sample, last wake-up, samples, samples that skipped, lost and skipped between samples, skipped, misses,
+//!          skipped due times among the misses, sum (low and high half), values known to 1/64 only,
+//!          worst sample: due time, latency, skipped,
+//!          then three histograms (latencies; latencies of skipped due times; upper bounds of other skipped due times):
+//!          entries, then for each in ascending order: difference to the value before (folded), count
 //! ```
 //! An interval holds the samples that were due within one hour of the clock. When the file reaches
 //! its size limit, pairs of intervals are merged into intervals of twice the length, repeatedly. A

@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const PROGRAM_NEXT_ID: libc::c_int = 11;
 const PROGRAM_BY_ID: libc::c_int = 13;
 const INFORMATION: libc::c_int = 15;
-/// Byte range of `name` in `struct bpf_prog_info`. Only the structure up to its end is read.
+/// Byte range of `name` in `struct bpf_prog_info`. The structure is read only up to the end of
+/// `name`.
 const NAME: std::ops::Range<usize> = 64..80;
 /// Maximum number of programs that are listed, in case the kernel's list never ends.
 const PROGRAMS_MAX: usize = 65_536;

@@ -29,8 +29,8 @@ struct Area {
 }
 
 const AREA_BYTES: u32 = 32;
-/// The value that precedes abort handlers, of which there are none. Unregistering must repeat the
-/// value given at registration.
+/// Signature of abort handlers, which this module does not use. Unregistering needs the same value
+/// as registering.
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;
@@ -237,8 +237,8 @@ mod c_library {
 }
 
 /// For other C libraries, which register no area, and for other architectures, on which the C
-/// library's area is not searched. If a C library has registered one there, the kernel refuses a
-/// second registration, and threads have no post.
+/// library's area is not searched. If a C library has registered an area there, the kernel refuses
+/// a second one, and the CPU of threads is not checked.
 #[cfg(not(all(
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")

@@ -24,7 +24,7 @@ pub const USER_2: i32 = libc::SIGUSR2;
 pub const FILE_LIMIT: i32 = libc::SIGXFSZ;
 
 /// Signals that are blocked in the calling thread, and in threads that it starts later. They are
-/// read here instead.
+/// read from the descriptor instead.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 

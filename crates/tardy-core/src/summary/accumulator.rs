@@ -205,11 +205,11 @@ impl SeriesAccumulator {
     }
 
     /// Counts a chunk whose samples all touch the same phases: one loop over the latencies, then a
-    /// closer look at the few outstanding samples.
+    /// closer look at the few exceptional samples.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
-        // The cell stays in the map: most chunks have no outstanding sample, and a day has half a
-        // million chunks.
+        // The cell leaves the map only for a chunk with exceptional samples. A day has half a
+        // million chunks, most of which have none.
         let questions = &self.questions;
         let cell = self
             .cells
@@ -296,7 +296,7 @@ impl SeriesAccumulator {
         gap.lost.saturating_add(gap.skipped)
     }
 
-    /// Processes an outstanding sample.
+    /// Processes an exceptional sample.
     fn note(
         &mut self,
         cell: &mut Cell,
@@ -506,7 +506,7 @@ fn add_to_batches(
     batches.add_all(stratum, due, &chunk.latency[begin..], skipped);
 }
 
-/// Returns the latency above which samples are outstanding, and processed individually.
+/// Returns the latency above which samples are exceptional, and processed individually.
 fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
     let window = questions
         .window
@@ -518,7 +518,7 @@ fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
     cell.top.threshold().min(window).min(stall).min(worst)
 }
 
-/// Returns the latency below which samples are outstanding, and processed individually.
+/// Returns the latency below which samples are exceptional, and processed individually.
 fn watch_below(questions: &SummaryOptions) -> i64 {
     let early = questions.early_below.get();
     questions

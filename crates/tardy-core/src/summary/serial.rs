@@ -8,8 +8,8 @@ use crate::summary::batches::{Batch, Batches, Stratum};
 
 /// Minimum number of clusters for an estimate of their size.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
-/// Minimum number of clusters if the dispersion of another level is infinite: the drift of that
-/// level may also affect this one, and few clusters would not show it.
+/// Minimum number of clusters at a level if the dispersion of another level is infinite. That level
+/// drifts, so this level may drift too, which few clusters would not show.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
 /// A level: the samples above some value.
@@ -86,8 +86,8 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
     )
 }
 
-/// Returns the dispersion at levels that a half, a quarter, an eighth and so on of the samples
-/// exceed or do not exceed, and the degrees of freedom used.
+/// Returns the dispersion at the levels that `chosen_buckets` selects, and the degrees of freedom
+/// used.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
@@ -129,8 +129,8 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     (levels(FREEDOM_MIN), FREEDOM_MIN)
 }
 
-/// Returns the buckets next to the shares 1/2, 1/4, 1/8 and so on, counted from above and from
-/// below; ascending.
+/// Returns, in ascending order, the buckets next to the ranks at 1/2, 1/4, 1/8 and so on of the
+/// samples, counted from both ends.
 fn chosen_buckets(all: &Batch) -> Vec<u16> {
     let mut cumulative: Vec<(u64, u16)> = Vec::with_capacity(all.buckets().len());
     let mut up_to = 0;

@@ -27,7 +27,7 @@ pub struct Thread {
 
 impl Thread {
     /// Sets the priority of threads that ran as ordinary tasks to 0, according to the run's
-    /// warnings. Returns whether there are any.
+    /// warnings. Returns whether there are such threads.
     pub fn take_priorities(threads: &mut [Self], warnings: &[Warning]) -> bool {
         let is_refused = |priority: u32| {
             let is_it =
@@ -71,7 +71,7 @@ impl Unit {
     }
 }
 
-/// `-h` or `-H`.
+/// The histogram that `-h` or `-H` requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistogramShape {
     /// Buckets of one unit each, from 0.

@@ -110,8 +110,8 @@ impl BucketSeries {
             .fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// Returns a time that readers of runs would refuse. Formats that know its line report such a
-    /// time themselves, before this check.
+    /// Returns a time that readers of runs would refuse. Formats that know the line of such a time
+    /// report it earlier, with the line.
     fn far_time(&self) -> Option<f64> {
         let StatedTotals {
             min_ns,
@@ -355,8 +355,8 @@ impl BucketSeries {
     }
 }
 
-/// Numbers all series of a probe in their order if two of them have the same CPU, or if a number is
-/// above that of any CPU, because each series needs a unique name.
+/// Renumbers all series of a probe in order if two of them have the same CPU, or if a CPU number is
+/// too large, because each series needs a unique name.
 fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     let mut names: Vec<(&str, Option<u32>)> = series
         .iter()

@@ -11,8 +11,8 @@ use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 
-/// The largest number of user instructions per event, from its page to the delays in the file, and
-/// per sample in addition to its events. On a quiet machine a sample has a dozen events.
+/// Maximum number of user instructions for each event, from reading its page to writing its delays,
+/// and for each sample, without its events. On a quiet machine a sample has a dozen events.
 const AN_EVENT_MAX: u64 = 2_000;
 const A_SAMPLE_MAX: u64 = 12_000;
 

@@ -25,10 +25,10 @@ use support::workplace::{Workplace, finish};
 /// and jitterdebugger are counted in the same way.
 const INSTRUCTIONS_MAX: f64 = 90.0;
 
-/// Builds the binary of the README's first command with symbols, by which callgrind selects
-/// functions. For the symbols cargo recompiles only the package `tardy`. The other builds do not
-/// fit: the test profile inlines nothing across crates, and `cargo xtask build` makes a binary that
-/// takes fewer instructions.
+/// Builds the binary of the README's first command, with the symbols by which callgrind selects
+/// functions. The test profile is unsuitable, because it inlines nothing across crates; so is
+/// `cargo xtask build`, whose binary takes fewer instructions. Only the package `tardy` is
+/// recompiled.
 pub(crate) fn released_binary() -> PathBuf {
     if let Some(built) = std::env::var_os("TARDY_TEST_RELEASE") {
         return PathBuf::from(built);

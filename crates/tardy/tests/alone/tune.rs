@@ -7,8 +7,8 @@ use support::stand_in::{OLD, StandIn};
 use support::workplace::Workplace;
 use tardy_sys::process;
 
-/// Writes a file with two stand-in settings that have no effect, and a program that occupies the
-/// probe's CPU.
+/// Writes a settings file with two settings that have no effect, and with a program that occupies
+/// the probe's CPU.
 fn settings(place: &Workplace) -> [StandIn; 2] {
     let made = [StandIn::new(), StandIn::new()];
     let mut text = made[0].as_setting("nothing") + &made[1].as_setting("nothing-else");

@@ -124,7 +124,7 @@ fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() 
 #[test]
 fn a_programs_words_arrive_as_they_were_given_and_the_report_repeats_them() {
     let place = loop_in_c();
-    // A shell would split the first of the two last words and expand the second.
+    // A shell would split `a b` and expand `$HOME`.
     let words = ["./loop", "2000", "20", "60000", "0", "a b", "$HOME"];
     let flags = [
         "run", "--load", "none", "--for", "500ms", "--quiet", "--out", "run", "--",

@@ -237,8 +237,8 @@ fn samples_that_were_lost_may_have_missed() {
     show(&run, "--deadline 200us").ends_with(1);
 }
 
-/// In such a run, the full disk kept samples with skipped periods out of the file, so the histogram
-/// and the counts include more than the file.
+/// The run's full disk kept samples with skipped periods out of the file, so the histogram and the
+/// counts include more than the file.
 #[test]
 fn skipped_periods_of_samples_that_were_not_kept_are_no_misses_of_a_long_deadline() {
     let place = Workplace::new();

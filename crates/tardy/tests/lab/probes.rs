@@ -114,8 +114,8 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     let is_as_long = |gap: &Sample| (LENGTH - AROUND..LENGTH + AROUND).contains(&gap.latency.get());
     let mut alone = 0;
     for [begun, ended, _] in &within {
-        // The load reads the clock and its CPU time and records that time as its start. It ends
-        // with the first clock read after its length.
+        // The load reads the clock, then its CPU time, and then records its start. It stops at the
+        // first clock read after its length.
         assert!(
             (ended - begun - LENGTH).abs() < AROUND,
             "{what}: {} ns",

@@ -28,7 +28,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, RunArguments};
 use crate::command::output;
 
-/// Number of worst samples of each phase for which a watched guest's executed code is stored.
+/// A watched guest stores the code executed during this many of the worst samples of each phase.
 const WATCH_WORST: u32 = 10;
 
 /// Pause of a guest after its boot, in which the kernel's background work ends.

@@ -115,7 +115,7 @@ fn all(text: &mut String, columns: &[Column]) {
     summary(text, &sums.iter().collect::<Vec<_>>());
 }
 
-/// CPU of the analysis. Its latencies there are not longer than those of the table.
+/// The CPU in the text `STOPPED`. The latencies in that text are at most those in the table.
 const STOPPED_CPU: usize = 3;
 const STOPPED: &str = "rtla timerlat hit stop tracing
 ## CPU 3 hit stop tracing, analyzing it ##
@@ -211,8 +211,8 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
     let width = indices
         .iter()
         .fold(0, |width, &index| divisor(width, index));
-    // If the only row is 0, the largest value without overflow lies in that row, which is at least
-    // as wide.
+    // If row 0 is the only row, it contains the largest values of all columns without overflow, so
+    // it is at least that wide.
     let in_row = (0..names.len()).filter(|&column| stated("over:", column) == Some(0));
     let maxima = in_row.filter_map(|column| stated("max:", column));
     let width = match maxima.max() {

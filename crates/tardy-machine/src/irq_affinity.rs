@@ -162,8 +162,8 @@ impl IrqPlan {
                 beside
             };
             let refusal = if !state.writable {
-                // An interrupt that all CPUs may get, but that is delivered to other CPUs, does not
-                // disturb these.
+                // An interrupt that all CPUs may get does not disturb the freed CPUs if it is
+                // delivered to others.
                 let elsewhere = |cpus: &CpuList| !cpus.iter().any(|cpu| freed.contains(cpu));
                 if state.effective.as_ref().is_some_and(elsewhere) {
                     continue;

@@ -20,7 +20,7 @@ pub const GRID_COLUMNS: usize = 480;
 /// Number of bits below the highest one that select the row of a latency. The relative width of a
 /// row is 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
-/// Number of rows for latencies below 0, which come first, and of rows for latencies from 0 on.
+/// Number of rows for negative latencies, which come first. There are as many rows for the others.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 
 /// Start and resolution of a sweep.

@@ -69,7 +69,8 @@ impl Dependence {
             }
         };
         let sizes = serial.iter().map(size).sum::<f64>().max(1.0);
-        // If the component that all series share changes too rarely, this run is no sample of it.
+        // If the component that all series share changes too rarely, this run shows too little of
+        // it.
         let unseen = if of_known.is_infinite() {
             f64::INFINITY
         } else {

@@ -100,7 +100,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     observed + &allowed
 }
 
-/// Returns an addition to a rate per hour that counts the due times of several CPUs.
+/// Returns the words after a rate per hour over several CPUs; empty for a single CPU.
 #[must_use]
 pub fn together(processors: usize) -> String {
     if processors > 1 {

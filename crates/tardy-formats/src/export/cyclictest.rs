@@ -294,7 +294,8 @@ impl CyclictestRun {
     }
 
     /// Returns the values as `-v` prints them: thread, cycle and value, in order of time. With
-    /// `-o`, each `reduction` values are reduced to the first of the largest.
+    /// `-o`, only the largest of each `reduction` values is printed, the first one if several are
+    /// equal.
     #[must_use]
     pub fn values(&self, reduction: usize) -> String {
         let of_thread = |(number, taken): (usize, &ThreadSamples)| {

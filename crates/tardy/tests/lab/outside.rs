@@ -518,8 +518,8 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
     }
 }
 
-/// The probe of williams2002 sleeps in read(2), so the function of a different timer wakes it than
-/// after a sleep.
+/// The probe of williams2002 sleeps in read(2), from which another timer function wakes it than
+/// from a sleep.
 #[test]
 fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
     if !lab_is_there("late samples of a blocking read", false) {

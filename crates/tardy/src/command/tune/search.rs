@@ -32,7 +32,7 @@ use crate::command::output;
 
 const LENGTH: Nanos = Nanos::from_secs(5);
 const GOAL: Goal = Goal::Quantile(0.999);
-/// Time of a run beyond its length: tool and loads start and stop, and samples are written.
+/// Additional time of a run: the tool and the loads start and stop, and samples are written.
 const BESIDE: Nanos = Nanos::from_millis(700);
 const QUESTION: &str = "search.json";
 const ANSWER: &str = "result.json";

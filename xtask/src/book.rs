@@ -1,12 +1,11 @@
-//! `cargo xtask book`: docs/ as a book (mdBook). Its links are held by a test, which needs no
-//! mdBook.
+//! `cargo xtask book`: docs/ as a book (mdBook). A test checks the links, and needs no mdBook.
 
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
 use crate::{program, workspace};
 
-/// The version that book.toml was written for.
+/// The version for which book.toml was written.
 const MDBOOK: &str = "0.5";
 
 /// Builds the book into target/book.
@@ -51,7 +50,7 @@ mod tests {
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
     use xtask::workspace;
 
-    /// A page's links and pictures, and the anchors of its headings.
+    /// The links and pictures of a page, and the anchors of its headings.
     struct Page {
         links: Vec<String>,
         anchors: BTreeSet<String>,
@@ -84,12 +83,12 @@ mod tests {
         }
     }
 
-    /// Returns the links of a page.
+    /// Returns the targets of a page's links.
     pub(crate) fn links(path: &Path) -> Vec<String> {
         Page::read(path).links
     }
 
-    /// Returns the anchor that mdBook and forges make of a heading.
+    /// Returns the anchor that mdBook and forges derive from a heading.
     fn anchor(heading: &str) -> String {
         let kept = heading
             .chars()
@@ -137,7 +136,7 @@ mod tests {
                 };
                 let is_there = target.exists()
                     && wanted.is_none_or(|wanted| Page::read(&target).anchors.contains(wanted));
-                // The book has nothing but docs/.
+                // The book contains only docs/, so its links must stay in that folder.
                 let stays = !docs.contains(file) || !link.starts_with("..");
                 if !is_there || !stays {
                     dead.push(format!(

@@ -6,14 +6,14 @@ use std::process::{Command, Output};
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// The release.
+/// Debian release of the folder.
 pub(crate) const SUITE: &str = "bookworm";
 
-/// A folder with Debian in it.
+/// A folder that contains a Debian.
 pub(crate) struct Debian(PathBuf);
 
 impl Debian {
-    /// A copy of a bare Debian, which is fetched once and kept in the target folder.
+    /// Makes a copy of a bare Debian. The original is fetched once and kept in the target folder.
     pub(crate) fn fresh(name: &str) -> Result<Self> {
         program::required("debootstrap", "debootstrap")?;
         let folder = workspace::target_folder()?.join("package");
@@ -26,7 +26,8 @@ impl Debian {
                     .args(["--variant=minbase", "--include=bash", SUITE])
                     .arg(&work),
             )?;
-            // Half of one would be taken for a whole one the next time.
+            // Written under another name first, because an incomplete archive would be used the
+            // next time.
             let half = kept.with_extension("half");
             let mut tar = Command::new("tar");
             tar.args("--create --numeric-owner --one-file-system --directory".split(' '))
@@ -55,17 +56,18 @@ impl Debian {
             .map(drop)
     }
 
-    /// Returns the path of this name in there.
+    /// Returns the path of a file inside this Debian.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Runs a command to its end and returns its output, with any exit code.
+    /// Runs a command to its end and returns its output, whatever its exit code.
     pub(crate) fn output(&self, line: &str) -> Result<Output> {
         program::output(&mut self.command(line))
     }
 
-    /// Returns the command in that Debian, with a /proc, a /sys and a /dev that end with it.
+    /// Returns the command to run in this Debian, with a /proc, a /sys and a /dev that exist until
+    /// the command ends.
     fn command(&self, line: &str) -> Command {
         let root = self.0.display();
         let script = format!(
@@ -83,13 +85,13 @@ impl Debian {
         command
     }
 
-    /// Runs a command that must end well.
+    /// Runs a command, which must succeed.
     pub(crate) fn shell(&self, line: &str) -> Result<()> {
         println!("# {line}");
         program::capture(&mut self.command(line)).map(drop)
     }
 
-    /// Runs a command whose output must hold `text`.
+    /// Runs a command, whose output must contain `text`.
     pub(crate) fn says(&self, line: &str, text: &str) -> Result<()> {
         println!("# {line}");
         let said = program::capture(&mut self.command(line))?;

@@ -1,8 +1,8 @@
 //! `cargo xtask extend`: adds one probe, load, check, exporter, importer, cost metric and link to a
-//! copy of the tree, builds the copy, and checks that the tool lists them.
+//! copy of the tree, builds the copy, and checks that the tool lists these extensions.
 //!
 //! The patches (`xtask/extensions`) are the examples of docs/extending.md. Tests count the lines of
-//! each and check that it still fits the tree; the build takes minutes.
+//! each patch, and check that it still applies to the tree; the build takes minutes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +10,9 @@ use std::process::Command;
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// Each kind, as in docs/extending.md and in the patch's name, with a command whose output names
-/// the extension. A check shows only on a machine that it concerns.
+/// Each kind of extension, named as in docs/extending.md and in its patch's file name, with a
+/// command whose output lists the extension. There is no command for a check, because the tool
+/// shows a check only on a machine that it concerns.
 const EXTENSIONS: [(&str, Option<[&str; 2]>); 7] = [
     ("probe", Some(["list", "probes"])),
     ("load", Some(["list", "loads"])),
@@ -21,7 +22,7 @@ const EXTENSIONS: [(&str, Option<[&str; 2]>); 7] = [
     ("cost-metric", Some(["list", "costs"])),
     ("link", Some(["list", "links"])),
 ];
-/// The name of the extension in each patch.
+/// The name that the patches give their extensions.
 const ADDED: &str = "example";
 
 /// Runs the task.
@@ -30,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
     let (tree, target) = (folder.join("tree"), folder.join("target"));
     workspace::copy_to(&tree)?;
     let patches = EXTENSIONS.map(|(kind, _)| patch(kind));
-    // Without a repository, git applies patches to the folder in which it runs.
+    // If git finds no repository, it applies patches to the folder in which it runs.
     program::run(
         Command::new("git")
             .env("GIT_CEILING_DIRECTORIES", &folder)
@@ -66,7 +67,8 @@ fn patch(kind: &str) -> PathBuf {
     workspace::root().join(format!("xtask/extensions/{kind}.patch"))
 }
 
-/// Returns the tool in `target`, below the folder of the target that .cargo/config.toml names.
+/// Returns the built tool in the target folder `target`, in the subfolder of the build target that
+/// .cargo/config.toml names.
 fn built(target: &Path) -> Result<PathBuf> {
     let folders =
         std::fs::read_dir(target).while_doing(|| format!("reading {}", target.display()))?;
@@ -82,8 +84,8 @@ fn built(target: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Returns the files that a patch touches: whether each is new, the lines added to it, and its
-    /// path.
+    /// Returns the files that a patch changes: whether each is new, the number of added lines, and
+    /// its path.
     fn changes(kind: &str) -> Vec<(bool, usize, String)> {
         let mut git = Command::new("git");
         git.args(["apply", "--numstat"]).arg(patch(kind));
@@ -105,7 +107,7 @@ mod tests {
             let changes = changes(kind);
             let (new, changed): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.0);
             assert_eq!((new.len(), changed.len()), (1, 1), "{kind}: {changes:?}");
-            // Its module, and its place in the list.
+            // At most two lines may be added: the module, and its entry in the list.
             assert!(changed[0].1 <= 2, "{kind}: {changes:?}");
             let text = std::fs::read_to_string(patch(kind)).unwrap();
             assert!(text.contains(ADDED), "{kind}");

@@ -1,10 +1,10 @@
-//! Why a task failed: one sentence for the person at the terminal, which ends with the remedy if
+//! Errors of tasks: one sentence for the person at the terminal, which ends with the remedy if
 //! there is one.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// A task that could not be done.
+/// The reason why a task failed.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -12,7 +12,7 @@ pub struct Failure(String);
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure in these words.
+    /// Makes a failure with this sentence.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
@@ -24,7 +24,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Converts a task's result to an exit code; a failure is printed first.
+/// Converts a task's result to an exit code, after printing a failure.
 pub fn exit_code(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,9 +35,9 @@ pub fn exit_code(result: Result<()>) -> ExitCode {
     }
 }
 
-/// Adds the current activity to a failure.
+/// Adds what the task was doing to a failure.
 pub trait While<T> {
-    /// `doing` completes "while ...".
+    /// Adds `doing` to the failure's sentence. It completes "while ...".
     fn while_doing(self, doing: impl FnOnce() -> String) -> Result<T>;
 }
 
@@ -47,10 +47,10 @@ impl<T, E: fmt::Display> While<T> for std::result::Result<T, E> {
     }
 }
 
-/// Returns the items of these names, or all of them if no name is given.
+/// Returns the items with these names, or all items if no name is given.
 ///
 /// # Errors
-/// If there is no item of a name; the sentence lists the items.
+/// Returns an error if no item has one of the names; its sentence lists the items.
 pub fn chosen<'a, T>(
     kind: &str,
     items: &'a [T],

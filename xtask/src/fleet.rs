@@ -1,7 +1,7 @@
-//! `cargo xtask fleet`: tests the contents of `deploy/` on the real engines, as far as one Debian
-//! machine has them (deploy/tests).
+//! `cargo xtask fleet`: tests the contents of `deploy/` with the real engines, as far as they run
+//! on one Debian machine (deploy/tests).
 //!
-//! Not a part of `cargo xtask test`: it installs packages of Python, and takes 16 minutes.
+//! It is not part of `cargo xtask test`, because it installs Python packages and takes 16 minutes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,16 +24,18 @@ pub(crate) struct FleetArguments {
     binary: Option<PathBuf>,
 }
 
-/// One engine.
+/// A system that runs jobs on test machines, such as Slurm.
 struct Engine {
-    /// Its script in deploy/tests.
+    /// The name of the engine's script in deploy/tests.
     name: &'static str,
-    /// Programs that it needs, divided by blanks, and the packages of Debian that have them.
+    /// Programs that the script needs, separated by blanks, and the Debian packages that contain
+    /// them.
     programs: &'static str,
     packages: &'static str,
 }
 
-/// A script that first builds its container engine, which takes long: it runs only if it is named.
+/// The script that first builds its container engine, which takes long. It runs only if the user
+/// names it.
 const KUBERNETES: &str = "kubernetes";
 
 const fn engine(name: &'static str, programs: &'static str, packages: &'static str) -> Engine {
@@ -80,7 +82,7 @@ const ENGINES: &[Engine] = &[
     engine("files", "python3", "python3-venv"),
     engine("tables", "python3", "python3-venv"),
 ];
-/// Packages of Python's index, for an environment in the target folder.
+/// Packages of Python's index, installed into an environment in the target folder.
 const PYTHON: &[&str] = &[
     "labgrid==26.0.1",
     "ansible-core==2.19.14",
@@ -93,7 +95,7 @@ const PYTHON: &[&str] = &[
     "matplotlib==3.11.2",
 ];
 
-/// Runs the scripts one after the other.
+/// Runs the scripts one after another.
 pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     let mut engines = failure::chosen("engine", ENGINES, |engine| engine.name, &arguments.engines)?;
     engines.retain(|engine| engine.name != KUBERNETES || !arguments.engines.is_empty());
@@ -117,7 +119,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     };
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
-    // If the list has grown, all of it is installed.
+    // If the list has changed, all packages are installed.
     let listed = python.join("packages");
     if std::fs::read_to_string(&listed).ok().as_deref() != Some(&PYTHON.join("\n")) {
         program::run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
@@ -129,7 +131,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
         std::fs::write(&listed, PYTHON.join("\n"))
             .while_doing(|| format!("writing {}", listed.display()))?;
     }
-    // The first of the engines makes the results of one machine for the shared experiment.
+    // The first engine makes the results of one machine for the shared experiment.
     let reference = folder.join("lab");
     workspace::remove(&reference)?;
     let mut lines = Vec::new();

@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: runs the property tests with new random cases, and the fuzz targets for the
 //! given time.
 //!
-//! Every other run of the tests draws the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml),
-//! so that a check that was green stays green. A case that fails here becomes an ordinary test.
+//! All other test runs use the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml), so a check
+//! that passed keeps passing. A case that fails here becomes an ordinary test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,15 +39,15 @@ pub(crate) struct FuzzArguments {
     keep: bool,
 }
 
-/// The tests that draw cases, in nextest's language.
+/// The property tests, in nextest's filter language.
 const PROPERTY_TESTS: &str = "kind(lib) | (binary(integration) & test(/^import_damage::/))";
-/// Memory limit of a target's process, in MiB: no input needs as much.
+/// Memory limit of a target's process, in MiB; no input needs as much.
 const MEMORY_MAX_MIB: u32 = 2048;
-/// Seconds after which an input is a finding.
+/// Time in s after which a slow input is a finding.
 const INPUT_SECONDS_MAX: u32 = 10;
-/// Longest input that is made, in bytes; longer ones take long and find little.
+/// Maximum length of generated inputs, in bytes. Longer inputs take long and find little.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
-/// `trace` has no small seed: the file that its reader is tested with.
+/// `trace` has no small seed, so it starts from the file with which its reader is tested.
 const LARGE_SEEDS: (&str, &str, u32) = ("trace", "crates/tardy-trace/tests/data", 100 << 10);
 
 /// Runs the task.
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     }
 }
 
-/// Runs each test in a process of its own, as all other test runs do.
+/// Runs each property test in a separate process, like all other test runs.
 fn property_tests(arguments: &FuzzArguments) -> Result<()> {
     let seed = arguments.seed.unwrap_or_else(drawn_seed);
     println!(
@@ -110,7 +110,7 @@ fn property_tests(arguments: &FuzzArguments) -> Result<()> {
     )
 }
 
-/// A length as the tool's own flags take it: whole seconds, minutes or hours.
+/// Parses a duration in whole seconds, minutes or hours, as the tool's flags do.
 fn seconds(text: &str) -> std::result::Result<u64, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
@@ -136,7 +136,7 @@ fn drawn_seed() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Names of the fuzz targets, in alphabetical order.
+/// Returns the names of the fuzz targets, in alphabetical order.
 fn targets() -> Result<Vec<String>> {
     let folder = workspace::root().join("fuzz/fuzz_targets");
     let entries =
@@ -149,8 +149,8 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the folder for a target's new findings and the inputs kept from earlier runs; it is not
-/// in the repository.
+/// Returns the folder, outside of the repository, with a target's new findings and the inputs of
+/// earlier runs.
 fn corpus(target: &str) -> Result<PathBuf> {
     let folder = PathBuf::from("fuzz/corpus").join(target);
     std::fs::create_dir_all(workspace::root().join(&folder))
@@ -169,14 +169,14 @@ fn corpus(target: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Returns the archive of a target's corpus in the repository.
+/// Returns the archive in the repository with a target's corpus.
 fn archive(target: &str) -> PathBuf {
     PathBuf::from(format!("fuzz/kept/{target}.tar.xz"))
 }
 
-/// Keeps the inputs of the corpus that reach code that no smaller input reaches. Ignores how often
-/// an input reaches the code: the fuzzer needs those counts, but they would make the corpus a
-/// hundred times larger.
+/// Reduces the corpus to inputs that reach code that no smaller input reaches. Ignores how often an
+/// input reaches the code: the fuzzer uses these counts, but they would make the corpus a hundred
+/// times larger.
 fn keep(target: &str) -> Result<()> {
     let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
     workspace::remove(&merged)?;
@@ -192,7 +192,7 @@ fn keep(target: &str) -> Result<()> {
             .args(["-merge=1", "-use_counters=0"])
             .arg(format!("-max_len={}", longest(target))),
     )?;
-    // The same inputs make the same archive.
+    // These options make the archive depend on the inputs only.
     let plain = [
         "--sort=name",
         "--mtime=@0",
@@ -234,7 +234,7 @@ fn cargo_fuzz(target: &str) -> Command {
     command
 }
 
-/// Longest input of a target, in bytes.
+/// Returns the maximum length of inputs for a target, in bytes.
 fn longest(target: &str) -> u32 {
     let (with_large, _, large_bytes) = LARGE_SEEDS;
     if target == with_large {

@@ -1,5 +1,5 @@
-//! `cargo xtask kernels`: tardy in a guest of each kernel series that the package sources have, and
-//! the page docs/kernels.md from the exit codes of its commands there.
+//! `cargo xtask kernels`: runs tardy in a guest for each kernel series in the package sources, and
+//! writes the page docs/kernels.md from the exit codes of the commands.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ pub(crate) struct KernelsArguments {
     tardy: Option<PathBuf>,
 }
 
-/// Commands that a guest runs one after the other.
+/// Script with the commands that run in a guest, one after another.
 const SCRIPT: &str = "xtask/src/kernels/guest.sh";
 const BUSYBOX: &str = "/bin/busybox";
-/// Probes that need something which no guest has: a program, another machine, or a cable.
+/// Probes that need something that no guest has: a program, another machine, or a cable.
 const NEEDS_OTHERS: &[&str] = &["app", "response"];
 const PAGE: &str = "docs/kernels.md";
 const HEAD: &str = "# Kernels
@@ -39,14 +39,14 @@ probes `app` and `response` are left out, because they need a program or another
 |---|---|---|---|---|---|---|---|
 ";
 
-/// A command in a guest: its name, exit code, and first complaint.
+/// A command in a guest: its name, exit code, and first error message.
 struct Tried {
     name: String,
     code: String,
     said: String,
 }
 
-/// Tries all kernels and writes the page.
+/// Tests all kernels and writes the page.
 pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
     if !Path::new(BUSYBOX).exists() {
         return Err(Failure::new(
@@ -79,14 +79,14 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
     workspace::write(&workspace::root().join(PAGE), page.as_bytes())
 }
 
-/// The newest package of each series, stock and PREEMPT_RT.
+/// Returns the newest package of each series, stock and PREEMPT_RT.
 fn newest(tardy: &Path) -> Result<Vec<String>> {
     let mut found: Vec<(String, String)> = Vec::new();
     for package in listed(tardy, &["lab", "kernels", "--refresh"], "packages")? {
         let kernel = package["kernel"].as_str().unwrap_or_default();
         let series = kernel.rsplit('/').next().unwrap_or_default().to_owned();
         if !series.ends_with("-cloud") {
-            // Later suites come later in the list.
+            // Later suites come later in the list, so the last package of a series is kept.
             found.retain(|(earlier, _)| *earlier != series);
             found.push((series, kernel.to_owned()));
         }
@@ -95,7 +95,7 @@ fn newest(tardy: &Path) -> Result<Vec<String>> {
     Ok(found.into_iter().map(|(_, kernel)| kernel).collect())
 }
 
-/// Sorts 6.1, 6.1-rt, 6.12.
+/// Returns a sort key for the order 6.1, 6.1-rt, 6.12.
 fn order(series: &str) -> (Vec<u32>, bool) {
     let (version, kind) = series.split_once('-').unwrap_or((series, ""));
     let numbers = version.split('.').filter_map(|part| part.parse().ok());
@@ -109,7 +109,7 @@ fn listed(tardy: &Path, words: &[&str], key: &str) -> Result<Vec<Value>> {
     Ok(document[key].as_array().cloned().unwrap_or_default())
 }
 
-/// Boots `kernel` twice: with the script, and watched.
+/// Boots `kernel` twice: once with the script, once as a watched guest.
 fn in_guest(tardy: &Path, kernel: &str, probes: &[String]) -> Result<Vec<Tried>> {
     let folder = workspace::target_folder()?.join("kernels");
     workspace::remove(&folder)?;
@@ -166,7 +166,8 @@ fn parsed(line: &str) -> Option<Tried> {
     })
 }
 
-/// Adds the row of a kernel, and the reason of each command that failed.
+/// Adds the row of a kernel to the page, and the reason for each failed command to the list of
+/// reasons.
 fn row(page: &mut String, reasons: &mut String, kernel: &str, tried: &[Tried]) {
     let cell = |name: &str| {
         let code = tried.iter().find(|tried| tried.name == name);

@@ -1,7 +1,7 @@
-//! Shared code of `cargo xtask` and the benchmarks: running programs, cargo among them, and
-//! reporting why a task failed.
+//! Shared code of `cargo xtask` and the benchmarks: it runs programs such as cargo, and reports why
+//! a task failed.
 //!
-//! xtask needs no crate of the product, so its help and its lists appear in seconds.
+//! xtask needs no crate of the product, so it compiles in seconds.
 #![forbid(unsafe_code)]
 
 pub mod failure;

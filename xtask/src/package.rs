@@ -1,11 +1,10 @@
-//! `cargo xtask package`: a tarball and a Debian package (packaging/build.sh), a trial of the
-//! package in a bare Debian, and of its units under systemd in a guest.
+//! `cargo xtask package`: makes a tarball and a Debian package (packaging/build.sh). It tests the
+//! package in a bare Debian, and the package's units under systemd in a guest.
 //!
-//! The package is called `tardy-latency` and conflicts with `tardy`. Debian's `tardy` is a
-//! post-processor for tar and has /usr/bin/tardy.
+//! The package is called `tardy-latency` and conflicts with `tardy`: in Debian, `tardy` is a
+//! post-processor for tar that also installs /usr/bin/tardy.
 //!
-//! Manual pages and completions come from the packaged binary, so that they cannot differ from its
-//! flags.
+//! Manual pages and completions come from the packaged binary, so they always match its flags.
 
 mod trial;
 mod units;
@@ -66,9 +65,9 @@ pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tarball and the Debian package, in this order.
+/// Makes the tarball and the Debian package, and returns their paths in this order.
 fn build(architecture: Architecture, binary: &Path) -> Result<[PathBuf; 2]> {
-    // The manual pages come from a binary that runs on this machine.
+    // A binary that runs on this machine prints the manual pages.
     let speaking = if architecture.is_here() {
         binary.to_owned()
     } else {
@@ -97,7 +96,8 @@ fn build(architecture: Architecture, binary: &Path) -> Result<[PathBuf; 2]> {
     }
 }
 
-/// The documents that the README links to: the pages of the book, their pictures, and examples.
+/// Returns the documents to which the README links: the pages of the book, their pictures, and
+/// examples.
 fn documents() -> Result<Vec<String>> {
     let listed = program::capture(
         Command::new("git")

@@ -2,8 +2,8 @@
 //! schema, and compares it with the output of trace-cmd and `tardy explain` for the same trace,
 //! field by field.
 //!
-//! Not a part of `cargo xtask test`: the schema is fetched with a package of Python. The tests of
-//! tardy-trace hold the same by the schema's numbers.
+//! It is not part of `cargo xtask test`, because it fetches the schema with a Python package. The
+//! tests of tardy-trace check the same with the schema's numbers.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use std::process::Command;
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// The package that has the schema, and the one that reads it.
+/// The package with the schema, and the package that parses it.
 const PACKAGES: &[&str] = &["perfetto==0.59.1", "protobuf"];
 
-/// Fetches the schema once, into the target folder, and checks.
+/// Fetches the schema into the target folder if it is missing, then compares.
 pub(crate) fn run() -> Result<()> {
     if program::find("python3").is_none() {
         return Err(Failure::new(

@@ -15,7 +15,7 @@ pub(crate) struct Words {
     words: Vec<String>,
 }
 
-/// Runs a task of `tardy-bench`, built as users' binaries are: it reckons with millions of samples.
+/// Runs a task of `tardy-bench`, in the release build, because it processes millions of samples.
 pub(crate) fn benchmarks(task: &str, words: &Words) -> Result<()> {
     program::run(command("tardy-bench").arg(task).args(&words.words))
 }

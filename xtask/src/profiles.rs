@@ -1,4 +1,4 @@
-//! The levels of optimisation in Cargo.toml: each crate of the workspace is hot or cold.
+//! Checks the optimisation levels in Cargo.toml: each crate of the workspace is hot or cold.
 
 #[cfg(test)]
 mod tests {
@@ -6,7 +6,7 @@ mod tests {
 
     use xtask::workspace;
 
-    /// Returns the packages of a section of Cargo.toml, each with its level.
+    /// Returns the optimisation level of each package in a section of Cargo.toml.
     fn levels(section: &str) -> BTreeMap<String, String> {
         let manifest = std::fs::read_to_string(workspace::root().join("Cargo.toml")).unwrap();
         let (_, rest) = manifest.split_once(&format!("\n[{section}]\n")).unwrap();

@@ -1,11 +1,11 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use crate::failure::{Failure, Result, While};
 
-/// Returns the command as a user would type it.
+/// Formats the command as a user would type it.
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words
@@ -23,7 +23,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Runs the command to its end with its output on the terminal.
+/// Runs the command to its end, with its output on the terminal. It must succeed.
 pub fn run(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", line(command));
     let status = command
@@ -39,14 +39,14 @@ pub fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Runs the command to its end and returns its output, with any exit code.
+/// Runs the command to its end and returns its output, whatever its exit code.
 pub fn output(command: &mut Command) -> Result<Output> {
     command
         .output()
         .while_doing(|| format!("starting `{}`", line(command)))
 }
 
-/// Runs the command to its end, which must be a good one, and returns its standard output.
+/// Runs the command to its end and returns its standard output. It must succeed.
 pub fn capture(command: &mut Command) -> Result<String> {
     let output = output(command)?;
     if !output.status.success() {
@@ -71,7 +71,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the path of a program from the named package.
+/// Returns the path of a program; an error names the package that contains it.
 pub fn required(name: &str, package: &str) -> Result<PathBuf> {
     find(name).ok_or_else(|| {
         Failure::new(format!(
@@ -80,11 +80,11 @@ pub fn required(name: &str, package: &str) -> Result<PathBuf> {
     })
 }
 
-/// CPU time in s of all descendants that have ended: `cutime` and `cstime` of proc_pid_stat(5), in
-/// ticks of 10 ms (`USER_HZ` of the kernel, the same on all architectures).
+/// Returns the CPU time in s of all descendants that have ended: `cutime` and `cstime` of
+/// proc_pid_stat(5), in ticks of 10 ms (`USER_HZ` of the kernel, the same on all architectures).
 pub fn children_cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may contain spaces; `cutime` is the 14th field after it.
+    // The name in parentheses may contain spaces. `cutime` is the 14th field after it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: f64 = fields
         .split_whitespace()

@@ -1,5 +1,6 @@
-//! `cargo xtask prove`: the long proofs, lane by lane. docs/proof.md records when each lane last
-//! passed, on which commit. A lane is stale if code that it proves has changed since that commit.
+//! `cargo xtask prove`: runs the long checks, lane by lane. docs/proof.md records when each lane
+//! last passed, on which commit. A lane is stale if code that it checks has changed since that
+//! commit.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -26,20 +27,20 @@ pub(crate) struct ProveArguments {
     stale: bool,
 }
 
-/// A long proof.
+/// A long check, with its row in docs/proof.md.
 struct Lane {
     name: &'static str,
     about: &'static str,
-    /// The files and folders whose changes make its row stale, divided by blanks.
+    /// Files and folders whose changes make the row stale, separated by blanks.
     paths: &'static str,
-    /// Of these: files and folders whose changes do not.
+    /// Files and folders in `paths` whose changes do not make it stale.
     except: &'static str,
     run: fn() -> Result<()>,
 }
 
-/// Everything that is compiled into the tool.
+/// The files from which the tool is compiled.
 const PRODUCT: &str = "crates Cargo.lock Cargo.toml .cargo";
-/// Members of `crates` that are not compiled into the tool.
+/// Folders in `crates` that are not compiled into the tool.
 const NO_PRODUCT: &str =
     "crates/tardy-bench crates/tardy-faults crates/tardy-fuzz crates/tardy/tests";
 
@@ -241,7 +242,7 @@ fn answers() -> Result<()> {
     )
 }
 
-/// The commit that is proved. Uncommitted changes would make its row false.
+/// Returns the commit to which the result will apply. Fails if there are uncommitted changes.
 fn commit() -> Result<String> {
     let changes = git(&[
         "status",
@@ -267,7 +268,7 @@ fn git(arguments: &[&str]) -> Result<String> {
     Ok(output.trim().to_owned())
 }
 
-/// The last proof of a lane: a row of docs/proof.md.
+/// The last result of a lane: a row of docs/proof.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     lane: String,
@@ -277,7 +278,7 @@ struct Row {
     minutes: String,
 }
 
-/// The page's text above its table.
+/// The text above the page's table.
 const HEAD: &str = "\
 # Proof
 
@@ -355,7 +356,7 @@ fn print_stale() -> Result<()> {
     Ok(())
 }
 
-/// Why the row of a lane proves nothing about today's code; `None` if it does.
+/// Returns why the row of a lane says nothing about the current code; `None` if it is up to date.
 fn staleness(lane: &Lane, row: Option<&Row>) -> Result<Option<String>> {
     let Some(row) = row else {
         return Ok(Some("never ran".to_owned()));
@@ -425,7 +426,7 @@ mod tests {
         assert!(stale(None));
         assert!(stale(Some(&row("failed", "HEAD"))));
         assert!(!stale(Some(&row("passed", "HEAD"))));
-        // The first commit of all, before any code.
+        // The first commit of all precedes any code.
         let first = git(&["rev-list", "--max-parents=0", "HEAD"]).unwrap();
         assert!(stale(Some(&row("passed", &first))));
     }

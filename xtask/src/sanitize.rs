@@ -1,9 +1,9 @@
-//! `cargo xtask sanitize`: the tests of the two crates with unsafe code under tools that see
-//! undefined behaviour.
+//! `cargo xtask sanitize`: runs the tests of the two crates with unsafe code under tools that
+//! detect undefined behaviour.
 //!
-//! Each tool has gaps. Miri executes Rust by its rules, but only system calls that it knows: it
-//! runs [`MIRI_TESTS`], and lists the omitted ones. AddressSanitizer runs every test against the
-//! real kernel, and detects invalid memory accesses of the compiled code.
+//! Each tool has gaps. Miri interprets Rust by its rules, but knows few system calls. It therefore
+//! runs only [`MIRI_TESTS`], and lists the omitted tests. AddressSanitizer runs all tests against
+//! the real kernel, and detects invalid memory accesses of the compiled code.
 
 use std::process::Command;
 
@@ -12,13 +12,13 @@ use clap::{Args, ValueEnum};
 use crate::failure::{Failure, Result};
 use crate::{program, workspace};
 
-/// The crates that have unsafe code.
+/// The crates with unsafe code.
 const CRATES: [&str; 2] = ["tardy-app", "tardy-sys"];
-/// The sanitizer's library comes with the compiler for this one.
+/// The sanitizer's library is part of the toolchain for this target.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Tests of `tardy-sys` that make only such system calls as Miri knows. `tardy-app` has none: Miri
-/// maps no files.
+/// Tests of `tardy-sys` whose system calls Miri knows. `tardy-app` has no such test, because Miri
+/// cannot map files.
 const MIRI_TESTS: [&str; 4] = [
     "capability::tests::the_kernel_numbers_them_so",
     "clock::tests::advancing_equals_adding",
@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
 }
 
 impl Tool {
-    /// Returns a text that says which tests it ran and which it omitted.
+    /// Runs the tests, and returns a text with the names of those that ran and those that were
+    /// omitted.
     fn run(self) -> Result<String> {
         let all = tests_of(&program::capture(self.command().args(["--", "--list"]))?);
         let chosen: Vec<&String> = all
@@ -115,8 +116,8 @@ impl Tool {
         for name in CRATES {
             command.args(["--package", name]);
         }
-        // RUSTFLAGS replaces the flags of .cargo/config.toml: a sanitizer is no part of a static
-        // program.
+        // RUSTFLAGS replaces the flags of .cargo/config.toml, because a sanitizer does not work in
+        // a static program.
         match self {
             Self::Miri => command.env("MIRIFLAGS", "-Zmiri-disable-isolation"),
             Self::Address => command.env("RUSTFLAGS", "-Zsanitizer=address"),
@@ -135,7 +136,7 @@ impl Tool {
     }
 }
 
-/// Returns the test names in the output of `--list`.
+/// Returns the names of the tests in the output of `--list`.
 fn tests_of(list: &str) -> Vec<String> {
     list.lines()
         .filter_map(|line| line.strip_suffix(": test"))

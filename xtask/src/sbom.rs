@@ -1,8 +1,9 @@
-//! `cargo xtask sbom`: the content of a static binary, in CycloneDX 1.5 (JSON): every linked crate,
-//! with its licence, its checksum and its dependencies.
+//! `cargo xtask sbom`: writes the content of a static binary in CycloneDX 1.5 (JSON): every linked
+//! crate with its licence, its checksum and its dependencies.
 //!
-//! The same tree gives the same bytes. `cargo cyclonedx` writes a time and a random number, and does
-//! not name Rust's standard library and the C library, which are linked in.
+//! The same tree always gives the same bytes. `cargo cyclonedx` is not used, because it writes a
+//! time and a random number, and omits Rust's standard library and the C library, which are linked
+//! in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// Next to the binary.
+/// Name of the file, next to the binary.
 const FILE: &str = "tardy.cdx.json";
 
-/// Writes the bill of a build for this target into the folder of the binary.
+/// Writes the list of components of a build for `target` into the folder of the binary.
 pub(crate) fn write(target: &str, folder: &Path) -> Result<PathBuf> {
     let file = folder.join(FILE);
     workspace::write(&file, text(target)?.as_bytes())?;
@@ -27,7 +28,7 @@ pub(crate) fn write(target: &str, folder: &Path) -> Result<PathBuf> {
 #[derive(Default)]
 struct Crate {
     licence: String,
-    /// Names and versions of the crates that it uses.
+    /// Names and versions of the crates on which it depends.
     uses: BTreeSet<String>,
 }
 
@@ -47,7 +48,7 @@ fn text(target: &str) -> Result<String> {
         .while_doing(|| "writing JSON".to_owned())
 }
 
-/// `cargo tree` of the linked crates: each line has a depth, a package and a licence.
+/// Runs `cargo tree` for the linked crates. Each line has a depth, a package and a licence.
 fn tree(target: &str) -> Result<String> {
     let mut tree = workspace::cargo();
     tree.args(["tree", "--locked", "--package", "tardy", "--no-dedupe"])
@@ -59,7 +60,7 @@ fn tree(target: &str) -> Result<String> {
 /// Returns the linked crates by `name@version`.
 fn linked(target: &str) -> Result<BTreeMap<String, Crate>> {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
-    // The crates above the one of the line.
+    // The crates that contain the current line's crate, by depth.
     let mut above: Vec<String> = Vec::new();
     for line in tree(target)?.lines() {
         let digits = line.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
@@ -118,7 +119,7 @@ fn document(
         let mut component = json!({
             "type": kind, "bom-ref": reference(package), "name": name, "version": version, "purl": reference(package),
         });
-        // Older crates write `MIT/Apache-2.0`, which is no expression of SPDX.
+        // Older crates write `MIT/Apache-2.0`, which is not a valid SPDX expression.
         let licence = crates[package].licence.replace('/', " OR ");
         if !licence.is_empty() {
             component["licenses"] = json!([{ "expression": licence }]);

@@ -1,4 +1,4 @@
-//! `cargo xtask build`: one static binary for each architecture, by one command.
+//! `cargo xtask build`: builds one static binary per architecture, with one command.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,8 +44,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the musl target if it is installed, otherwise that of the distribution's C library,
-    /// which is also linked statically.
+    /// Returns the musl target if it is installed, otherwise the target of the distribution's C
+    /// library, which is then linked statically.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
@@ -55,7 +55,7 @@ impl Architecture {
         }
     }
 
-    /// Returns the linker for another architecture's C library, and the packages that contain it.
+    /// Returns the cross linker for another architecture, and the packages that contain it.
     fn cross_compiler(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Armv7 => Some((
@@ -80,20 +80,21 @@ impl Architecture {
         }
     }
 
-    /// This machine's, if there is a static build for it.
+    /// Returns this machine's architecture, if static builds support it.
     pub(crate) fn here() -> Option<Self> {
         [Self::Aarch64, Self::Armv7, Self::Riscv64, Self::X86_64]
             .into_iter()
             .find(|architecture| architecture.is_here())
     }
 
-    /// Whether it is this machine's.
+    /// Returns whether this is the machine's architecture.
     pub(crate) fn is_here(self) -> bool {
         let here = std::env::consts::ARCH;
         self.name() == if here == "arm" { "armv7" } else { here }
     }
 
-    /// e_machine of its ELF files (elf.h: EM_AARCH64, EM_ARM, EM_RISCV, EM_X86_64).
+    /// Returns e_machine of the architecture's ELF files (elf.h: EM_AARCH64, EM_ARM, EM_RISCV,
+    /// EM_X86_64).
     fn machine(self) -> u16 {
         match self {
             Self::Aarch64 => 183,
@@ -112,7 +113,7 @@ pub(crate) struct SbomArguments {
     architectures: Vec<Architecture>,
 }
 
-/// Writes a list of components next to each binary, without a build.
+/// Writes the list of components next to each binary, without building.
 pub(crate) fn describe(arguments: &SbomArguments) -> Result<()> {
     for &architecture in &arguments.architectures {
         let folder = workspace::target_folder()?
@@ -142,7 +143,7 @@ pub(crate) fn run(arguments: &BuildArguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds a copy of the tree, and refuses one that is not the same.
+/// Builds from a copy of the tree, and fails if the binary differs.
 fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
     let folder = workspace::target_folder()?.join("twice");
     let tree = folder.join("another/folder");
@@ -165,7 +166,7 @@ fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a file that is not a static binary of the architecture; returns its size in bytes.
+/// Checks that the file is a static binary of the architecture. Returns its size in bytes.
 pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<usize> {
     let bytes = std::fs::read(binary).while_doing(|| format!("reading {}", binary.display()))?;
     check(&bytes, architecture)
@@ -173,7 +174,7 @@ pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<us
     Ok(bytes.len())
 }
 
-/// Builds the binary for distribution.
+/// Builds the distributed binary, and returns its path.
 pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
     build_in(
         workspace::root(),
@@ -182,8 +183,8 @@ pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
     )
 }
 
-/// Builds `tree` into the folder `made`. The folders leave no trace in the binary: their names are
-/// replaced.
+/// Builds `tree` into the folder `made`. Names of folders are replaced, so they leave no trace in
+/// the binary.
 fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
     let target = architecture.target();
     if let Some((compiler, packages)) = architecture
@@ -206,7 +207,7 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
         Some((made.to_owned(), "/tardy/target")),
         home.map(|home| (home, "/cargo")),
     ];
-    // Flags are divided at blanks, so that a folder with one in its name cannot be replaced.
+    // Flags are separated by blanks, so a folder with a blank in its name cannot be replaced.
     let named = named
         .into_iter()
         .flatten()
@@ -229,8 +230,8 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
         "--target",
         target,
     ]);
-    // Flags from the environment would replace the flags of .cargo/config.toml, which include the
-    // linker's flags.
+    // Flags in the environment would replace the flags of .cargo/config.toml, which include the
+    // linker flags.
     cargo
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -258,7 +259,7 @@ fn add_target(target: &str) -> Result<()> {
     )
 }
 
-/// Checks that the file is of the architecture, and needs neither a loader nor libraries.
+/// Checks that the file is of the architecture, and needs neither a loader nor shared libraries.
 fn check(bytes: &[u8], architecture: Architecture) -> std::result::Result<(), String> {
     let elf = Elf::read(bytes).ok_or("is no little-endian ELF file")?;
     if elf.machine != architecture.machine() {
@@ -276,7 +277,7 @@ fn check(bytes: &[u8], architecture: Architecture) -> std::result::Result<(), St
     Ok(())
 }
 
-/// What is looked at in an ELF file (man 5 elf).
+/// The checked fields of an ELF file (man 5 elf).
 struct Elf {
     machine: u16,
     has_interpreter: bool,

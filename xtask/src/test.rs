@@ -1,5 +1,5 @@
-//! `cargo xtask test`: installs the tests' requirements, after asking, and runs every check that a
-//! submission must pass. `cargo xtask prove` runs the long ones.
+//! `cargo xtask test`: installs the requirements of the tests, after asking, and runs every check
+//! that a submission must pass. `cargo xtask prove` runs the long checks.
 
 mod apt;
 mod junit;
@@ -23,9 +23,9 @@ use packages::Package;
 use stages::Stages;
 pub(crate) use tools::Tools;
 
-/// The variable that names the release binary for tests that need one.
+/// The environment variable that names the release binary for tests that need one.
 const RELEASE_VARIABLE: &str = "TARDY_TEST_RELEASE";
-/// The tests that depend on mounts, in nextest's language.
+/// The tests that depend on mounts, in nextest's filter language.
 const MOUNT_TESTS: &str = "test(/hot_loop::|explained_runs::|thresholds::|doctor::|isolated::/)";
 
 /// `cargo xtask test`.
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     stages.result()
 }
 
-/// `cargo xtask check`: the first checks, which need no packages: before every commit.
+/// Runs `cargo xtask check`: the first checks, which need no packages, for use before every commit.
 pub(crate) fn check() -> Result<()> {
     let mut stages = Stages::default();
     stages.try_run("format", format);
@@ -124,7 +124,7 @@ fn clippy() -> Result<()> {
     )
 }
 
-/// The documentation of every item, private ones included.
+/// Builds the documentation of all items, including private ones.
 pub(crate) fn documentation() -> Result<()> {
     program::run(
         workspace::cargo()
@@ -138,7 +138,7 @@ fn junit_file() -> Result<std::path::PathBuf> {
     Ok(workspace::target_folder()?.join(Path::new("nextest/default/junit.xml")))
 }
 
-/// Installs every package that is missing, after asking.
+/// Installs all missing packages, after asking.
 pub(crate) fn provide(is_agreed: bool) -> Result<()> {
     if program::find("apt-get").is_none() || program::find("dpkg-query").is_none() {
         return without_apt();
@@ -184,7 +184,7 @@ fn is_agreed_at_terminal() -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Other distributions have other package names, so missing programs are listed instead.
+/// Lists the missing programs on other distributions, whose packages have other names.
 fn without_apt() -> Result<()> {
     let mut missing: Vec<String> = Vec::new();
     for Package {

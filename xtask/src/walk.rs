@@ -1,9 +1,9 @@
 //! `cargo xtask walk`: runs every command of README and docs in a bare Debian, and compares every
-//! shown output with the tool's.
+//! shown output with the tool's output.
 //!
-//! Lengths are shortened and CPUs are replaced by existing ones; everything else runs as written. A
-//! command that the tool does not understand fails the walk, and so does one that lacks something
-//! that a bare Debian has.
+//! Durations are shortened, and CPUs are replaced by existing ones; everything else runs as
+//! written. The walk fails if the tool does not accept a command, or if a command needs something
+//! that the page does not mention and a bare Debian lacks.
 
 mod page;
 
@@ -16,9 +16,9 @@ use crate::failure::{Failure, Result, While};
 use crate::{static_build, workspace};
 use page::{Example, examples};
 
-/// Folder in which the walk works.
+/// Folder in which commands run.
 const PLACE: &str = "walk";
-/// Folder of the files that pages assume to exist.
+/// Folder with originals of the files that pages assume to exist.
 const STORE: &str = "store";
 /// Time limit of a command, in s.
 const SECONDS_MAX: u32 = 150;
@@ -34,7 +34,7 @@ pub(crate) struct WalkArguments {
     binary: Option<PathBuf>,
 }
 
-/// Files that pages assume to exist: a name, and what is created if the file is missing.
+/// Files that pages assume to exist: a name, and what is created under this name if it is missing.
 const THINGS: &[(&str, Thing)] = &[
     ("board7", Thing::Run),
     ("board7-new", Thing::Plain),
@@ -68,22 +68,22 @@ const THINGS: &[(&str, Thing)] = &[
     ("note.sh", Thing::Script),
 ];
 
-/// Something that a page takes for granted.
+/// Something that pages assume to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thing {
     /// An explained run.
     Run,
-    /// A run that is not explained, and may be compared.
+    /// A run without explanations, which can be compared.
     Plain,
     /// A folder of four runs.
     Runs,
-    /// A run of costs.
+    /// A cost run.
     Cost,
     /// A watched run of a guest.
     Guests,
     /// The sections of two kernels.
     Sections,
-    /// A file of this repository.
+    /// This file of the repository.
     File(&'static str),
     /// include/examples/loop.c.
     Program,
@@ -91,8 +91,8 @@ enum Thing {
     Script,
 }
 
-/// Commands that need something that a bare Debian in a virtual machine lacks: exit code 3 is
-/// correct there.
+/// Commands that need something that a bare Debian in a virtual machine lacks. Exit code 3 is
+/// correct for them.
 const ABSENT: &[(&str, &str)] = &[
     ("--cpus isolated", "there are no isolated CPUs"),
     ("media:player=mpv", "no player"),
@@ -106,7 +106,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("cost build", "there is no compiler, nor a kernel's sources"),
 ];
 
-/// Examples that are not run, with the reason.
+/// Examples that do not run, with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("rack", "there are no other machines"),
     ("sbatch", "there is no Slurm"),
@@ -222,8 +222,8 @@ fn prepare(debian: &Debian) -> Result<()> {
     ))
 }
 
-/// Runs of guests, for the pages that speak of some. They are made outside of the bare Debian: it
-/// has no QEMU.
+/// Makes runs of guests for the pages that use some. They are made outside of the bare Debian,
+/// which has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
     let lab = |words: &[&str], name: &str| {
         let mut tardy = std::process::Command::new(binary);
@@ -269,7 +269,7 @@ fn guests(debian: &Debian, binary: &Path) -> Result<()> {
 
 struct Walk {
     debian: Debian,
-    /// The same as in the bare Debian.
+    /// The same binary as in the bare Debian.
     binary: PathBuf,
     failed: Vec<String>,
     run: usize,
@@ -299,12 +299,12 @@ impl Walk {
         Ok(())
     }
 
-    /// Runs an example; an error says what is wrong with it.
+    /// Runs an example. The error describes what is wrong with it.
     fn example(&mut self, example: &Example) -> std::result::Result<(), String> {
         self.provide(&example.command)?;
         let mut line = example.as_run();
         if line.starts_with("tardy attach") {
-            // The program of the page, and its first thread.
+            // Replaces the page's program, and its first thread, by a running one.
             line = line
                 .replace("$(pidof my_loop)", "$LOOP")
                 .replace("--thread 1240", "--thread $LOOP")
@@ -313,7 +313,7 @@ impl Walk {
                 format!("./my_loop & LOOP=$!; sleep 0.2; {line}; code=$?; kill $LOOP; exit $code");
         }
         if line.starts_with("tardy respond") || line.contains("--until-stopped") {
-            // It runs until a signal ends it.
+            // The command runs until a signal ends it.
             line = format!("timeout --preserve-status --signal=INT 2 {line}");
         }
         let output = self.debian.output(&format!(
@@ -336,7 +336,7 @@ impl Walk {
             0 | 1 | 4 => true,
             130 => line.contains("--signal=INT"),
             3 => lacks || example.needs_qemu(),
-            // The guests' files are missing; the test is only that the words are accepted.
+            // The guest's files are missing. The walk only tests that the tool accepts the words.
             2 => example.needs_qemu() && !said.starts_with("error:"),
             124 | 125 | 128 => example.needs_qemu(),
             _ => false,
@@ -345,7 +345,7 @@ impl Walk {
             return Err(format!("exit code {code}: {last}"));
         }
         if code == 3 {
-            // The page shows the output of a machine with devices that this one lacks.
+            // The page shows the output of a machine with devices that this machine lacks.
             return Ok(());
         }
         example
@@ -353,7 +353,7 @@ impl Walk {
             .map_err(|why| format!("{why}\nPrinted:\n{out}"))
     }
 
-    /// Creates what the command needs, and removes what the command would create.
+    /// Creates what the command needs, and removes what the command will create.
     fn provide(&self, command: &str) -> std::result::Result<(), String> {
         let words: Vec<&str> = command.split_whitespace().collect();
         let out = words
@@ -406,7 +406,7 @@ impl Walk {
                     continue;
                 }
             };
-            // A verb can have a thing's name, as in `tardy run`.
+            // In `tardy run`, the word is a subcommand, not a file.
             if word != "run" || command.starts_with("tardy export run") {
                 self.shell(&format!(
                     "mkdir -p \"$(dirname '{name}')\" && cp -r /{STORE}/{from} '{name}'"

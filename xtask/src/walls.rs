@@ -1,5 +1,5 @@
-//! Walls between crates: the dependencies that a crate must not have. The compiler enforces a wall
-//! only until the dependency is added.
+//! Checks which crates a crate must not depend on. The compiler enforces this only until someone
+//! adds the dependency.
 
 #[cfg(test)]
 mod tests {
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// Returns the crates in the order of the map in ARCHITECTURE.md.
+    /// Returns the crates in the order of the table in ARCHITECTURE.md.
     fn crates_of_the_map() -> Vec<String> {
         let text = std::fs::read_to_string(workspace::root().join("ARCHITECTURE.md")).unwrap();
         text.lines()

@@ -1,4 +1,4 @@
-//! The workspace's folder and its tool.
+//! The workspace: its folders, its crates, and the tool built from it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub fn root() -> &'static Path {
         .expect("the manifest's folder lies in the workspace")
 }
 
-/// Cargo, in the workspace's root.
+/// Returns the command `cargo`, to run in the workspace's root folder.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -37,15 +37,15 @@ pub fn crates() -> Result<Vec<PathBuf>> {
 /// Builds the tool for users and returns the binary.
 ///
 /// # Errors
-/// Returns an error if it cannot be built; cargo has printed the reason.
+/// Returns an error if the build fails; cargo has printed the reason.
 pub fn build_tardy() -> Result<PathBuf> {
     build(&["--release", "--package", "tardy"])
 }
 
-/// Returns the given binary, or a new one.
+/// Returns the given binary, or builds one.
 ///
 /// # Errors
-/// If the given file does not exist, or as [`build_tardy`].
+/// Returns an error if the given file does not exist, and the errors of [`build_tardy`].
 pub fn given_or(
     binary: Option<&PathBuf>,
     build: impl FnOnce() -> Result<PathBuf>,
@@ -57,8 +57,8 @@ pub fn given_or(
     })
 }
 
-/// Builds the same binary with its symbols, by which callgrind selects functions. Only the package
-/// `tardy` is compiled again for them.
+/// Builds the same binary with symbols, by which callgrind selects functions. Only the package
+/// `tardy` is compiled again.
 ///
 /// # Errors
 /// Returns the errors of [`build_tardy`].
@@ -72,10 +72,10 @@ pub fn build_with_symbols() -> Result<PathBuf> {
     ])
 }
 
-/// Builds `arguments` and returns the last program of it.
+/// Runs `cargo build` with these arguments, and returns the last program that it built.
 ///
 /// # Errors
-/// Returns an error if it cannot be built, or is not a program.
+/// Returns an error if the build fails, or builds no program.
 pub fn build(arguments: &[&str]) -> Result<PathBuf> {
     eprintln!("$ cargo build {}", arguments.join(" "));
     let mut cargo = cargo();
@@ -94,15 +94,15 @@ pub fn build(arguments: &[&str]) -> Result<PathBuf> {
         .ok_or_else(|| Failure::new("cargo built no executable"))
 }
 
-/// Copies the files that git knows, as they are on the disk, to a new folder. They keep their
-/// times, so that a second build compiles only changed ones.
+/// Copies the files that git tracks, as they are on the disk, to a new folder. They keep their
+/// times, so a second build compiles only changed files.
 ///
 /// # Errors
-/// If git does not answer, or a file cannot be copied.
+/// Returns an error if git fails, or a file cannot be copied.
 pub fn copy_to(tree: &Path) -> Result<()> {
     let mut git = Command::new("git");
     let listed = program::capture(git.current_dir(root()).args(["ls-files", "--cached"]))?;
-    // A file that was removed may still be known.
+    // git may still list a file that was removed.
     let files = listed.lines().filter(|file| root().join(file).exists());
     remove(tree)?;
     std::fs::create_dir_all(tree).while_doing(|| format!("making {}", tree.display()))?;
@@ -116,7 +116,7 @@ pub fn copy_to(tree: &Path) -> Result<()> {
 /// Removes a folder, if it exists.
 ///
 /// # Errors
-/// If it cannot be removed.
+/// Returns an error if the folder cannot be removed.
 pub fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -125,10 +125,10 @@ pub fn remove(folder: &Path) -> Result<()> {
     .while_doing(|| format!("removing {}", folder.display()))
 }
 
-/// Writes a file, and its folder, unless the content is the same.
+/// Writes a file, and creates its folder, unless the file already has this content.
 ///
 /// # Errors
-/// Returns an error if it cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     if std::fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `cargo xtask accessibility`: checks reports in a browser with axe-core, which finds obstacles
+//! `cargo xtask accessibility`: checks reports in a browser with axe-core, which detects obstacles
 //! for readers with a screen reader or a keyboard.
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::{program, workspace};
 
-/// The rules that are met.
+/// The checker, and the rules that reports must meet.
 const AXE: &str = "axe-core@4";
 
 /// `cargo xtask accessibility`.
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &AccessibilityArguments) -> Result<()> {
     }
 }
 
-/// Each rule that a page breaks, with the elements that do.
+/// Returns each rule that a page violates, with the offending elements.
 fn violations(browser: &mut Browser, axe: &str) -> Vec<String> {
     browser.evaluate(&format!("{axe}; 1"));
     let found = browser.evaluate(

@@ -1,5 +1,5 @@
-//! The three tools doing the same job: one measuring thread on one CPU, SCHED_FIFO 95, 1 ms, memory
-//! locked.
+//! The three compared tools with equal settings: one measuring thread on one CPU, SCHED_FIFO 95, 1
+//! ms, memory locked.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ pub(crate) enum Contender {
     Jitterdebugger,
 }
 
-/// The tools, ours first.
+/// The tools, tardy first.
 pub(crate) const CONTENDERS: [Contender; 3] = [
     Contender::Tardy,
     Contender::Cyclictest,
@@ -36,8 +36,8 @@ impl Contender {
         }
     }
 
-    /// Returns the command for `samples` samples on `cpu`, run in `folder`. The tool and
-    /// jitterdebugger write every sample into `folder/NAME`; cyclictest keeps a histogram of 1 ns
+    /// Returns the command that takes `samples` samples on `cpu` and runs in `folder`. tardy and
+    /// jitterdebugger write every sample into `folder/NAME`. cyclictest writes a histogram of 1 ns
     /// steps, because it has no other record that is both precise and cheap.
     pub(crate) fn command(
         self,
@@ -84,13 +84,13 @@ impl Contender {
             .while_doing(starting)
     }
 
-    /// Waits until it measures; its threads then.
+    /// Waits until the tool measures, and returns its threads.
     pub(crate) fn when_measuring(self, child: &Child) -> Result<Vec<Thread>> {
         threads::when_measuring(child.id())
             .ok_or_else(|| Failure::new(format!("{} does not measure", self.name())))
     }
 
-    /// Waits for the end, which must be a success; returns the output.
+    /// Waits for the end, which must be a success, and returns the output.
     pub(crate) fn finish(self, child: &mut Child, folder: &Path) -> Result<String> {
         let status = child
             .wait()
@@ -105,8 +105,8 @@ impl Contender {
     }
 }
 
-/// Returns the median latency in us that a run printed; `None` for jitterdebugger, whose histogram
-/// has steps of 1 us.
+/// Returns the median latency in us from the tool's output; `None` for jitterdebugger, whose
+/// histogram has steps of 1 us.
 pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f64> {
     match contender {
         Contender::Tardy => {
@@ -123,7 +123,8 @@ pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f6
     }
 }
 
-/// Returns the median from a histogram of 1 ns steps; samples beyond its end are counted after it.
+/// Returns the median from a histogram of 1 ns steps. Samples beyond its end count as larger than
+/// all others.
 fn cyclictest_median_ns(output: &str) -> Option<u64> {
     let rows = output
         .lines()

@@ -1,4 +1,4 @@
-//! Measures how long `tardy cost` takes, and how far its runs differ.
+//! Measures how long `tardy cost` takes, and how much the results of its runs differ.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,15 +9,15 @@ use serde_json::Value;
 use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use crate::failure::{Failure, Result};
 
-/// Length and spread.
+/// Duration and spread of `tardy cost`.
 pub(crate) const FIGURE: Figure = Figure {
     name: "cost",
     promise: "`tardy cost` takes at most 60 s; its figures differ by less than 5 % over 5 runs",
     measure,
 };
 
-/// Metrics that neither wait nor start processes nor depend on memory placement: only the CPU
-/// decides.
+/// Metrics that neither wait, nor start processes, nor depend on the placement of memory: only the
+/// CPU determines them.
 const COMPUTING: [&str; 12] = [
     "null-call",
     "null-io",
@@ -101,7 +101,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// Name and figure of each metric, in ns.
+/// Returns name and value of each metric, in ns.
 fn figures(json: &str) -> Result<Vec<(String, f64)>> {
     let costs: Value =
         serde_json::from_str(json).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;

@@ -41,7 +41,7 @@ fn markdown(table: &[Vec<String>]) -> String {
     line(head) + &rule + "|\n" + &rows.iter().map(|row| line(row)).collect::<String>()
 }
 
-/// Date, CPU, kernel, distribution, and how busy the machine was.
+/// Returns date, CPU, kernel and distribution, and how busy the machine was.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str, separator: char| {
@@ -72,7 +72,7 @@ fn machine() -> String {
     )
 }
 
-/// Today, as year-month-day.
+/// Returns the date of today in UTC, as year-month-day.
 fn date() -> String {
     program::capture(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]))
         .unwrap_or_default()
@@ -102,7 +102,7 @@ fn replaced(page: &str, figure: &Figure, reached: &str, date: &str) -> Option<St
     Some(page.replace(old, &new))
 }
 
-/// Returns the cells of a row that do not depend on a result.
+/// Returns the cells of a row that do not depend on the result.
 fn beginning(figure: &Figure) -> String {
     format!("| `{}` | {} |", figure.name, figure.promise)
 }

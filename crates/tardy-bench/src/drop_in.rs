@@ -1,7 +1,7 @@
-//! `cargo xtask drop-in`: every option of every packaged cyclictest, given to it and to `tardy
-//! cyclictest`, and the table of docs/cyclictest.md that comes of it.
+//! `cargo xtask drop-in`: runs every option of every packaged cyclictest with that version and with
+//! `tardy cyclictest`, and writes the table of docs/cyclictest.md.
 //!
-//! It fails if an option has no row, and if a row's result differs from the table.
+//! The task fails if an option has no row, or if a row's result differs from the table.
 
 mod observe;
 mod options;
@@ -17,9 +17,10 @@ use observe::Observed;
 use options::{Expected, Look, ROWS, Row, Trial};
 use peers::Peer;
 
-/// The last line of the written part of the page.
+/// The last line of the handwritten part of the page.
 const PART: &str = "\n## Option by option\n";
-/// Number of attempts per trial: a stall of the machine changes the number of samples.
+/// Maximum number of attempts per trial, because a stall of the machine changes the number of
+/// samples.
 const TRIES: usize = 3;
 
 /// `cargo xtask drop-in`.
@@ -36,10 +37,10 @@ pub(crate) struct DropInArguments {
     tardy: Option<PathBuf>,
 }
 
-/// The verdict of a row with one version.
+/// The result of a row for one version of cyclictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
-    /// This version has no such option.
+    /// This version lacks the option.
     Absent,
     Same,
     Differs,
@@ -57,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// Compares, and writes the page.
+/// Compares all versions, and writes the page.
 pub(crate) fn run(arguments: &DropInArguments) -> Result<()> {
     observe::check()?;
     let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
@@ -88,7 +89,7 @@ pub(crate) fn run(arguments: &DropInArguments) -> Result<()> {
     Err(Failure::new(faults.join("; ")))
 }
 
-/// Options of this version that nothing is tried for.
+/// Returns the options of this version that have no row.
 fn without_row(peer: &Peer) -> Vec<String> {
     let has_row = |name: &&String| ROWS.iter().any(|row| row.name == name.as_str());
     let missing = peer.options.iter().filter(|name| !has_row(name));
@@ -97,7 +98,7 @@ fn without_row(peer: &Peer) -> Vec<String> {
         .collect()
 }
 
-/// Whether the row is one of an option, which not every version has.
+/// Returns whether the row is about an option; then some versions may lack it.
 fn is_option(row: &Row) -> bool {
     row.name
         .chars()
@@ -105,7 +106,7 @@ fn is_option(row: &Row) -> bool {
         && !row.name.starts_with('-')
 }
 
-/// The verdict of a row with each version.
+/// Returns the result of a row for each version.
 fn verdicts(row: &Row, ours: &[String], peers: &[Peer]) -> Result<Vec<Verdict>> {
     let mut verdicts = vec![Verdict::Absent; peers.len()];
     for trial in &row.trials {
@@ -142,7 +143,7 @@ fn verdicts(row: &Row, ours: &[String], peers: &[Peer]) -> Result<Vec<Verdict>> 
     Ok(verdicts)
 }
 
-/// The differences that a trial found.
+/// Returns the difference that a trial found, if any.
 fn difference(trial: &Trial, mine: &Observed, other: &Observed) -> Option<(Verdict, String)> {
     if trial.look == Look::Refusal && mine.exit != Some(0) {
         let here = match other.exit {
@@ -155,7 +156,8 @@ fn difference(trial: &Trial, mine: &Observed, other: &Observed) -> Option<(Verdi
     Some((Verdict::Differs, why))
 }
 
-/// Describes each difference between a row and the table.
+/// Returns a description of each difference between a row's results and the expectation in the
+/// table.
 fn unexpected(row: &Row, verdicts: &[Verdict]) -> Option<String> {
     let found = verdicts.iter().max().copied().unwrap_or(Verdict::Absent);
     let expected = match row.expected {
@@ -203,7 +205,7 @@ fn table(peers: &[Peer], results: &[(&Row, Vec<Verdict>)]) -> String {
     text
 }
 
-/// Replaces the table of the page, below the handwritten part.
+/// Replaces the page's table, below the handwritten part.
 fn write(table: &str) -> Result<()> {
     let page = workspace::root().join("docs/cyclictest.md");
     let old =

@@ -1,4 +1,5 @@
-//! Example runs: for pictures of the documents, and for the pages in the test of accessibility.
+//! Makes example runs for the pictures of the documents, and for the pages of the accessibility
+//! test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,21 +11,21 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::program;
 
-/// Exit codes of a run or a comparison with a result.
+/// Exit codes of a run or a comparison that has a result.
 const SHOWN: [i32; 3] = [0, 1, 4];
 
-/// Maximum time until a run starts.
+/// Maximum wait for a run to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A folder with runs of this machine.
+/// A folder with runs made on this machine.
 pub(crate) struct ExampleRuns {
     folder: TempDir,
     tardy: PathBuf,
 }
 
 impl ExampleRuns {
-    /// Measures for about a minute. If the requirements of `--explain` are missing, that run is an
-    /// ordinary one.
+    /// Measures for about a minute. If the requirements of `--explain` are missing, that run is
+    /// made without it.
     pub(crate) fn make(tardy: &Path) -> Result<Self> {
         let folder = scratch()?;
         let runs = Self {
@@ -55,7 +56,7 @@ impl ExampleRuns {
         &self.tardy
     }
 
-    /// Returns the tool in the folder, with words that are divided by blanks.
+    /// Returns the command `tardy` in the folder, with words that are separated by blanks.
     fn command(&self, words: &str) -> Command {
         let mut command = Command::new(&self.tardy);
         command
@@ -65,7 +66,7 @@ impl ExampleRuns {
         command
     }
 
-    /// Starts the tool in the folder; its run is there when this returns.
+    /// Starts tardy in the folder, and waits until its run exists.
     pub(crate) fn start(&self, words: &str) -> Result<Child> {
         let mut command = self.command(words);
         let child = command
@@ -87,7 +88,7 @@ impl ExampleRuns {
         Ok(child)
     }
 
-    /// Runs the tool in the folder.
+    /// Runs tardy in the folder.
     pub(crate) fn tardy(&self, words: &str) -> Result<()> {
         let mut command = self.command(words);
         let output = program::output(&mut command)?;
@@ -105,7 +106,7 @@ impl ExampleRuns {
         )))
     }
 
-    /// Returns the page of these runs.
+    /// Writes a report of these runs, and returns its path.
     pub(crate) fn report(&self, runs: &[&str]) -> Result<PathBuf> {
         let name = format!("{}.html", runs.join("-and-"));
         self.tardy(&format!("report {} --html {name}", runs.join(" ")))?;

@@ -1,4 +1,5 @@
-//! Explained runs: the cost of recording the kernel's trace, and the rate of decoding events.
+//! Explained runs: the cost of recording the kernel's trace, and the rate at which events are
+//! decoded.
 
 use std::process::{Command, Stdio};
 
@@ -20,8 +21,8 @@ pub(crate) const RATE: Figure = Figure {
     measure: measure_rate,
 };
 
-/// Two processes that give each other turns on the measured CPU, as fast as they can: two switches
-/// and two wakings each time.
+/// Measures the rate with two processes that wake each other on the measured CPU as fast as
+/// possible. Each turn has two switches and two wake-ups.
 fn measure_rate(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?.to_string();
     let place = scratch()?;
@@ -31,7 +32,8 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
     );
     let tardy = bench.tardy.to_string_lossy();
     let mut turns = Command::new("timeout");
-    // Real-time, so that nothing else takes the CPU; below the probe.
+    // The processes have a real-time priority so that nothing else takes the CPU, but a lower one
+    // than the probe.
     turns
         .arg((seconds + 3).to_string())
         .args(["chrt", "-f", "1", "taskset", "-c", &cpu, &tardy]);
@@ -157,7 +159,7 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     for pair in 0..pairs {
         let plain = ["--load", "none"];
         let traced = ["--load", "none", "--explain"];
-        // The order alternates, so that drift affects both.
+        // The order alternates, so that drift affects both sides alike.
         let (one, other) = if pair % 2 == 0 {
             let one = run(format!("plain-{pair}"), &plain, seconds)?;
             (one, run(format!("traced-{pair}"), &traced, seconds)?)

@@ -1,4 +1,4 @@
-//! A figure, and the result of measuring it.
+//! A figure: a promise of the project, and the result of its measurement.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use tardy_sys::affinity;
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// One promise and how it is measured.
+/// A promise, and how it is measured.
 #[derive(Debug)]
 pub(crate) struct Figure {
-    /// Its name on the command line.
+    /// Name of the figure on the command line.
     pub(crate) name: &'static str,
-    /// The project's promise, as one sentence in docs/promises.md.
+    /// The promise, as one sentence in docs/promises.md.
     pub(crate) promise: &'static str,
     pub(crate) measure: fn(&Bench) -> Result<FigureResult>,
 }
@@ -27,12 +27,13 @@ pub(crate) struct Bench {
     pub(crate) tardy: PathBuf,
     /// Whether runs should be short.
     pub(crate) is_quick: bool,
-    /// The commands of the current figure, each once.
+    /// The distinct commands of the current figure.
     pub(crate) commands: RefCell<Vec<String>>,
 }
 
 impl Bench {
-    /// Notes a command for the result. Temporary folders and the folders of programs are left out.
+    /// Records a command for the result, without temporary folders and without the folders of
+    /// programs.
     pub(crate) fn note(&self, command: &Command) {
         let line = program::line(command);
         let words = line.split(' ').map(|word| {
@@ -54,13 +55,13 @@ impl Bench {
         }
     }
 
-    /// Records the command, runs it, requires success, and returns its output.
+    /// Records the command, runs it, and returns its output. The command must succeed.
     pub(crate) fn capture(&self, command: &mut Command) -> Result<String> {
         self.note(command);
         program::capture(command)
     }
 
-    /// Returns another CPU.
+    /// Returns a CPU other than `cpu`.
     pub(crate) fn other_cpu(&self, cpu: u32) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         cpus.into_iter()
@@ -68,8 +69,8 @@ impl Bench {
             .ok_or_else(|| Failure::new("this figure needs a second CPU"))
     }
 
-    /// Returns the CPU to measure: the last, because the first serves most interrupts. One must be
-    /// left for other tasks.
+    /// Returns the CPU to measure: the last one, because the first serves most interrupts. Fails if
+    /// no other CPU is left for other tasks.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         if cpus.len() < 2 {
@@ -83,7 +84,7 @@ impl Bench {
     }
 }
 
-/// Returns data shared by several figures: measured when the first of them needs it.
+/// Returns data that several figures share. The first figure that needs the data measures it.
 pub(crate) fn measured_once<T>(
     cell: &OnceLock<T>,
     measure: impl FnOnce() -> Result<T>,
@@ -99,15 +100,15 @@ pub(crate) fn measured_once<T>(
 
 #[derive(Debug, Default)]
 pub(crate) struct FigureResult {
-    /// The figure reached, as set against the promise.
+    /// The measured value, worded like the promise.
     pub(crate) reached: String,
-    /// Rows of cells; the first row is the head.
+    /// Tables as rows of cells. The first row is the head.
     pub(crate) tables: Vec<Vec<Vec<String>>>,
-    /// How it was measured, and caveats for reading it.
+    /// How the figure was measured, and caveats for the reader.
     pub(crate) notes: Vec<String>,
 }
 
-/// A row of a table.
+/// Makes a row of a table.
 pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
@@ -117,7 +118,7 @@ pub(crate) fn holds(is_held: bool) -> &'static str {
     if is_held { "holds" } else { "NOT reached" }
 }
 
-/// A temporary folder, removed when the value is dropped.
+/// Makes a temporary folder, which is removed on drop.
 pub(crate) fn scratch() -> Result<tempfile::TempDir> {
     tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())
 }

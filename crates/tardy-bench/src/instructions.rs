@@ -1,5 +1,5 @@
-//! User-space instructions of a sample, counted by callgrind as the difference of two run lengths,
-//! so that start and end cancel.
+//! User-space instructions per sample, counted by callgrind as the difference between runs of two
+//! lengths, which cancels start and end.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) const FIGURE: Figure = Figure {
 
 /// Lengths of the two runs in samples.
 const LENGTHS: [u64; 2] = [200, 1200];
-/// Valgrind runs threads one at a time; at 2 ms it keeps up.
+/// Period in us: Valgrind runs one thread at a time, and keeps up at 2 ms.
 const PERIOD_US: &str = "2000";
 
 /// A tool in one of its modes.
@@ -25,8 +25,7 @@ struct Mode {
     name: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    /// The thread number of callgrind under which only the measuring thread ran; `None` if that is
-    /// not known.
+    /// The thread number of callgrind under which only the measuring thread ran; `None` if unknown.
     measuring: Option<&'static str>,
 }
 
@@ -57,7 +56,7 @@ const PEERS: [Mode; 4] = [
     },
 ];
 
-/// The counts of one run under callgrind.
+/// The instruction counts of a run under callgrind.
 struct InstructionCount {
     by_thread: Vec<(String, u64)>,
     samples: u64,
@@ -168,8 +167,8 @@ fn peer(bench: &Bench, mode: &Mode, cpu: &str, samples: u64) -> Result<Instructi
     Ok(InstructionCount { by_thread, samples })
 }
 
-/// Runs a command under callgrind: returns the instructions of each of its thread numbers, and the
-/// command's output.
+/// Runs a command under callgrind. Returns the instructions of each of callgrind's thread numbers,
+/// and the command's output.
 fn callgrind(bench: &Bench, arguments: &[&str]) -> Result<(Vec<(String, u64)>, String)> {
     let place = scratch()?;
     let mut command = Command::new(program::required("valgrind", "valgrind")?);
@@ -181,7 +180,7 @@ fn callgrind(bench: &Bench, arguments: &[&str]) -> Result<(Vec<(String, u64)>, S
     Ok((read_counts(place.path())?, output))
 }
 
-/// Returns the files `counts-NN`, one a thread number.
+/// Reads the files `counts-NN`, one per thread number.
 fn read_counts(folder: &Path) -> Result<Vec<(String, u64)>> {
     let mut counts = Vec::new();
     for file in fs::read_dir(folder)

@@ -1,5 +1,5 @@
-//! Figures of the lab: the cost of a comparison of four kernels, in guest instructions, which are
-//! exact, and in the host's time; and how fast an atlas is made.
+//! Figures of the lab: the cost of comparing four kernels, in guest instructions (which are exact)
+//! and in host time, and the speed of making an atlas.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +25,8 @@ pub(crate) const ATLAS: Figure = Figure {
     measure: measure_atlas,
 };
 
-/// The four models of the distribution's 6.1: three by its command line, one by another package.
+/// The arguments for the four preemption models of the distribution's 6.1. The command line selects
+/// three of them; the fourth is another package.
 const MODELS: [&str; 6] = [
     "--kernel",
     "debian:6.1",
@@ -34,10 +35,10 @@ const MODELS: [&str; 6] = [
     "--kernel",
     "debian:6.1-rt",
 ];
-/// Below the workspace, so that commands name no path of this machine.
+/// A folder below the workspace, so that recorded commands contain no path of this machine.
 const FOLDER: &str = "target/bench-lab";
 const INSTRUCTIONS_MAX: f64 = 5e9;
-/// Virtual time of an instruction in ns: the lab's default.
+/// Virtual time per instruction in ns, the lab's default.
 const INSTRUCTION_NS: f64 = 4.0;
 const CELLS_AN_HOUR: f64 = 3000.0;
 const CPUS: f64 = 2.0;
@@ -56,7 +57,7 @@ fn lab(bench: &Bench, subcommand: &str, name: &str, arguments: &[&str]) -> Resul
     serde_json::from_str(&json).while_doing(|| format!("reading the result of lab {subcommand}"))
 }
 
-/// Removes a folder of an earlier measurement.
+/// Removes the folder of an earlier measurement.
 fn remove(name: &str) -> Result<()> {
     workspace::remove(&workspace::root().join(FOLDER).join(name))
 }
@@ -133,7 +134,7 @@ fn measure_atlas(bench: &Bench) -> Result<FigureResult> {
         "cells an hour on two CPUs, by CPU time",
     ])];
     let mut reached = String::new();
-    // One short cell of each group makes the snapshots.
+    // A short cell of each group makes the snapshots.
     for (name, more) in [
         (
             "snapshots and a short cell each",

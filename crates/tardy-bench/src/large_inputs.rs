@@ -1,4 +1,4 @@
-//! Commands on large inputs: how long each takes, and its peak memory.
+//! Commands with large inputs: their duration and their peak memory.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -53,15 +53,15 @@ pub(crate) const IMPORT_RATE: Figure = Figure {
     measure: measure_import,
 };
 
-/// Samples of 24 hours in koolwal2009's cyclictest runs.
+/// Number of samples in 24 hours, in the cyclictest runs of koolwal2009.
 const SAMPLES: u64 = 65_500_000;
-/// Series of a large machine: 256 CPUs and four probes.
+/// Number of series on a large machine: 256 CPUs with four probes.
 const SERIES: u32 = 1024;
-/// Samples of each of these: 6.5 s at 1 kHz.
+/// Number of samples in each of these series: 6.5 s at 1 kHz.
 const SERIES_SAMPLES: u64 = 6_500;
 const BOARDS: u64 = 10_000;
 const BUILDS: u64 = 100;
-/// Measured runs of a command, after one that warms the page cache.
+/// Number of measured runs of a command. A run before them fills the page cache.
 const RUNS: usize = 5;
 const MADE: &str = "The runs are made with the recorder's own library: 1 kHz, chunks of 125 \
                     samples, latencies about log-normal around 13 us (idle third) and 21 us \
@@ -75,8 +75,8 @@ struct Timing {
 }
 
 impl Timing {
-    /// Runs `tardy WORDS` in the folder [`RUNS`] times, after one run that warms the page cache.
-    /// The words are divided at blanks.
+    /// Runs `tardy WORDS` [`RUNS`] times in the folder, after a run that fills the page cache. The
+    /// words are separated by blanks.
     fn of(bench: &Bench, folder: &Path, words: &str) -> Result<Self> {
         run_once(bench, folder, words)?;
         let runs = (0..RUNS)
@@ -96,7 +96,7 @@ impl Timing {
         format!("{:.2} s and {:.0} MiB", self.median(), self.memory)
     }
 
-    /// Returns the columns of [`timing_head`].
+    /// Returns a row with the columns of [`timing_head`].
     fn row<const N: usize>(&self, input: [&str; N], more: &[String]) -> Vec<String> {
         let least = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let most = self.seconds.iter().copied().fold(0.0, f64::max);
@@ -106,7 +106,8 @@ impl Timing {
     }
 }
 
-/// Returns the head of a table of timings, with columns for the input before and for others after.
+/// Returns the head of a table of timings, with columns for the input before the timings, and with
+/// `more` columns after them.
 fn timing_head<const N: usize, const M: usize>(input: [&str; N], more: [&str; M]) -> Vec<String> {
     let times = row(["min, s", "median, s", "max, s", "peak memory, MiB"]);
     [row(input), times, row(more)].concat()
@@ -119,7 +120,8 @@ fn note_on_times() -> String {
     )
 }
 
-/// Wall time in s and peak memory in MiB of `tardy WORDS`; any verdict is a success.
+/// Runs `tardy WORDS`. Returns the wall time in s and the peak memory in MiB. Any verdict counts as
+/// success.
 fn run_once(bench: &Bench, folder: &Path, words: &str) -> Result<(f64, f64)> {
     bench.note_line(&format!("tardy {words}"));
     let begin = Instant::now();
@@ -140,7 +142,7 @@ fn run_once(bench: &Bench, folder: &Path, words: &str) -> Result<(f64, f64)> {
     Ok((begin.elapsed().as_secs_f64(), memory))
 }
 
-/// Returns the count, or a twentieth of it in a quick run.
+/// Returns the count; for a quick run, a twentieth of it.
 fn shortened(bench: &Bench, count: u64) -> u64 {
     if bench.is_quick { count / 20 } else { count }
 }
@@ -345,14 +347,14 @@ fn measure_many_runs(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// Bytes of all files in a folder.
+/// Returns the size of all files in a folder, in bytes.
 fn size(folder: &Path) -> Result<u64> {
     let files = fs::read_dir(folder).while_doing(|| format!("reading {}", folder.display()))?;
     files.flatten().map(|file| bytes_of(&file.path())).sum()
 }
 
 fn measure_import(bench: &Bench) -> Result<FigureResult> {
-    // A line for each sample.
+    // The text has one line per sample.
     let lines = shortened(bench, SAMPLES);
     let place = scratch()?;
     let text = place.path().join("verbose.txt");
@@ -366,7 +368,7 @@ fn measure_import(bench: &Bench) -> Result<FigureResult> {
         seconds.push(run.0);
         memory = memory.max(run.1);
     }
-    // The first warms the page cache.
+    // The first run only fills the page cache.
     seconds.remove(0);
     let timing = Timing { seconds, memory };
     let rate = megabytes / timing.median();

@@ -1,8 +1,8 @@
 //! Compares the costs found by `tardy cost` with those of LMbench's own programs.
 //!
-//! LMbench is not part of this project, and its licence allows results of its unmodified programs
-//! only: they are searched in the folder that the variable LMBENCH names, then in that of Debian's
-//! package `lmbench` (non-free).
+//! LMbench is not part of this project, and its licence allows publishing only results of its
+//! unmodified programs. They are searched in the folder that the environment variable LMBENCH
+//! names, then in the folder of Debian's package `lmbench` (non-free).
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -20,24 +20,24 @@ use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// Costs side by side.
+/// The costs that tardy and LMbench find.
 pub(crate) const FIGURE: Figure = Figure {
     name: "lmbench",
     promise: "Costs equal those of LMbench's programs within 10 %, with at most 3 exceptions",
     measure,
 };
 
-/// Folder of the programs of Debian's package.
+/// The folder of the programs in Debian's package.
 const PACKAGED: &str = "/usr/lib/lmbench/bin/x86_64-linux-gnu";
 const BYTES: usize = 64 << 20;
-/// Size of the writes of `tardy cost`.
+/// Size of a write by `tardy cost`, in bytes.
 const PORTION_BYTES: usize = 64 << 10;
-/// LMbench's minimum time of a valid interval, in us: as long as a trial of `tardy cost`.
+/// Minimum length of an interval for LMbench, in us: that of a trial of `tardy cost`.
 const ENOUGH: &str = "10000";
-/// The server that connections are made to.
+/// The program whose server accepts connections.
 const CONNECTED: &str = "lat_connect";
 const TOLERANCE: f64 = 0.10;
-/// Maximum time until a server of LMbench listens; it does not report that.
+/// Wait for a server of LMbench to listen, which it does not report.
 const SERVER_START: Duration = Duration::from_millis(300);
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
@@ -45,14 +45,14 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let rounds = if bench.is_quick { 1 } else { 16 };
     let cpu = bench.measured_cpu()?;
     let scratch = scratch()?;
-    // As deep as the files of `tardy cost`: every folder of a path takes time.
+    // The folder is as deep as that of `tardy cost`, because every folder of a path takes time.
     let folder_of_file = scratch.path().join("files");
     std::fs::create_dir(&folder_of_file)
         .while_doing(|| format!("making {}", folder_of_file.display()))?;
     let file = folder_of_file.join("file");
     let executed = TinyProgramFile::put()?;
     let before = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
-    // Both sides inherit it.
+    // Both sides inherit the affinity.
     affinity::set(0, &[cpu]).while_doing(|| format!("binding to CPU {cpu}"))?;
     let cpus = Processors {
         measured: cpu,
@@ -68,9 +68,9 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     report(&sides?, rounds)
 }
 
-/// Writes in the same portions as `tardy cost`: their length decides the size of the folios in
-/// which a kernel with large folios keeps and maps the file, which makes a page fault ten times
-/// cheaper or more expensive.
+/// Writes a file in the same portions as `tardy cost`. With large folios, the portion's size
+/// determines the size of the folios that hold the file, and this makes a page fault up to ten
+/// times cheaper or more expensive.
 fn write_like_tardy(path: &Path) -> std::io::Result<()> {
     let mut file = std::fs::File::create(path)?;
     for _ in 0..BYTES / PORTION_BYTES {
@@ -93,8 +93,9 @@ fn programs() -> Result<PathBuf> {
     })
 }
 
-/// The program that lat_proc executes, at its fixed path: a copy of the one that `tardy cost`
-/// executes, because the start and the libraries of LMbench's own would be most of the difference.
+/// The program that lat_proc executes, at the path that lat_proc uses: a copy of the program that
+/// `tardy cost` executes. The start of LMbench's own program, and its libraries, would cause most
+/// of the difference.
 struct TinyProgramFile;
 
 impl TinyProgramFile {
@@ -121,9 +122,9 @@ impl Drop for TinyProgramFile {
 /// The results of the rounds for a metric, in ns per operation.
 #[derive(Clone, Default)]
 struct MetricPairs {
-    /// Results of tardy and of LMbench, one right after the other.
+    /// Result of tardy and result of LMbench, measured right after one another.
     pairs: Vec<(f64, f64)>,
-    /// The bytes that an operation moves, for a bandwidth.
+    /// The number of bytes that an operation moves, for a bandwidth.
     bytes: Option<f64>,
 }
 
@@ -136,7 +137,7 @@ struct Sides {
 #[derive(Clone, Copy)]
 struct Processors {
     measured: u32,
-    /// For the server of connections, as in `tardy cost`.
+    /// The CPU of the server that accepts connections, as in `tardy cost`.
     other: u32,
 }
 
@@ -163,7 +164,8 @@ fn all_rounds(
         std::thread::sleep(SERVER_START);
         for (index, peer) in lmbench_programs::all().enumerate() {
             let measure_own = || {
-                // It binds itself to the one, and its server of connections to the other.
+                // tardy binds itself to the measured CPU, and its server to the other one, so both
+                // must be allowed.
                 affinity::set(0, &[cpus.measured, cpus.other])
                     .while_doing(|| "unbinding".to_owned())?;
                 own(
@@ -180,7 +182,8 @@ fn all_rounds(
                 ask_all(folder, &peer, (scratch, file), bytes)
             };
             let found = &mut sides.metrics[index];
-            // The first one leaves the other its closed connections, its warm CPU, and other state.
+            // The order alternates, because the first side leaves closed connections, a warm CPU
+            // and other state for the second.
             let (own, theirs) = if round % 2 == 0 {
                 let (own, bytes) = measure_own()?;
                 found.bytes = bytes;
@@ -215,7 +218,7 @@ fn all_rounds(
     Ok(sides)
 }
 
-/// Returns the mean of its programs' results, in ns per operation; `None` if the output of one
+/// Returns the mean of the results of the peer's programs, in ns per operation; `None` if an output
 /// cannot be parsed.
 fn ask_all(
     folder: &Path,
@@ -223,8 +226,8 @@ fn ask_all(
     files: (&Path, &Path),
     bytes: Option<f64>,
 ) -> Result<Option<f64>> {
-    // New each time, like that of `tardy cost`: the placement of a file in memory is random for
-    // each file, and permanent.
+    // The file is new each time, like that of `tardy cost`, because each file has a random and
+    // permanent placement in memory.
     if peer.programs().any(|words| words.contains(&"FILE")) {
         write_like_tardy(files.1).while_doing(|| format!("writing {}", files.1.display()))?;
     }
@@ -236,8 +239,8 @@ fn ask_all(
     Ok(values.map(|values| values.iter().sum::<f64>() / values.len() as f64))
 }
 
-/// Returns the result of `tardy cost`, in ns, and for a bandwidth the bytes that an operation
-/// moves.
+/// Returns the result of `tardy cost` in ns, and the number of bytes that an operation moves for a
+/// bandwidth.
 fn own(
     bench: &Bench,
     metric: &str,
@@ -267,7 +270,7 @@ fn own(
     Ok((found["cost"].as_f64(), found["bytes"].as_f64()))
 }
 
-/// Servers of LMbench go into the background by themselves.
+/// Starts a server of LMbench, which moves itself into the background.
 fn start(folder: &Path, server: &str) -> Result<()> {
     let mut command = Command::new(folder.join(server));
     command
@@ -280,7 +283,8 @@ fn start(folder: &Path, server: &str) -> Result<()> {
         .map(drop)
 }
 
-/// Returns the program's result, in ns per operation; `None` if its output cannot be parsed.
+/// Runs a program of the peer. Returns its result in ns per operation; `None` if its output cannot
+/// be parsed.
 fn ask(
     folder: &Path,
     peer: &Peer,
@@ -304,7 +308,7 @@ fn ask(
         };
     }
     let output = program::output(&mut command)?;
-    // All of them print to the error output.
+    // All programs print results to standard error.
     let text = String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout);
     Ok((peer.read)(&text).and_then(|found| found.nanos(bytes)))
@@ -327,7 +331,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
             missing.push(peer.metric);
             continue;
         }
-        // For a bandwidth, the difference is that of the bandwidths.
+        // For a bandwidth, the ratio is that of the bandwidths, not of the times.
         let ratio = |(own, theirs): &(f64, f64)| {
             if peer.is_bandwidth {
                 theirs / own

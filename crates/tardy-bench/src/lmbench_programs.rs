@@ -1,6 +1,6 @@
-//! The LMbench program for each metric, and the parser of its output.
+//! The LMbench program for each metric, and the parser for its output.
 
-/// The kind of a program's output.
+/// A value that a program prints.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum PrintedFigure {
     /// Time of one operation in us.
@@ -10,7 +10,7 @@ pub(super) enum PrintedFigure {
 }
 
 impl PrintedFigure {
-    /// Time of one operation of `bytes` in ns.
+    /// Returns the time of an operation of `bytes` bytes, in ns.
     pub(super) fn nanos(self, bytes: Option<f64>) -> Option<f64> {
         match self {
             Self::Micros(micros) => Some(micros * 1e3),
@@ -19,22 +19,22 @@ impl PrintedFigure {
     }
 }
 
-/// One metric with its peer.
+/// A metric with the corresponding programs of LMbench.
 pub(super) struct Peer {
-    /// Metric of `tardy cost`.
+    /// The metric of `tardy cost`.
     pub(super) metric: &'static str,
-    /// Programs and arguments, separated by `and`; the mean of their results counts. FILE is
-    /// replaced by a file made here.
+    /// Programs with arguments, separated by `and`; the mean of their results counts. FILE is
+    /// replaced by a file that the benchmark makes.
     pub(super) programs: &'static str,
-    /// Parses its output.
+    /// Parses the programs' output.
     pub(super) read: fn(&str) -> Option<PrintedFigure>,
     /// Whether bytes per second are compared.
     pub(super) is_bandwidth: bool,
-    /// Reasons for differences, from the operations of each.
+    /// Reasons for a difference, from what each side does.
     pub(super) differs: &'static str,
 }
 
-/// Programs that must serve others.
+/// Programs that need a running server of their own.
 pub(super) const SERVERS: &[&str] = &["lat_udp", "lat_tcp", "lat_connect", "bw_tcp"];
 
 const FORKED: &str = "LMbench's child is linked to libraries and ends by exit(3), tardy's is \
@@ -44,8 +44,8 @@ const WRITTEN: &str = "LMbench writes each 512 bytes from their end, in one chai
                        so written, the length of the instructions alone makes the same loop run \
                        at 3 or 13 GB/s on this CPU; tardy writes upwards";
 
-/// All pairs, in the order of tables: a metric, the parser of the output, and the program. A second
-/// program follows `and`.
+/// All pairs, in the order of the tables: a metric, the parser of the output, and the program.
+/// Further programs follow `and`.
 const PROGRAMS: &str = "\
 null-call: time lat_syscall null
 null-io: time lat_syscall read and lat_syscall write
@@ -123,7 +123,7 @@ fn numbers(text: &str) -> impl Iterator<Item = f64> {
     text.split_whitespace().filter_map(|word| word.parse().ok())
 }
 
-/// Parses `Simple syscall: 0.1 microseconds`.
+/// Parses a line such as `Simple syscall: 0.1 microseconds`.
 fn after_colon(text: &str) -> Option<PrintedFigure> {
     let line = text.lines().find(|line| line.contains(" microseconds"))?;
     numbers(line.rsplit_once(':')?.1)
@@ -131,7 +131,8 @@ fn after_colon(text: &str) -> Option<PrintedFigure> {
         .map(PrintedFigure::Micros)
 }
 
-/// Returns the first line is the size, the next ones are processes and us.
+/// Parses the output of lat_ctx: the first line has the size, each further line the number of
+/// processes and the time in us.
 fn switch(text: &str) -> Option<PrintedFigure> {
     let line = text
         .lines()
@@ -139,14 +140,14 @@ fn switch(text: &str) -> Option<PrintedFigure> {
     numbers(line).nth(1).map(PrintedFigure::Micros)
 }
 
-/// Parses `67.108864 220`: megabytes, and us.
+/// Parses a line such as `67.108864 220`: megabytes, and time in us.
 fn second_of_line(text: &str) -> Option<PrintedFigure> {
     numbers(text.lines().last()?)
         .nth(1)
         .map(PrintedFigure::Micros)
 }
 
-/// Parses `67.11 9123.45`, or `Pipe bandwidth: 4123.45 MB/sec`.
+/// Parses a line such as `67.11 9123.45`, or `Pipe bandwidth: 4123.45 MB/sec`.
 fn megabytes(text: &str) -> Option<PrintedFigure> {
     numbers(text.lines().last()?)
         .last()

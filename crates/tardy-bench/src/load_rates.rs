@@ -11,14 +11,14 @@ use super::statistics::{ESTIMATE, Pairs, median};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// hackbench against hackbench.
+/// The load `hackbench` compared with hackbench.
 pub(crate) const HACKBENCH: Figure = Figure {
     name: "hackbench",
     promise: "The load hackbench sends as many messages as the packaged hackbench, within 10 %",
     measure: measure_hackbench,
 };
 
-/// ttcp against iperf3.
+/// The load `ttcp` compared with iperf3.
 pub(crate) const TTCP: Figure = Figure {
     name: "ttcp",
     promise: "The load ttcp sends at least 0.9 times as many bytes as iperf3",
@@ -28,13 +28,13 @@ pub(crate) const TTCP: Figure = Figure {
 const GROUPS: u64 = 10;
 const DESCRIPTORS: u64 = 20;
 const MESSAGE_BYTES: u64 = 100;
-/// Size of one write and one read, the default of iperf3 for TCP.
+/// Size of a write and a read: the default of iperf3 for TCP.
 const BLOCK: &str = "128KiB";
 const RATIO_MIN: f64 = 0.9;
-/// Maximum time until iperf3's server listens.
+/// Maximum wait until iperf3's server listens.
 const LISTEN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Adds a row for the pairs, whose ratio is returned.
+/// Adds a row for the pairs, and returns their ratio.
 fn add(table: &mut Vec<Vec<String>>, what: &str, pairs: &Pairs, decimals: usize) -> f64 {
     let (ratio, lower, upper) = pairs.ratio();
     table.push(vec![
@@ -67,7 +67,7 @@ fn measure_hackbench(bench: &Bench) -> Result<FigureResult> {
     for (shape, option) in [("socket", None), ("pipe", Some("--pipe"))] {
         let own = || {
             let mut command = Command::new(&bench.tardy);
-            // The first round is not cut short by the load's end, which comes at once.
+            // The load stops at once, but completes its first round.
             command.args(
                 format!(
                     "load hackbench:groups={GROUPS}:fds={DESCRIPTORS}:loops={loops}:\
@@ -159,11 +159,11 @@ fn rate_of_events(output: &str, field: &str) -> Option<f64> {
     (seconds > 0.0 && work > 0.0).then(|| work / seconds)
 }
 
-/// Returns bytes per second in units of 10^9, measured by iperf3's receiver.
+/// Returns the rate that iperf3's receiver measures, in units of 10^9 bytes per second.
 fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
     let iperf3 = program::required("iperf3", "iperf3")?;
     let port = free_port()?;
-    // Without the port, which differs in each pair.
+    // Recorded without the port, which differs in each pair.
     bench.note_line(&format!(
         "taskset -c {cpu} iperf3 -c 127.0.0.1 -t {seconds} -J"
     ));
@@ -173,8 +173,8 @@ fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
         command.args(words.split(' '));
         command
     };
-    // It serves one client and ends. Without a client it would wait forever, so it is ended with
-    // this scope.
+    // The server serves one client and ends. Without a client it would wait forever, so it is
+    // killed when it goes out of scope.
     let _server = Server(
         bound(format!("-s -1 -B 127.0.0.1 -p {port}"))
             .stdout(Stdio::null())
@@ -183,8 +183,8 @@ fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
             .while_doing(|| "starting iperf3's server".to_owned())?,
     );
     let mut client = bound(format!("-c 127.0.0.1 -p {port} -t {seconds} -J"));
-    // Asking whether it listens by connecting would be its one connection: the client is tried
-    // until it succeeds. With -J its exit code is 0 even then.
+    // The server accepts one connection only, so a test connection would use it up. Instead, the
+    // client is started until it succeeds. With -J, its exit code is 0 even if it fails.
     let deadline = Instant::now() + LISTEN_LIMIT;
     let result = loop {
         let output = program::output(&mut client)?;
@@ -200,7 +200,7 @@ fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
     Ok(bits / 8e9)
 }
 
-/// Ended with its scope, so that a failure leaves no server running.
+/// A server that is killed on drop, so that a failure leaves none running.
 struct Server(Child);
 
 impl Drop for Server {

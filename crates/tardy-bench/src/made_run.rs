@@ -1,8 +1,7 @@
-//! Makes a run folder of a day in a minute: the tool's own run of a second, with its samples
+//! Makes the run folder of a day in a minute: from a real run of a second, whose samples are
 //! replaced by random ones.
 //!
-//! Everything goes through the recording library, so the files equal those of a real run of that
-//! length.
+//! The recording library writes all files, so they equal those of a real run of that length.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +22,7 @@ use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
 const PERIOD: Nanos = Nanos::from_millis(1);
-/// At 1 kHz the recorder writes a chunk each 125 ms.
+/// Samples per chunk: at 1 kHz, the recorder writes a chunk every 125 ms.
 const SAMPLES_A_CHUNK: u64 = 125;
 
 /// `cargo xtask make-run`.
@@ -50,8 +49,8 @@ pub(crate) fn run(arguments: &MakeRunArguments) -> Result<()> {
     )
 }
 
-/// Makes the run in `folder`: `series` CPUs, each with `samples` samples at 1 kHz, the first third
-/// idle, then under load.
+/// Makes a run in `folder`: `series` CPUs with `samples` samples each, at 1 kHz. The first third of
+/// the run is idle, the rest is under load.
 pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Result<()> {
     let mut short = Command::new(tardy);
     short
@@ -173,9 +172,9 @@ fn write_series(
     Ok(counts)
 }
 
-/// About log-normal around 13 us when idle and 21 us under load, with one sample in a thousand in
-/// an exponential tail of 100 us, and one in 300,000 in one of 1.5 ms: as runs of the tool on a
-/// virtual machine came out.
+/// Returns a random latency, distributed as in the tool's runs on a virtual machine: about
+/// log-normal around 13 us when idle and 21 us under load. One sample in a thousand is in an
+/// exponential tail of 100 us, and one in 300,000 in a tail of 1.5 ms.
 fn draw_latency(random: &mut Pcg64Mcg, is_loaded: bool) -> i64 {
     let (median, spread) = if is_loaded {
         (21_000.0, 0.25)
@@ -183,7 +182,7 @@ fn draw_latency(random: &mut Pcg64Mcg, is_loaded: bool) -> i64 {
         (13_000.0, 0.15)
     };
     let bits: u64 = random.random();
-    // The sum of four uniform variables of 16 bits: mean 2, variance 1/3.
+    // The sum of four uniform variables of 16 bits has mean 2 and variance 1/3.
     let uniform: f64 = (0..4)
         .map(|part| f64::from((bits >> (16 * part)) as u16) / 65_536.0)
         .sum();

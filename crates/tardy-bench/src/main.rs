@@ -1,8 +1,9 @@
-//! `cargo xtask bench`: the project's promises, measured side by side with cyclictest and
+//! `cargo xtask bench`: measures the project's promises, side by side with cyclictest and
 //! jitterdebugger.
 //!
-//! A figure never fails the command: the result is printed beside the promise, and the reader
-//! judges. A separate crate, because it needs the product's crates, unlike `cargo xtask`.
+//! No result makes the command fail: it prints the result beside the promise, and the reader
+//! judges. This is a separate crate because it needs the product's crates, and `cargo xtask` must
+//! not depend on them.
 #![forbid(unsafe_code)]
 
 mod accessibility;

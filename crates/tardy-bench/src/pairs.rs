@@ -1,7 +1,7 @@
-//! CPU time of a sample, and equivalence of the median latency, from the same interleaved rounds.
+//! CPU time per sample, and equivalence of the median latency, from the same interleaved rounds.
 //!
-//! In each round every tool runs once on the same CPU, in a rotating order, so that drift of the
-//! machine affects all alike.
+//! In each round, every tool runs once on the same CPU, in a rotating order, so that drift of the
+//! machine affects all tools alike.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::statistics::{mean_and_half_width, median, middle_and_interval};
 use super::threads;
 use crate::failure::{Failure, Result};
 
-/// CPU time of a sample.
+/// CPU time per sample.
 pub(crate) const CPU_TIME: Figure = Figure {
     name: "cpu-time",
     promise: "A sample takes at most 5 % more CPU time than in cyclictest (upper 95 % bound)",
     measure: measure_cpu_time,
 };
 
-/// Equivalence with cyclictest.
+/// Equivalence of the median latency with cyclictest's.
 pub(crate) const EQUIVALENCE: Figure = Figure {
     name: "equivalence",
     promise: "The median latency equals that of cyclictest within 1 us or 5 %",
@@ -27,20 +27,20 @@ pub(crate) const EQUIVALENCE: Figure = Figure {
 };
 
 const RATIO_MAX: f64 = 1.05;
-/// Additional seconds of samples before and after those that are used.
+/// Seconds that a run lasts before and after the used samples.
 const MARGIN: u64 = 2;
 
 /// The result of one run of one tool.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    /// CPU time of the measuring thread a sample, in us.
+    /// CPU time of the measuring thread per sample, in us.
     thread_us: f64,
-    /// CPU time of all its threads per sample, in us.
+    /// CPU time of all threads of the tool per sample, in us.
     process_us: f64,
     median_latency_us: Option<f64>,
 }
 
-/// A ratio of two tools over all rounds.
+/// The ratio of two tools over all rounds.
 #[derive(Debug, Clone, Copy)]
 struct Ratio {
     middle: f64,
@@ -49,7 +49,7 @@ struct Ratio {
     mean_upper: f64,
 }
 
-/// Runs of each tool, by round.
+/// The runs of each tool, by round.
 #[derive(Debug)]
 struct Rounds {
     runs: [Vec<Run>; 3],
@@ -59,7 +59,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Returns those of this process.
+    /// Returns the rounds, which the first call in this process measures.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<Rounds> = OnceLock::new();
         let rounds = measured_once(&MEASURED, || Self::measure(bench))?;
@@ -99,9 +99,9 @@ impl Rounds {
             .expect("every contender is in the list")]
     }
 
-    /// Returns the ratio to cyclictest and its upper bound at 95 %: by Hodges-Lehmann on the
-    /// logarithms of the rounds' ratios, then their geometric mean and its bound by Student's t,
-    /// which a few disturbed rounds move.
+    /// Returns the ratio to cyclictest with a 95 % upper bound, twice: the Hodges-Lehmann estimate,
+    /// and the geometric mean with a bound by Student's t. A few disturbed rounds can change the
+    /// mean much.
     fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> Ratio {
         let pairs = self
             .of(contender)
@@ -110,7 +110,7 @@ impl Rounds {
         let logarithms: Vec<f64> = pairs
             .map(|(one, other)| (value(one) / value(other)).ln())
             .collect();
-        // A one-sided bound of 95 % is the upper end of a two-sided interval of 90 %.
+        // The upper end of a two-sided interval of 90 % is a one-sided bound of 95 %.
         let (middle, _, upper) = middle_and_interval(&logarithms, 0.90);
         let (mean, half_width) = mean_and_half_width(&logarithms, 0.90);
         Ratio {

@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: the pictures of the documents, of runs that are made for them.
+//! `cargo xtask pictures`: makes the pictures of the documents, from runs that it makes for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,38 +18,38 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::workspace;
 
-/// Largest size of all pictures together, in bytes.
+/// Maximum size of all pictures together, in bytes.
 const BYTES_MAX: u64 = 1_200_000;
-/// Size of a page's picture in px: its first screen.
+/// Size of a page's picture in px: the part that a reader sees first.
 const PAGE: Screen = Screen {
     width: 1200,
     height: 900,
     is_dark: false,
 };
-/// A phone, dark.
+/// Size of a phone's screen, with dark colours.
 const PHONE: Screen = Screen {
     width: 400,
     height: 900,
     is_dark: true,
 };
-/// A sheet of A4 without its margins of 12 mm, at 96 px to the inch.
+/// Size of a sheet of A4 without margins of 12 mm, at 96 px per inch.
 const PAPER: Screen = Screen {
     width: 703,
     height: 1031,
     is_dark: false,
 };
-/// When the live view is pictured, in s of its 12.
+/// Time at which the picture of the live view is taken, of a run of 12 s.
 const LIVE_AT: Duration = Duration::from_secs(10);
-/// When the view of another process's run is pictured, in s of that run's 12.
+/// Time at which the picture of `tardy top` is taken, of a run of 12 s.
 const TOP_AT: Duration = Duration::from_secs(8);
 
-/// The file with the text of each picture.
+/// The file with the words of each picture.
 const WORDS: &str = "words.json";
-/// The pictures of terminals, and the share of words that they have in common on all machines.
+/// The pictures of terminals, and the share of their words that is the same on all machines.
 const TERMINALS: [&str; 4] = ["live.png", "top.png", "summary.png", "compare.png"];
 const TERMINAL_COMMON: f64 = 0.7;
 
-/// Time limit of a command after its picture was taken.
+/// Maximum time for a command to end after its picture was taken.
 const AFTER_PICTURE: Duration = Duration::from_secs(15);
 
 /// `cargo xtask pictures`.
@@ -111,8 +111,8 @@ fn make(tardy: &Path, out: &Path) -> Result<Words> {
     Ok(album.words)
 }
 
-/// Text of each picture without digits: a page's headings and table heads, and all text of a
-/// terminal.
+/// The words of each picture, without digits: of a page the headings and table heads, of a terminal
+/// all text.
 type Words = BTreeMap<String, BTreeSet<String>>;
 
 fn read_words(folder: &Path) -> Result<Words> {
@@ -122,8 +122,8 @@ fn read_words(folder: &Path) -> Result<Words> {
     serde_json::from_str(&text).while_doing(|| format!("reading {}", file.display()))
 }
 
-/// Returns the pictures whose text differs from today's. Part of a terminal's text depends on the
-/// machine.
+/// Returns the pictures whose words differ from the current ones. Pictures of terminals may differ
+/// in some words, which depend on the machine.
 fn stale(kept: &Words, today: &Words) -> Vec<String> {
     let names: BTreeSet<&String> = kept.keys().chain(today.keys()).collect();
     let none = BTreeSet::new();
@@ -148,7 +148,7 @@ fn stale(kept: &Words, today: &Words) -> Vec<String> {
         .collect()
 }
 
-/// Pictures under way.
+/// The pictures being made.
 struct Album {
     runs: ExampleRuns,
     out: PathBuf,
@@ -205,8 +205,8 @@ impl Album {
         self.page("printed.png", &page, printed)
     }
 
-    /// In virtual time: the worst sample explained, the kernel's functions before the late ones,
-    /// and an atlas.
+    /// Makes the pictures of the lab, in virtual time: the explanation of the worst sample, the
+    /// kernel's functions before late samples, and an atlas.
     fn of_lab(&mut self) -> Result<()> {
         self.runs.tardy(
             "lab run --kernel debian:6.1 --preempt none --load hackbench --load reclaim --for 2s \
@@ -227,7 +227,7 @@ impl Album {
         )
     }
 
-    /// Takes a picture of a terminal after a command.
+    /// Takes a picture of a terminal after a command has run in it.
     fn terminal(
         &mut self,
         name: &str,
@@ -255,12 +255,12 @@ fn bytes_below(folder: &Path) -> Result<u64> {
         .sum())
 }
 
-/// How a page is looked at.
+/// How a page is shown in a picture.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     screen: Screen,
-    /// Selectors of the first elements that the picture shows, all of them together; without any,
-    /// what is seen first.
+    /// Selectors of elements. The picture shows the first element of each selector, or, without
+    /// selectors, what a reader sees first.
     elements: &'static [&'static str],
     is_printed: bool,
 }
@@ -275,7 +275,7 @@ impl Look {
     }
 }
 
-/// The page as PNG, and its words.
+/// Takes a picture of the page as PNG, and returns the page's words.
 fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
     let mut browser = Browser::open(page, look.screen);
     if look.is_printed {
@@ -314,15 +314,15 @@ fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// Returns each word of three letters or more.
+/// Returns the words with at least three letters.
 fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|letter: char| !letter.is_alphabetic())
         .filter(|word| word.len() > 2)
         .map(str::to_owned)
 }
 
-/// Returns a page that shows what a command leaves in a terminal of the given size: at its end, or
-/// after its view has run for a given time.
+/// Returns a page that shows a terminal of this size with the output of a command: at the command's
+/// end, or after its view has run for some time.
 fn terminal(
     runs: &ExampleRuns,
     line: &str,
@@ -331,7 +331,7 @@ fn terminal(
 ) -> Result<PathBuf> {
     let size = |count| NonZero::new(count).expect("a terminal has a size");
     let mut parser = vt100::Parser::new(size(lines), size(columns), 0);
-    // A view of another process's run lasts until it is stopped.
+    // The view of another process's run lasts until it is stopped.
     let limit = until.map_or_else(String::new, |until| {
         format!(
             "timeout --foreground {} ",
@@ -368,8 +368,8 @@ fn terminal(
     parser.process(format!("\x1b[1m$ {line}\x1b[0m\r\n").as_bytes());
     while let Ok(count @ 1..) = output.read(&mut bytes) {
         parser.process(&bytes[..count]);
-        // A view starts when it takes the whole screen; the preparation before that is not part of
-        // it.
+        // A view starts when it switches to the whole screen. The preparation before that is not
+        // part of its time.
         if begin.is_none() && parser.screen().alternate_screen() {
             begin = Some(Instant::now());
         }
@@ -394,7 +394,7 @@ fn html(screen: &vt100::Screen, (columns, lines): (u16, u16)) -> String {
          background:#16181d;color:#d7dae0;font:14px/1.25 'DejaVu Sans \
          Mono',monospace}span{display:inline-block;height:1.25em}</style><pre class=terminal>",
     );
-    // Lines below the last one with text are left out.
+    // Empty lines at the bottom are left out.
     let has_text = |row: &u16| {
         (0..columns).any(|column| {
             screen
@@ -436,7 +436,7 @@ fn html(screen: &vt100::Screen, (columns, lines): (u16, u16)) -> String {
     out + "</pre>"
 }
 
-/// The first sixteen colours as usual terminals show them.
+/// The first sixteen colours, as most terminals show them.
 const COLORS: [&str; 16] = [
     "#16181d", "#e06c75", "#98c379", "#d8b06a", "#61afef", "#c678dd", "#56b6c2", "#abb2bf",
     "#6b7280", "#ef7d86", "#a9d48a", "#e9c17b", "#72c0ff", "#d789ee", "#67c7d3", "#ffffff",

@@ -1,5 +1,5 @@
-//! The tool's own runs on every CPU under the loads io and fork, at 1 kHz and at 20 kHz: samples
-//! lost, memory, stored bytes.
+//! Runs of tardy on every CPU under the loads io and fork, at 1 kHz and at 20 kHz: lost samples,
+//! memory, and stored bytes.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::figure::{Bench, Figure, FigureResult, measured_once, row, scratch};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// Samples lost.
+/// Number of lost samples.
 pub(crate) const LOSSES: Figure = Figure {
     name: "losses",
     promise: "Every sample is stored at 20 kHz under io and fork",
@@ -44,7 +44,7 @@ struct RealRun {
     cpus: usize,
     counts: Counts,
     stored_bytes: u64,
-    /// Resident and locked bytes, once a second.
+    /// Resident and locked bytes, read once per second.
     memory: Vec<(u64, u64)>,
 }
 
@@ -55,7 +55,7 @@ struct RealRuns {
 }
 
 impl RealRuns {
-    /// Returns those of this process.
+    /// Returns the runs, which the first call in this process makes.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<RealRuns> = OnceLock::new();
         let runs = measured_once(&MEASURED, || Self::measure(bench))?;
@@ -91,15 +91,15 @@ impl RealRuns {
     }
 }
 
-/// A whole number of us that is accepted although the next calibration may come out dearer: a tenth
-/// above "use at least 53.0us".
+/// Parses a refusal such as "use at least 53.0us". Returns a period in whole us that is a tenth
+/// longer, because the next calibration may find a higher cost.
 fn shortest_period_us(refusal: &str) -> Option<u64> {
     let (_, rest) = refusal.split_once("use at least ")?;
     let least: Nanos = rest.split(',').next()?.parse().ok()?;
     Some((least.as_micros_f64() * 1.1).ceil() as u64)
 }
 
-/// A run under io and fork; a third of it is idle. The inner error is the tool's refusal.
+/// Makes a run under io and fork, of which a third is idle. The inner error is tardy's refusal.
 fn make(
     bench: &Bench,
     length: &str,
@@ -164,14 +164,14 @@ fn stored_bytes(samples: &Path) -> Result<u64> {
             .extension()
             .is_some_and(|extension| extension == "series")
     });
-    // The machine's state is in a separate series, which belongs to no probe.
+    // The files of the machine's state belong to no probe.
     let probes = series.filter(|file| file.file_name().to_string_lossy().contains(".cpu"));
     Ok(probes
         .filter_map(|file| Some(file.metadata().ok()?.len()))
         .sum())
 }
 
-/// Returns resident and locked bytes of the measuring process once a second, until it ends.
+/// Reads resident and locked bytes of the measuring process once per second, until it ends.
 fn watch_memory(child: &mut Child) -> Result<Vec<(u64, u64)>> {
     let mut memory = Vec::new();
     while child
@@ -188,7 +188,8 @@ fn watch_memory(child: &mut Child) -> Result<Vec<(u64, u64)>> {
             memory.push((resident, locked));
         }
     }
-    // The last poll may have hit the summary, which unlocks its memory and is a separate figure.
+    // The last reading may be from the time of the summary, for which tardy unlocks its memory; it
+    // does not count.
     while memory.last().is_some_and(|&(_, locked)| locked == 0) {
         memory.pop();
     }

@@ -1,5 +1,5 @@
-//! Switches between threads, from sched:sched_switch in a separate trace instance: the user's
-//! tracing is not touched.
+//! Counts switches between threads with sched:sched_switch, in a separate trace instance that does
+//! not affect the user's tracing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +10,7 @@ use crate::failure::{Failure, Result, While};
 use crate::program;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// Buffer for events, in KiB per CPU; a switch takes about 70 bytes, and there are some 2000 a
-/// second.
+/// Trace buffer in KiB per CPU. A switch takes about 70 bytes, and there are about 2000 per second.
 const BUFFER_KIB: &str = "16384";
 
 /// A running trace.
@@ -23,7 +22,7 @@ pub(super) struct SchedTrace {
 }
 
 impl SchedTrace {
-    /// Starts to count switches to and from these threads.
+    /// Starts to trace switches to and from these threads.
     pub(super) fn start(threads: &[u32]) -> Result<Self> {
         let is_mounted_here = mount()?;
         let instance =
@@ -47,7 +46,7 @@ impl SchedTrace {
         fs::write(&path, value).while_doing(|| format!("writing {value} to {}", path.display()))
     }
 
-    /// Ends it: how often each of the threads was on each CPU.
+    /// Ends the trace. Returns how often each thread got each CPU.
     pub(super) fn finish(self) -> Result<BTreeMap<(u32, u32), u64>> {
         self.write("tracing_on", "0")?;
         let path = self.instance.join("trace");
@@ -65,7 +64,7 @@ impl SchedTrace {
 
 impl Drop for SchedTrace {
     fn drop(&mut self) {
-        // A remaining instance only takes memory, and there is nowhere to report it.
+        // A remaining instance only takes memory, and there is no way to report it here.
         let _ = fs::remove_dir(&self.instance);
         if self.is_mounted_here {
             let _ = Command::new("umount").arg(TRACEFS).status();
@@ -73,7 +72,7 @@ impl Drop for SchedTrace {
     }
 }
 
-/// Mounts tracefs if necessary; returns true if it did.
+/// Mounts tracefs if necessary. Returns whether it was necessary.
 fn mount() -> Result<bool> {
     if Path::new(TRACEFS).join("instances").is_dir() {
         return Ok(false);
@@ -82,7 +81,8 @@ fn mount() -> Result<bool> {
     Ok(true)
 }
 
-/// Parses the head: `# entries-in-buffer/entries-written: 140/150   #P:2`.
+/// Returns the number of lost events, from the head: `# entries-in-buffer/entries-written: 140/150
+/// #P:2`.
 fn lost_events(text: &str) -> u64 {
     let head = text
         .lines()
@@ -95,12 +95,12 @@ fn lost_events(text: &str) -> u64 {
 }
 
 /// Returns how often each thread left a CPU, which equals how often it got one. Leaving is counted
-/// because a trace that is filtered by threads loses nearly all switches from the idle thread to
-/// one of them if nothing else runs (Linux 6.18), and none of those back.
+/// for a reason: with a filter on threads, the trace loses nearly all switches from the idle thread
+/// to a thread if nothing else runs (Linux 6.18), but no switches in the other direction.
 fn switches(text: &str, threads: &[u32]) -> BTreeMap<(u32, u32), u64> {
     let mut switches = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        // A thread's name may contain nearly any text; the searched fields follow it in a fixed
+        // The name of a thread may contain nearly any text. The needed fields follow in a fixed
         // order.
         let Some((head, event)) = line.split_once(": sched_switch: ") else {
             continue;

@@ -1,9 +1,9 @@
-//! The few statistics that the figures need.
+//! The statistics that figures need.
 
 use crate::failure::Result;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// Returns the median; NaN of nothing.
+/// Returns the median; NaN if there are no values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -14,8 +14,8 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Mean and the half-width of its two-sided interval by Student's t, which takes the values as
-/// independent and about normal.
+/// Returns the mean and the half-width of its two-sided interval by Student's t, which assumes
+/// independent and roughly normal values.
 pub(crate) fn mean_and_half_width(values: &[f64], confidence: f64) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -34,7 +34,7 @@ pub(crate) fn mean_and_half_width(values: &[f64], confidence: f64) -> (f64, f64)
 
 /// Returns the Hodges-Lehmann estimate (median of all pairwise means) and its two-sided interval by
 /// Wilcoxon's signed ranks (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3.2 and
-/// 3.3, large-sample form): one disturbed round in ten moves it hardly.
+/// 3.3, large-sample form). One disturbed round in ten hardly affects it.
 pub(crate) fn middle_and_interval(values: &[f64], confidence: f64) -> (f64, f64, f64) {
     let n = values.len();
     let mut means: Vec<f64> = Vec::with_capacity(n * (n + 1) / 2);
@@ -50,7 +50,7 @@ pub(crate) fn middle_and_interval(values: &[f64], confidence: f64) -> (f64, f64,
     let z = Normal::standard().inverse_cdf(f64::midpoint(1.0, confidence));
     let left_out = count * (count + 1.0) / 4.0
         - z * (count * (count + 1.0) * (2.0 * count + 1.0) / 24.0).sqrt();
-    // Too few values for any interval at this confidence.
+    // There are too few values for an interval at this confidence.
     if left_out < 1.0 {
         return (middle, f64::NEG_INFINITY, f64::INFINITY);
     }
@@ -58,20 +58,20 @@ pub(crate) fn middle_and_interval(values: &[f64], confidence: f64) -> (f64, f64,
     (middle, means[place], means[means.len() - 1 - place])
 }
 
-/// Figures of tardy and of a peer, pair by pair.
+/// Results of tardy and of a peer, in pairs.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     pub(crate) own: Vec<f64>,
     pub(crate) peer: Vec<f64>,
 }
 
-/// The method for differences and ratios of [`Pairs`], for notes.
+/// Text for notes: how differences and ratios of [`Pairs`] are estimated.
 pub(crate) const ESTIMATE: &str = "Hodges-Lehmann estimate over the pairs, with an interval from \
                                    Wilcoxon's signed-rank test";
 
 impl Pairs {
-    /// Measures both sides alternately, each first in every second pair: drift of the machine
-    /// affects both alike.
+    /// Measures both sides alternately. Each side is first in every second pair, so that drift of
+    /// the machine affects both alike.
     pub(crate) fn measure(
         count: usize,
         own: impl Fn() -> Result<f64>,
@@ -97,20 +97,20 @@ impl Pairs {
         pairs.map(|(own, peer)| of(*own, *peer)).collect()
     }
 
-    /// Returns the differences, ours minus the peer's.
+    /// Returns the differences, tardy minus the peer.
     pub(crate) fn differences(&self) -> Vec<f64> {
         self.each(|own, peer| own - peer)
     }
 
-    /// Returns the ratio of tardy's figures to the peer's, and its interval at 95 %.
+    /// Returns the ratio of tardy's results to the peer's, and its interval at 95 %.
     pub(crate) fn ratio(&self) -> (f64, f64, f64) {
         let (middle, lower, upper) =
             middle_and_interval(&self.each(|own, peer| (own / peer).ln()), 0.95);
         (middle.exp(), lower.exp(), upper.exp())
     }
 
-    /// Returns the margin within which latencies in us are equivalent: 5 % of the peer's, at least
-    /// 1 us.
+    /// Returns the margin within which latencies in us are equivalent: 5 % of the peer's, but at
+    /// least 1 us.
     pub(crate) fn margin(&self) -> f64 {
         (median(&self.peer) * 0.05).max(1.0)
     }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_middle_of_pairwise_means_resists_one_disturbed_value() {
         let mut values: Vec<f64> = (1..=20).map(f64::from).collect();
-        // n = 20 at 95 %: 105 - 1.96 * sqrt(717.5) = 52.5, so that the 52nd mean from either end
+        // For n = 20 at 95 %: 105 - 1.96 * sqrt(717.5) = 52.5, so the 52nd mean from either end
         // bounds the interval.
         let (middle, lower, upper) = middle_and_interval(&values, 0.95);
         assert_eq!((middle, lower, upper), (10.5, 7.5, 13.5));
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_students() {
-        // t(0.975, 4) = 2.776445; the standard deviation of 1..5 is sqrt(2.5).
+        // t(0.975, 4) = 2.776445, and the standard deviation of 1..5 is sqrt(2.5).
         let (mean, half) = mean_and_half_width(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95);
         assert!(
             (mean - 3.0).abs() < 1e-12 && (half - 2.776_445 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-5,

@@ -1,8 +1,8 @@
-//! Wake-ups from thread to thread against ptsematest of rt-tests, on one CPU and across two.
+//! Wake-ups between threads compared with ptsematest of rt-tests, on one CPU and across two CPUs.
 //!
-//! The two do the same by the same system call: a thread at SCHED_FIFO sleeps for a period, asks
-//! the other one to be woken, waits on a futex, and reads the clock when it is back. ptsematest
-//! prints the mean of its samples to 10 ns, so that means are compared, run by run.
+//! Both programs do the same with the same system call: a thread at SCHED_FIFO sleeps for a period,
+//! asks another thread for a wake-up, waits on a futex, and reads the clock when it runs again.
+//! ptsematest prints the mean of its samples to 10 ns, so means are compared, run by run.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::statistics::{ESTIMATE, Pairs, mean_and_half_width, median, middle_and
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// Equivalence with ptsematest.
+/// Equivalence of the mean with ptsematest's.
 pub(crate) const FIGURE: Figure = Figure {
     name: "futex",
     promise: "A futex wake-up takes as long as in ptsematest, within 1 us or 5 %",
@@ -22,10 +22,10 @@ pub(crate) const FIGURE: Figure = Figure {
 };
 
 const PRIORITY: u32 = 95;
-/// Maximum time until ptsematest has its threads.
+/// Maximum wait until ptsematest has its threads.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The CPUs of the woken thread and of the thread that wakes it.
+/// The CPUs of the woken thread and of its waker.
 #[derive(Debug, Clone, Copy)]
 struct Processors {
     woken: u32,
@@ -86,7 +86,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     Ok(measured)
 }
 
-/// A row of the table, the figure reached, and a note.
+/// Returns a row of the table, the result, and a note.
 fn judged(pairs: &Pairs, cpus: Processors) -> (Vec<String>, String, String) {
     let (differences, margin, name) = (pairs.differences(), pairs.margin(), cpus.name());
     let (middle, lower, upper) = middle_and_interval(&differences, 0.95);
@@ -119,7 +119,7 @@ fn judged(pairs: &Pairs, cpus: Processors) -> (Vec<String>, String, String) {
     (cells, text, note)
 }
 
-/// Runs tardy once; returns the mean of its wake-ups in us.
+/// Runs tardy once, and returns the mean of its wake-ups in us.
 fn tardy(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     let place = scratch()?;
     let waker = if cpus.woken == cpus.waker {
@@ -144,7 +144,7 @@ fn tardy(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     })
 }
 
-/// Returns the mean of the series `futex`, which must account for every wake-up.
+/// Returns the mean of the series `futex`. The series must account for every wake-up.
 fn mean_of_tardy(summary: &str) -> Option<f64> {
     let summary: serde_json::Value = serde_json::from_str(summary).ok()?;
     let series = summary["series"]
@@ -158,7 +158,7 @@ fn mean_of_tardy(summary: &str) -> Option<f64> {
         .map(|mean| mean / 1000.0)
 }
 
-/// One run of the peer; the mean of its wake-ups in us.
+/// Runs ptsematest once, and returns the mean of its wake-ups in us.
 fn ptsematest(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     let place = scratch()?;
     let mut command = Command::new(program::required("ptsematest", "rt-tests")?);
@@ -197,7 +197,7 @@ fn ptsematest(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     })
 }
 
-/// Returns the mean of the only pair, which must have ended on these CPUs.
+/// Returns the mean of the single pair, which must have ended on these CPUs.
 fn mean_of_ptsematest(result: &str, sender: u32, receiver: u32) -> Option<f64> {
     let result: serde_json::Value = serde_json::from_str(result).ok()?;
     let pair = &result["thread"]["0"];
@@ -205,11 +205,11 @@ fn mean_of_ptsematest(result: &str, sender: u32, receiver: u32) -> Option<f64> {
     pair["receiver"]["avg"].as_f64().filter(|_| is_there)
 }
 
-/// Binds the receiver, which ptsematest starts first, and the sender, as soon as there are both.
+/// Binds the receiver, which ptsematest starts first, and the sender, once both exist.
 fn bind_threads(process: u32, cpus: Processors) -> Result<()> {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
-        // Ascending numbers are the order of their starts.
+        // Thread numbers ascend in the order of the starts.
         let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
         let tasks = tasks.into_iter().flatten().flatten();
         let mut threads: Vec<i32> = tasks

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(crate) id: u32,
-    /// The process that it belongs to.
+    /// The process to which the thread belongs.
     pub(crate) process: u32,
     pub(crate) name: String,
     /// CPU time in ns (schedstat).
     pub(crate) cpu_time: u64,
-    /// How often it waited.
+    /// How often the thread waited.
     pub(crate) waits: u64,
 }
 
-/// Returns all threads of a process and of the processes that it started.
+/// Returns all threads of a process and of its descendants.
 pub(crate) fn of_tree(process: u32) -> Vec<Thread> {
     of_tree_in(Path::new("/proc"), process)
 }
@@ -31,7 +31,7 @@ fn of_tree_in(root: &Path, process: u32) -> Vec<Thread> {
             .flatten()
             .flatten();
         for task in tasks {
-            // A thread that ends while it is looked at has no numbers to give.
+            // A thread that has just ended is left out.
             threads.extend(thread(&task.path(), process));
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
             processes.extend(
@@ -59,7 +59,7 @@ fn thread(folder: &Path, process: u32) -> Option<Thread> {
     })
 }
 
-/// Returns the usage of each thread of `after` since `before`; of a new thread, since its start.
+/// Returns the usage of each thread of `after` since `before`; for a new thread, since its start.
 pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     let spent = |thread: &Thread| {
         let earlier = before.iter().find(|earlier| earlier.id == thread.id);
@@ -72,8 +72,8 @@ pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     after.iter().map(spent).collect()
 }
 
-/// Returns the measuring thread: of those that are not a process's first, the one that waited most
-/// often. Peers do not name theirs.
+/// Returns the measuring thread: the one that waited most often, except for first threads of
+/// processes. Peers do not name their threads.
 pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
     threads
         .iter()
@@ -81,8 +81,8 @@ pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
         .max_by_key(|thread| thread.waits)
 }
 
-/// Waits until a process measures: threads are up, and start-up is over. Returns `None` if no
-/// process does within half a minute.
+/// Waits until a process measures: its threads exist, and its start-up is over. Returns `None` if
+/// that takes more than half a minute.
 pub(crate) fn when_measuring(process: u32) -> Option<Vec<Thread>> {
     const WAITS_MIN: u64 = 500;
     let patience = Instant::now() + Duration::from_secs(30);

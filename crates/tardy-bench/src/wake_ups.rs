@@ -1,5 +1,5 @@
-//! Switches of a tool's other threads to the measured CPU, counted by the scheduler's tracepoint,
-//! and the cost of the live view of `tardy run`.
+//! Counts how often a tool's other threads get the measured CPU, with the scheduler's tracepoint.
+//! Also measures the cost of the live view of `tardy run`.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ struct Switches {
     others_elsewhere: u64,
 }
 
-/// Counts the switches and the CPU time of the threads of a process that measures `cpu`.
+/// Counts the switches and the CPU time of all threads of a process that measures `cpu`.
 fn observe(process: u32, cpu: u32, seconds: u64) -> Result<(Switches, Vec<Thread>)> {
     let before = threads::of_tree(process);
     let trace = SchedTrace::start(&before.iter().map(|thread| thread.id).collect::<Vec<_>>());
@@ -93,8 +93,8 @@ fn measure_wake_ups(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// Refuses a trace that saw much less than the thread's own count of waits, because it may also
-/// miss other threads.
+/// Checks that the trace saw about as many waits as the thread counted. If it saw fewer, it may
+/// also have missed other threads.
 fn whole(switches: Switches, waits: u64) -> Result<Switches> {
     if switches.to_measuring < waits / 5 * 4 {
         return Err(Failure::new(format!(
@@ -105,7 +105,7 @@ fn whole(switches: Switches, waits: u64) -> Result<Switches> {
     Ok(switches)
 }
 
-/// `switches` by (CPU, thread).
+/// Sums the `switches` of each thread on each CPU.
 fn count(switches: &BTreeMap<(u32, u32), u64>, measuring: u32, cpu: u32) -> Switches {
     let sum = |wanted: &dyn Fn(u32, u32) -> bool| {
         switches
@@ -193,7 +193,7 @@ fn in_terminal(
     observed
 }
 
-/// Returns the process of the tool below `script`, once it measures.
+/// Returns the process of tardy below `script`, once it measures.
 fn recorder_of(script: u32) -> Result<u32> {
     let patience = Instant::now() + PATIENCE;
     while Instant::now() < patience {

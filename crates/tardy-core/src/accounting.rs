@@ -1,44 +1,44 @@
 //! Accounts for every due time of a series: expected = recorded + skipped + lost, and recorded =
 //! stored + unstored.
 //!
-//! Readers refuse impossible counts and times, so that sums and differences of values that were
-//! read need no checks: `COUNT_MAX` in `crates/tardy-core/src/accounting.rs` (2^48),
+//! Readers refuse impossible counts and times, so sums and differences of values from files need no
+//! overflow checks. The limits are `COUNT_MAX` in `crates/tardy-core/src/accounting.rs` (2^48),
 //! `crates/tardy-samples/src/far_time.rs` (2^62 ns), `crates/tardy-outside/src/stream.rs` (2^50).
-//! The fuzz targets run with overflow checks.
+//! The fuzz targets enable overflow checks.
 
 use serde::{Deserialize, Serialize};
 
-/// Upper bound of the counts of any series: a sample every microsecond for nine years. Files that
-/// state more are damaged; the bound keeps sums of file contents from overflowing.
+/// Upper bound of every count of a series: a sample every microsecond for nine years. A file with a
+/// larger count is damaged. The bound keeps sums of counts from overflowing.
 pub const COUNT_MAX: u64 = 1 << 48;
 
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Due times that the clock passed (grid), or cycles started (events). Never computed from the
-    /// other counts.
+    /// Due times that the clock passed (grid), or cycles started (events). Measured, never computed
+    /// from the other counts.
     pub expected: u64,
     /// Samples that reached the recorder.
     pub recorded: u64,
-    /// Due times that were skipped because the sample before them was late.
+    /// Due times skipped because the wake-up before them was late.
     #[serde(alias = "missed")]
     pub skipped: u64,
-    /// Samples that were taken and did not reach the recorder. Must be 0; otherwise the run reports
-    /// it first.
+    /// Samples that were taken but did not reach the recorder. If there are any, the run reports
+    /// this first.
     pub lost: u64,
-    /// Samples that were recorded and are not in the file: by choice (`--keep`), or because the
-    /// disk was full.
+    /// Samples that were recorded but are not in the file, because of `--keep` or because the disk
+    /// was full.
     pub unstored: u64,
 }
 
 impl Counts {
-    /// Samples in the file.
+    /// Returns the number of samples in the file.
     #[must_use]
     pub fn stored(&self) -> u64 {
         self.recorded - self.unstored.min(self.recorded)
     }
 
-    /// Due times that no count explains; 0 when the accounting is exact.
+    /// Returns the number of due times that no count explains; 0 when the accounting is exact.
     #[must_use]
     pub fn unexplained(&self) -> i128 {
         i128::from(self.expected)

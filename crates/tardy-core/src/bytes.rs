@@ -1,4 +1,4 @@
-//! Sizes in bytes, read and printed with binary units.
+//! Sizes in bytes, parsed and formatted with binary units.
 
 const UNITS: [(&str, u64); 4] = [
     ("GiB", 1 << 30),
@@ -7,8 +7,8 @@ const UNITS: [(&str, u64); 4] = [
     ("B", 1),
 ];
 
-/// Reads `4096B`, `64KiB`, `64MiB`, `2GiB` (also `64M`, as dd and kernels write it); a bare number
-/// is refused.
+/// Parses `4096B`, `64KiB`, `64MiB`, `2GiB`, and `64M`, the form of dd and of kernels. Refuses a
+/// number without a unit.
 #[must_use]
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
@@ -19,7 +19,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// Returns the largest unit that divides the size, or two decimals of the largest that fits.
+/// Formats a size in the largest unit that divides it, or with two decimals in the largest unit
+/// that is not larger.
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {
     let exact = UNITS

@@ -1,12 +1,12 @@
-//! Causes of errors as people read them.
+//! Texts of system errors, for people.
 
 use std::fmt;
 
-/// Text before the number at the end of a system error.
+/// Text before the error number, at the end of a system error.
 const NUMBER: &str = " (os error ";
 
 /// Returns the text without the numbers that Rust appends to system errors: "Operation not
-/// permitted" is clear without them.
+/// permitted" is clear without one.
 #[must_use]
 pub fn without_numbers(text: &str) -> String {
     let mut parts = text.split(NUMBER);

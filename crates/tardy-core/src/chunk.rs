@@ -1,4 +1,4 @@
-//! The file format of a series, version 1: a head, then chunks that can each be read alone.
+//! The file format of a series, version 1: a head, then chunks. Each chunk can be read alone.
 //!
 //! ```text
 //! head    "TARDYSR1"  u32 length  descriptor (JSON)  u32 CRC-32 of the descriptor
@@ -9,25 +9,26 @@
 //! ```
 //! Fixed-width integers are little-endian. Columns, by id:
 //!
-//! 1. latency: the first, then differences, folded;
+//! 1. latency: the first value, then differences, folded;
 //! 2. skipped: (samples since the last entry, skipped) for samples with skipped > 0;
-//! 3. due time: (departure from the predicted due time, folded; how often in a row). Predicted is
-//!    `previous due + period * (1 + skipped + gap)` on a grid, `previous wake-up + request` for
-//!    events;
-//! 4. gaps: (samples since the last entry, lost, skipped by the lost), for gaps before a sample.
+//! 3. due time: (deviation from the predicted due time, folded; number of successive samples with
+//!    this deviation). The prediction is `previous due + period * (1 + skipped + gap)` on a grid,
+//!    `previous wake-up + request` for events;
+//! 4. gaps: (samples since the last entry, lost samples, due times that these skipped), for gaps
+//!    before a sample.
 //!
 //! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was
-//! closed properly. A torn or damaged chunk fails its CRC and ends the file there; the chunks
-//! before it are whole, with their own cumulative counts.
+//! closed properly. A torn or damaged chunk fails its CRC, and readers stop there. The chunks
+//! before it stay valid, with their own cumulative counts.
 //!
-//! History: 1 (2026-11): first.
+//! Version 1 dates from 2026-11.
 //!
-//! A due time is stored as its departure from the schedule's prediction, run-length coded. A grid
-//! costs nothing, events a few bits; on average a sample takes 2.0 to 2.5 bytes (`chunk`
+//! Due times are stored as run-length coded deviations from the prediction. On a grid they take no
+//! space, for events a few bits per sample; on average a sample takes 2.0 to 2.5 bytes (`chunk`
 //! properties).
 //!
-//! Every chunk has the cumulative counts. A cut file accounts for itself. Parts of a file can be
-//! summarised in parallel, because a chunk knows the position of its samples.
+//! Every chunk has the cumulative counts, so a truncated file still has exact counts. A chunk also
+//! knows the positions of its samples, so parts of a file can be summarised in parallel.
 
 use crate::accounting::{COUNT_MAX, Counts};
 use crate::sample::{Gap, Record, Sample};
@@ -41,9 +42,9 @@ const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
 const END_MAGIC: [u8; 4] = *b"ENDS";
 /// Bytes before a chunk's body: magic, length, CRC-32.
 pub const CHUNK_HEAD_BYTES: usize = 12;
-/// Largest body that is written or believed, in bytes.
+/// Maximum size of a body in bytes, for writers and readers.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
-/// Largest descriptor that is believed, in bytes.
+/// Maximum size of a descriptor that readers accept, in bytes.
 pub const DESCRIPTOR_BYTES_MAX: usize = 1 << 20;
 
 const COLUMN_LATENCY: u64 = 1;
@@ -51,19 +52,19 @@ const COLUMN_SKIPPED: u64 = 2;
 const COLUMN_DUE: u64 = 3;
 const COLUMN_GAPS: u64 = 4;
 
-/// Why bytes are no series.
+/// The reason why bytes cannot be read as a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The file does not start as a series does.
+    /// The file does not start like a series file.
     #[error("not a series file of this format (unknown header)")]
     NotASeries,
     /// The descriptor is damaged.
     #[error("the series' descriptor is damaged")]
     BadDescriptor,
-    /// The bytes end before the chunk does.
+    /// The bytes end within the chunk.
     #[error("the last chunk is cut off")]
     Truncated,
-    /// The chunk's bytes differ from those that were written.
+    /// The chunk's bytes differ from the written ones.
     #[error("a chunk is damaged (checksum or structure)")]
     Damaged,
 }
@@ -110,7 +111,7 @@ pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
     Ok((json, FILE_MAGIC.len() + 4 + length + 4))
 }
 
-/// Turns records into chunks; reuses its memory.
+/// Encodes records into chunks; reuses its buffers.
 #[derive(Debug)]
 pub struct ChunkEncoder {
     schedule: Schedule,
@@ -129,7 +130,7 @@ pub struct ChunkEncoder {
 }
 
 impl ChunkEncoder {
-    /// An encoder for a series with this descriptor.
+    /// Creates an encoder for a series with this descriptor.
     #[must_use]
     pub fn new(descriptor: &Descriptor) -> Self {
         Self {
@@ -149,7 +150,7 @@ impl ChunkEncoder {
         }
     }
 
-    /// Samples since the last chunk was taken.
+    /// Returns the number of samples since the last finished chunk.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
@@ -211,7 +212,7 @@ impl ChunkEncoder {
         self.due_run = (0, 0);
     }
 
-    /// Appends the chunk built since the last call to `out`; `last` marks the end of a properly
+    /// Appends the current chunk to `out` and starts a new one. `last` marks the end of a properly
     /// closed file.
     pub fn finish(&mut self, counts: &Counts, last: bool, out: &mut Vec<u8>) {
         self.flush_due_run();
@@ -293,14 +294,14 @@ fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
     }
 }
 
-/// A chunk's place in the bytes that follow a series' head.
+/// The fixed-size start of a chunk: what a reader needs before it reads the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHead {
     /// Bytes of the body that follows.
     pub body_bytes: usize,
     /// CRC-32 of the body.
     pub crc: u32,
-    /// Whether the file was closed properly with this chunk.
+    /// Whether this is the last chunk of a properly closed file.
     pub last: bool,
 }
 
@@ -308,8 +309,8 @@ impl ChunkHead {
     /// Decodes the head that precedes a body.
     ///
     /// # Errors
-    /// Returns [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`],
-    /// [`FormatError::Damaged`] for other bytes than a head's.
+    /// Returns [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`] bytes,
+    /// [`FormatError::Damaged`] for bytes that are no head.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let head = bytes
             .first_chunk::<CHUNK_HEAD_BYTES>()
@@ -332,30 +333,30 @@ impl ChunkHead {
     }
 }
 
-/// A decoded chunk, in columns; memory is reused from one chunk to the next.
+/// A decoded chunk, in columns. Decoding the next chunk reuses the memory.
 #[derive(Debug, Default, Clone)]
 pub struct Chunk {
     /// Cumulative counts at the chunk's end.
     pub counts: Counts,
     /// Due time of the first sample.
     pub first_due: Nanos,
-    /// Latencies in ns, one a sample.
+    /// Latency of each sample in ns.
     pub latency: Vec<i64>,
-    /// (index of the sample, skipped due times), ascending.
+    /// (index of the sample, number of due times that it skipped), ascending.
     pub skipped: Vec<(usize, u32)>,
-    /// (departure from the predicted due time in ns, how many samples in a row), from the second
-    /// sample on.
+    /// (deviation from the predicted due time in ns, number of successive samples with it), from
+    /// the second sample on.
     pub due: Vec<(i64, usize)>,
     /// (index of the sample after the gap, gap), ascending.
     pub gaps: Vec<(usize, Gap)>,
 }
 
 impl Chunk {
-    /// Decodes `body` into `self`; the CRC is the caller's, see [`verify`].
+    /// Decodes `body` into `self`. The caller checks the CRC, with [`verify`].
     ///
     /// # Errors
-    /// Returns [`FormatError::Damaged`] if the structure is invalid; allocates no more than `body`
-    /// can contain.
+    /// Returns [`FormatError::Damaged`] if the structure is invalid. Allocates at most the memory
+    /// for the samples that `body` can hold.
     pub fn decode(&mut self, body: &[u8]) -> Result<(), FormatError> {
         self.decode_body(body).ok_or(FormatError::Damaged)
     }
@@ -366,7 +367,7 @@ impl Chunk {
         self.due.clear();
         self.gaps.clear();
         let mut reader = Reader::new(body);
-        // A latency takes at least a byte, so that a body bounds its samples.
+        // A latency takes at least one byte, so the body's length limits the number of samples.
         let samples = usize::try_from(reader.take()?)
             .ok()
             .filter(|&samples| samples <= body.len())?;
@@ -421,7 +422,7 @@ impl Chunk {
         let mut total = 0_usize;
         while !column.is_empty() {
             let departure = column.take_signed()?;
-            // A run of none is never written.
+            // Writers write no empty run.
             let run = usize::try_from(column.take()?)
                 .ok()
                 .filter(|&run| run > 0)?;
@@ -447,7 +448,7 @@ impl Chunk {
         Some(())
     }
 
-    /// Returns the chunk's samples, each with its due time, and with the gap before it.
+    /// Returns the chunk's samples, each with its due time and with the gap before it.
     pub fn samples<'a>(&'a self, schedule: &'a Schedule) -> Samples<'a> {
         Samples {
             chunk: self,
@@ -528,7 +529,7 @@ impl Iterator for Samples<'_> {
     }
 }
 
-/// Returns whether `body` is the body that `head` was written for.
+/// Returns whether the CRC and the length in `head` match `body`.
 #[must_use]
 pub fn verify(head: &ChunkHead, body: &[u8]) -> bool {
     head.body_bytes == body.len() && crc32fast::hash(body) == head.crc

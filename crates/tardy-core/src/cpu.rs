@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A CPU as the kernel numbers it.
+/// A CPU's number in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CpuId(pub u32);
@@ -22,7 +22,7 @@ impl fmt::Display for CpuId {
 #[serde(into = "String", try_from = "String")]
 pub struct CpuList(BTreeSet<CpuId>);
 
-/// Largest accepted number: the kernel's own limit (NR_CPUS) is 8192 on x86-64.
+/// Largest accepted CPU number. The kernel's own limit (NR_CPUS) is 8192 on x86-64.
 pub const CPU_MAX: u32 = 8191;
 
 impl CpuList {
@@ -55,14 +55,14 @@ impl CpuList {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// Returns the CPUs that are in `self` and in `other`.
+    /// Returns the CPUs that are in both lists.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Parses a CPU mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last
-    /// one first. Returns `None` for other text.
+    /// Parses a CPU mask of the kernel, such as `ff,00000003`: words of 32 bits in hexadecimal, the
+    /// highest first. Returns `None` for other text.
     #[must_use]
     pub fn from_mask(mask: &str) -> Option<Self> {
         let words = mask
@@ -82,7 +82,7 @@ impl CpuList {
         Some(Self(cpus))
     }
 
-    /// Returns the list as a mask that the kernel reads.
+    /// Returns the list as a mask that the kernel accepts.
     #[must_use]
     pub fn to_mask(&self) -> String {
         let words = self.0.last().map_or(0, |last| last.0 / 32);
@@ -104,13 +104,13 @@ impl CpuList {
         text.join(",")
     }
 
-    /// Returns the list with its noun: `CPU 1`, `CPUs 0-3`.
+    /// Returns the list with its noun, such as `CPU 1` or `CPUs 0-3`.
     #[must_use]
     pub fn named(&self) -> String {
         format!("CPU{} {self}", if self.len() == 1 { "" } else { "s" })
     }
 
-    /// Adds one.
+    /// Adds a CPU.
     pub fn insert(&mut self, cpu: CpuId) {
         self.0.insert(cpu);
     }
@@ -144,7 +144,7 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// Why a text is no list of CPUs.
+/// The text is no list of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a list of CPUs: write numbers and ranges, as in 0-3,6")]
 pub struct ParseCpuListError(String);

@@ -1,7 +1,7 @@
 //! Live figures of a growing series: a few numbers, and the shape of its distribution.
 //!
-//! [`Watch`] sees every sample and stores what a histogram lacks; [`Figures`] are computed from it
-//! and the histogram on request.
+//! [`Watch`] processes every sample, and keeps the state that a histogram lacks. [`Figures`] are
+//! computed on request, from a watch and a histogram.
 
 use crate::accounting::Counts;
 use crate::cpu::CpuId;
@@ -12,18 +12,18 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// The percentile that is shown, as ranks: this many of [`RANKS`] values are at or below it.
+/// The displayed percentile: this many of [`RANKS`] values are at or below it.
 const HIGH: u64 = 999;
 const RANKS: u64 = 1000;
-/// Bins of a [`Shape`] in each power of two: 2 to the power of this.
+/// Base-2 logarithm of the number of bins of a [`Shape`] in each power of two.
 const BINS_BITS: u32 = 3;
 /// Maximum number of peaks that are stored until the view reads them.
 const PEAKS_MAX: usize = 64;
-/// Length of the first intervals: half a step of the view's time line, so that each step has a
+/// Length of the first intervals: half a step of the view's time line, so that each step gets a
 /// peak.
 const PEAK_STEP: Nanos = Nanos::from_millis(62);
 
-/// Per-sample state of a series.
+/// The state that is updated with each sample of a series.
 #[derive(Debug, Clone)]
 pub struct Watch {
     window: Option<Window>,
@@ -34,30 +34,30 @@ pub struct Watch {
     recent: Peaks,
 }
 
-/// The largest value of each interval, in constant memory: if there are too many, the smaller of
-/// two neighbours is dropped.
+/// The largest value of each interval, in constant memory: if there are too many intervals,
+/// neighbours are merged and the smaller value is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peaks {
     step: Nanos,
     /// End of the last interval.
     end: Nanos,
-    /// When each of them was due, and the value.
+    /// Due time and value of each peak.
     peaks: Vec<(Nanos, Nanos)>,
 }
 
-/// A series so far.
+/// The numbers of a series so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figures {
     pub probe: String,
     pub cpu: Option<CpuId>,
     pub counts: Counts,
-    /// Due times that missed the deadline, skipped ones included; absent without a deadline.
+    /// Due times that missed the deadline, including skipped ones; absent without a deadline.
     pub misses: Option<u64>,
-    /// The value that came last.
+    /// The most recent value.
     pub latest: Option<Nanos>,
-    /// The largest values since figures were made last.
+    /// The largest values since the previous figures were computed.
     pub recent: Peaks,
-    /// The other numbers; absent without a value.
+    /// The other numbers; absent if the series has no value.
     pub numbers: Option<FiguresNumbers>,
 }
 
@@ -66,19 +66,18 @@ pub struct Figures {
 pub struct FiguresNumbers {
     pub min: Nanos,
     pub average: Nanos,
-    /// The percentile of 99.9 %.
+    /// The 99.9th percentile.
     pub high: Nanos,
     pub max: Nanos,
     pub shape: Shape,
 }
 
-/// Counts of values in bins that divide every power of two into eight. Values below 1 ns are in the
-/// first bin.
+/// Counts of values in bins, eight for each power of two. Values below 1 ns are in the first bin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape(Vec<(u16, u64)>);
 
 impl Watch {
-    /// Starts for a series that is judged by `window`.
+    /// Creates the state for a series that is judged by `window`.
     #[must_use]
     pub fn new(descriptor: &Descriptor, window: Option<Window>) -> Self {
         let window = window.filter(|_| !descriptor.is_outside_verdict);
@@ -92,13 +91,13 @@ impl Watch {
         }
     }
 
-    /// Changes the schedule, for samples that are due at other times.
+    /// Replaces the schedule.
     #[must_use]
     pub fn on(self, schedule: Schedule) -> Self {
         Self { schedule, ..self }
     }
 
-    /// Takes note of a sample.
+    /// Processes a sample.
     #[inline]
     pub fn note(&mut self, sample: Sample) {
         self.latest = Some(sample.latency);
@@ -121,14 +120,14 @@ impl Watch {
         }
     }
 
-    /// Due times that missed the deadline so far; absent without one.
+    /// Returns the number of due times that missed the deadline so far; `None` without a deadline.
     #[must_use]
     pub fn misses(&self) -> Option<u64> {
         self.window.map(|_| self.misses)
     }
 
-    /// Returns the figures of a series whose values are in `histogram`. The largest value starts
-    /// again from here.
+    /// Returns the figures of a series whose values are in `histogram`, and forgets the largest
+    /// values.
     pub fn figures(
         &mut self,
         descriptor: &Descriptor,
@@ -148,7 +147,7 @@ impl Watch {
 }
 
 impl Figures {
-    /// Puts the largest values of `older` figures, which the view has not taken, before these.
+    /// Prepends the largest values of `older` figures, which the view has not read.
     pub fn after(&mut self, older: &Self) {
         let mut all = older.recent.clone();
         self.recent
@@ -169,7 +168,7 @@ impl Default for Peaks {
 }
 
 impl Peaks {
-    /// Adds a value that came after all others.
+    /// Adds a value that is newer than all others.
     #[inline]
     pub fn note(&mut self, due: Nanos, value: Nanos) {
         match self.peaks.last_mut() {
@@ -186,7 +185,7 @@ impl Peaks {
     fn begin(&mut self, due: Nanos, value: Nanos) {
         if self.peaks.len() == PEAKS_MAX {
             self.step = self.step * 2;
-            // The first of equal ones.
+            // Of equal values, the first is kept.
             let larger =
                 |pair: &[(Nanos, Nanos)]| pair.iter().rev().copied().max_by_key(|peak| peak.1);
             self.peaks = self.peaks.chunks(2).filter_map(larger).collect();
@@ -195,14 +194,14 @@ impl Peaks {
         self.peaks.push((due, value));
     }
 
-    /// When each of them was due, and the value.
+    /// Iterates over due time and value of each peak.
     pub fn iter(&self) -> impl Iterator<Item = (Nanos, Nanos)> + '_ {
         self.peaks.iter().copied()
     }
 }
 
 impl FiguresNumbers {
-    /// Computes the numbers of the values in `histogram`, in one walk.
+    /// Computes the numbers of the values in `histogram`, in one pass.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let total = histogram.count();
@@ -228,7 +227,7 @@ impl FiguresNumbers {
 }
 
 impl Shape {
-    /// Adds values; cheapest where they come in order.
+    /// Adds values; fastest if they ascend.
     fn add(&mut self, value: i64, count: u64) {
         let bin = bin_of(value);
         match self.0.last_mut() {
@@ -251,8 +250,8 @@ impl Shape {
             .for_each(|&(bin, count)| self.add(first_of(bin), count));
     }
 
-    /// Returns the counts in `columns` columns of equal width on a logarithmic scale, with the
-    /// first value of the first column and the end of the last one; `None` without values.
+    /// Returns the counts in `columns` columns of equal width on a logarithmic scale, the start of
+    /// the first column, and the end of the last one; `None` without values.
     #[must_use]
     pub fn columns(&self, columns: usize) -> Option<(Vec<u64>, Nanos, Nanos)> {
         let (first, last) = (self.0.first()?.0, self.0.last()?.0);
@@ -261,8 +260,8 @@ impl Shape {
         for &(bin, count) in &self.0 {
             let place = usize::from(bin - first);
             let from = place * columns / bins;
-            // A bin wider than a column fills all of its columns, each with its full count: the
-            // height shows a density.
+            // A bin wider than a column fills all columns that it covers, each with its full count:
+            // the height shows a density.
             for counted in &mut counts[from..((place + 1) * columns / bins).max(from + 1)] {
                 *counted += count;
             }
@@ -284,7 +283,7 @@ fn bin_of(value: i64) -> u16 {
     (power << BINS_BITS) as u16 + (part & ((1 << BINS_BITS) - 1)) as u16
 }
 
-/// Returns the first value of a bin, or the next whole one.
+/// Returns the smallest whole value of a bin.
 fn first_of(bin: u16) -> i64 {
     let (power, part) = (
         u32::from(bin) >> BINS_BITS,
@@ -335,7 +334,7 @@ mod tests {
             latency: Nanos(latency),
             skipped,
         };
-        // 2.6 us late: two periods are skipped, one of them 1.6 us late and the other 0.6 us.
+        // At 2.6 us, the wake-up skips two periods, whose latencies are 1.6 us and 0.6 us.
         let samples = [
             sample(0, 100, 0),
             sample(1_000, 2_600, 2),

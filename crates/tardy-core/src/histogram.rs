@@ -1,16 +1,16 @@
-//! A histogram that is exact to the nanosecond within bounded memory, and reports where it is not.
+//! A histogram that is exact to the nanosecond within bounded memory, and reports values for which
+//! it is not.
 //!
-//! Stores values in pages of 1 ns buckets; latencies cluster, so a few pages hold nearly all. A
-//! page is made when 64 different values fall into it; until then, and when the page budget is
-//! spent, values are stored one by one, so that a long thin tail takes no pages. When that budget
-//! is spent too, values are counted in buckets of relative width 1/64, and [`Histogram::coarse`]
-//! returns their number. The largest and the smallest value are always exact.
+//! Values are counted in pages of 1 ns buckets. Latencies cluster, so a few pages hold nearly all
+//! of them. The histogram creates a page when 64 different values fall into its range. Until then,
+//! and when the page budget is spent, it stores each value individually, so a long thin tail needs
+//! no pages. When that budget is spent too, values are counted in buckets of relative width 1/64,
+//! and [`Histogram::coarse`] returns their number. The largest and the smallest value are always
+//! exact.
 //!
-//! [`Histogram::pack`] compresses it, for readers that hold many: it unpacks itself when a value is
-//! added.
-//!
-//! Readers hold every series at once, packed, at about two bytes per distinct value. Pages of
-//! counters are for counting only: they cost a megabyte per series of any length.
+//! Pages of counters take a megabyte per series, whatever its length. Readers hold all series of a
+//! run at once, so they compress each histogram with [`Histogram::pack`] to about two bytes per
+//! distinct value. Adding a value unpacks it.
 
 mod packed;
 
@@ -20,36 +20,35 @@ use packed::PackedCounts;
 
 const PAGE_BITS: u32 = 11;
 const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
-/// Values from here on never get a page: 2^26 ns = 67 ms.
+/// Values from here on are never counted in pages: 2^26 ns = 67 ms.
 const PAGED_END: i64 = 1 << 26;
 const COARSE_BITS: u32 = 6;
-/// Maximum number of values in one page's range that are stored individually; more are cheaper in a
-/// page.
+/// From this number of individual values in its range, a page takes less memory.
 const VALUES_A_PAGE_MIN: usize = 64;
 
 /// The memory budget of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Pages of 2048 buckets, 16 KiB each.
+    /// Number of pages of 2048 buckets, 16 KiB each.
     pub pages: usize,
-    /// Values outside of pages, about 50 bytes each.
+    /// Number of values outside of pages, about 50 bytes each.
     pub values: usize,
 }
 
 impl Budget {
-    /// For the recorder, which must stay below 1 MiB per CPU.
+    /// The budget of the recorder, which must stay below 1 MiB per CPU.
     pub const RECORDER: Self = Self {
         pages: 24,
         values: 4096,
     };
-    /// For analysis: at most about 70 MiB, which only unusual runs reach.
+    /// The budget of analyses: at most about 70 MiB, which only unusual runs reach.
     pub const ANALYSIS: Self = Self {
         pages: 4096,
         values: 65_536,
     };
 }
 
-/// Counts of values in ns.
+/// Counts of values in ns, in bounded memory.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     pages: Vec<Option<Box<[u64; PAGE_BUCKETS]>>>,
@@ -57,16 +56,16 @@ pub struct Histogram {
     values: BTreeMap<i64, u64>,
     values_left: usize,
     coarse: BTreeMap<i64, u64>,
-    /// The former content of pages and `values`, which are then empty.
+    /// The compressed content; while it is used, pages and `values` are empty.
     packed: PackedCounts,
-    /// Stored, because readers request it between two samples.
+    /// Number of counted values. Stored, because readers ask for it after every sample.
     total: u64,
     min: i64,
     max: i64,
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
         Self {
@@ -103,9 +102,9 @@ impl Histogram {
         }
     }
 
-    /// Counts `terms` values, `times` each: `first`, then each `step` below the one before. Equals
-    /// repeated calls of [`Histogram::record_many`] in that order, but counts values that share a
-    /// bucket at once.
+    /// Counts `terms` values, each `times` times: `first`, `first - step`, `first - 2 * step` and
+    /// so on. The result is that of repeated calls of [`Histogram::record_many`], but values that
+    /// share a bucket are counted together.
     pub fn record_descending(&mut self, first: i64, step: i64, mut terms: u64, times: u64) {
         if step <= 0 || times == 0 {
             return self.record_many(first, terms.saturating_mul(times));
@@ -124,8 +123,8 @@ impl Histogram {
         }
     }
 
-    /// Counts those of the values that fall into the coarse bucket of the first, which has no page;
-    /// returns their number.
+    /// Counts the values that share a coarse bucket with `first`, and returns their number. The
+    /// bucket must not have a page.
     fn record_in_bucket(&mut self, first: i64, step: i64, terms: u64, times: u64) -> u64 {
         let more = (first - coarse_bucket_begin(first).max(PAGED_END)) / step;
         let inside = u64::try_from(more).map_or(1, |more| more + 1).min(terms);
@@ -150,7 +149,7 @@ impl Histogram {
     fn record_new(&mut self, value: i64, count: u64) {
         if !self.packed.is_empty() {
             self.unpack();
-            // Counted already.
+            // The count was added to the total above.
             self.total -= count;
             return self.record_many(value, count);
         }
@@ -172,8 +171,8 @@ impl Histogram {
         }
     }
 
-    /// Returns whether a page for `value` would take less memory than the values it would replace,
-    /// or there is no other space.
+    /// Returns whether a page for `value` takes less memory than the individual values that it
+    /// would replace, or there is no space for individual values.
     fn deserves_page(&self, value: i64) -> bool {
         self.values_left == 0
             || self
@@ -184,7 +183,8 @@ impl Histogram {
                 >= VALUES_A_PAGE_MIN
     }
 
-    /// Makes a page from the remaining budget, and moves the values in its range there.
+    /// Creates a page from the remaining budget, and moves the individual values in its range into
+    /// it.
     fn make_page(&mut self, page: usize) -> &mut [u64; PAGE_BUCKETS] {
         self.pages_left -= 1;
         let mut buckets = Box::new([0; PAGE_BUCKETS]);
@@ -210,7 +210,7 @@ impl Histogram {
         if !self.packed.is_empty() {
             return;
         }
-        // A value in a page passes by these two.
+        // Values in pages do not update the fields `min` and `max`.
         let (min, max) = (self.min(), self.max());
         let (Some(min), Some(max)) = (min, max) else {
             return;
@@ -269,8 +269,8 @@ impl Histogram {
             .filter_map(|(page, buckets)| Some((page, buckets.as_deref()?)))
     }
 
-    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket is
-    /// represented by its upper end, so that no quantile looks better than it was.
+    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket has the
+    /// value of its upper end, so that no quantile looks better than it was.
     pub fn for_each(&self, mut visit: impl FnMut(i64, u64)) {
         let mut others = self.others();
         let mut next = others.next();
@@ -290,9 +290,9 @@ impl Histogram {
         }
     }
 
-    /// Values outside of pages, exact and coarse, in ascending order.
+    /// Returns the values outside of pages, both exact and coarse, in ascending order.
     fn others(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
-        // One of the two is empty.
+        // Either `values` or `packed` is empty.
         let mut exact = self
             .values
             .iter()
@@ -317,11 +317,11 @@ impl Histogram {
         self.total
     }
 
-    /// Returns the smallest value, exact; `None` when empty.
+    /// Returns the smallest value, which is exact; `None` if the histogram is empty.
     #[must_use]
     pub fn min(&self) -> Option<i64> {
         // `record` does not update `min` for a value in an existing page, so the first used bucket
-        // gives it.
+        // is checked too.
         let paged = self.used_pages().find_map(|(page, buckets)| {
             Some(value_of(page, buckets.iter().position(|&count| count > 0)?))
         });
@@ -329,7 +329,7 @@ impl Histogram {
         paged.into_iter().chain(noted).min()
     }
 
-    /// Returns the largest value, exact; `None` when empty.
+    /// Returns the largest value, which is exact; `None` if the histogram is empty.
     #[must_use]
     pub fn max(&self) -> Option<i64> {
         let paged = self.used_pages().rev().find_map(|(page, buckets)| {
@@ -342,8 +342,8 @@ impl Histogram {
         paged.into_iter().chain(noted).max()
     }
 
-    /// Returns the number of values counted in buckets wider than 1 ns, because the budget was
-    /// spent.
+    /// Returns the number of values counted in buckets wider than 1 ns, because the memory budget
+    /// was spent.
     #[must_use]
     pub fn coarse(&self) -> u64 {
         self.coarse.values().sum()
@@ -361,8 +361,8 @@ impl Histogram {
         total
     }
 
-    /// Returns the values of the given ranks (1 is the smallest), which must ascend; `None` for a
-    /// rank that does not exist.
+    /// Returns the values at the given ranks, which must ascend. Rank 1 is the smallest value. The
+    /// result is `None` for a rank that does not exist.
     #[must_use]
     pub fn values_at(&self, ranks: &[u64]) -> Vec<Option<i64>> {
         let mut found = vec![None; ranks.len()];
@@ -377,7 +377,7 @@ impl Histogram {
         found
     }
 
-    /// Forgets everything, and keeps the budget.
+    /// Removes all counts, and restores the budget.
     pub fn clear(&mut self) {
         self.pages_left += self.pages.iter_mut().filter_map(Option::take).count();
         self.values_left += self.values.len();
@@ -392,7 +392,7 @@ fn range_of(page: usize) -> std::ops::Range<i64> {
     value_of(page, 0)..value_of(page + 1, 0)
 }
 
-/// Adds the counts of a page to another's; how many they are.
+/// Adds the counts of page `other` to page `own`; returns the sum of the added counts.
 fn add_page(own: &mut [u64; PAGE_BUCKETS], other: &[u64; PAGE_BUCKETS]) -> u64 {
     own.iter_mut()
         .zip(other)
@@ -411,12 +411,12 @@ fn coarse_bucket(value: i64) -> i64 {
     if value >= 0 {
         i64::try_from(((magnitude >> shift) << shift) | ((1_u64 << shift) - 1)).unwrap_or(i64::MAX)
     } else {
-        // Rounded towards zero, which is the upper end for a negative value.
+        // Rounds towards zero, which is the upper end of a bucket of negative values.
         -i64::try_from((magnitude >> shift) << shift).unwrap_or(i64::MAX)
     }
 }
 
-/// Returns the lower end of the bucket that contains a value from 0 on.
+/// Returns the lower end of the bucket that contains `value`, which must not be negative.
 fn coarse_bucket_begin(value: i64) -> i64 {
     let shift = (64 - value.unsigned_abs().leading_zeros()).saturating_sub(COARSE_BITS + 1);
     (value >> shift) << shift
@@ -447,8 +447,8 @@ mod tests {
             pages: 1,
             values: 2,
         });
-        // 1 and 2 ms are stored one by one, 10 ns gets the page, and the other values share coarse
-        // buckets.
+        // The budget suffices to store 1 and 2 ms individually and 10 ns in a page. The other
+        // values share coarse buckets.
         for value in [
             1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5,
         ] {

@@ -1,7 +1,6 @@
 //! Units, samples, the chunk format, histograms, summaries and verdicts of `tardy`.
 //!
-//! Nothing here does I/O, reads a clock or starts a thread, so the whole crate can be tested with
-//! values.
+//! The crate does no I/O, reads no clock and starts no thread, so tests need only values.
 #![forbid(unsafe_code)]
 
 pub mod accounting;

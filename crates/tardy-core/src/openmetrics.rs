@@ -1,8 +1,8 @@
 //! Text for Prometheus and other readers of OpenMetrics 1.0, for finished and running runs.
 //!
 //! The base unit is seconds, counters end in `_total`, and buckets have fixed 1-2-5 edges, so that
-//! those of different machines can be added. The name of a histogram is that of its quantity:
-//! interval errors and latencies are never in one metric.
+//! buckets of different machines can be added. A histogram is named after its quantity, so no
+//! metric mixes interval errors with latencies.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use crate::histogram::Histogram;
 use crate::series::Descriptor;
 use crate::units::Nanos;
 
-/// The media type of such a text.
+/// The media type of the text.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The mandatory end of the text.
 pub const END: &str = "# EOF\n";
 
-/// Edges in ns, and as the label `le` has them, in s.
+/// Bucket edges: in ns, and in s as the label `le` shows them.
 const EDGES: [(i64, &str); 19] = [
     (1_000, "1e-06"),
     (2_000, "2e-06"),
@@ -40,7 +40,7 @@ const EDGES: [(i64, &str); 19] = [
     (1_000_000_000, "1.0"),
 ];
 
-/// Counts of values at or below each edge, their number, and their sum in ns.
+/// Counts of values at or below each edge, the number of values, and their sum in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
     cumulative: [u64; EDGES.len()],
@@ -53,10 +53,10 @@ pub struct Buckets {
 pub struct SeriesMetrics {
     pub descriptor: Descriptor,
     pub counts: Counts,
-    /// Whether skipped periods were not counted: the metric is then omitted, because 0 would mean
-    /// none.
+    /// Whether skipped periods were not counted. The metric is then omitted, because 0 would be
+    /// wrong.
     pub is_skipped_unknown: bool,
-    /// Due times that missed the deadline; absent without one.
+    /// Due times that missed the deadline; absent without a deadline.
     pub misses: Option<u64>,
     pub max: Option<Nanos>,
     pub buckets: Buckets,
@@ -81,7 +81,7 @@ impl Buckets {
         }
     }
 
-    /// Replaces the sum by the one that this mean implies.
+    /// Replaces the sum by `mean_ns` times the number of values.
     #[must_use]
     pub fn with_mean(self, mean_ns: f64) -> Self {
         Self {
@@ -130,8 +130,8 @@ fn histograms(text: &mut String, name: &str, quantity: &str, series: &[&SeriesMe
         "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} Distribution of the \
          {quantity}, in seconds."
     );
-    // An import that states only its extremes has no distribution, which differs from one without
-    // samples.
+    // An import that states only its extremes has no distribution, and is left out. A series
+    // without samples has an empty distribution.
     for series in series
         .iter()
         .filter(|series| series.buckets.count > 0 || series.max.is_none())
@@ -185,8 +185,8 @@ fn counts(text: &mut String, all: &[SeriesMetrics]) {
     }
 }
 
-/// Appends a family of metrics: its kind with the suffix of its values, and the values by their
-/// labels.
+/// Appends a family of metrics: its type and help, then one line per value. `suffix` follows the
+/// name in the lines of values.
 pub fn family(
     text: &mut String,
     name: &str,
@@ -205,7 +205,7 @@ pub fn family(
     }
 }
 
-/// Labels, in the order given.
+/// Formats labels, in the given order.
 #[must_use]
 pub fn label_list(pairs: &[(&str, &str)]) -> String {
     pairs
@@ -215,7 +215,7 @@ pub fn label_list(pairs: &[(&str, &str)]) -> String {
         .join(",")
 }
 
-/// `interval error` becomes `tardy_interval_error_seconds`.
+/// Returns the name of the metric: `interval error` becomes `tardy_interval_error_seconds`.
 fn metric(quantity: &str) -> String {
     let words: String = quantity
         .chars()
@@ -243,7 +243,7 @@ fn labels(descriptor: &Descriptor) -> String {
     )
 }
 
-/// ns as s, to the last digit.
+/// Formats ns as s, with all digits.
 #[must_use]
 pub fn seconds(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
@@ -255,7 +255,7 @@ pub fn seconds(nanos: i64) -> String {
     )
 }
 
-/// A label's value, which cannot end early.
+/// Escapes a label's value.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('\\', "\\\\")

@@ -7,15 +7,14 @@ use crate::units::Nanos;
 pub struct Sample {
     /// The due time of the wake-up, on the monotonic clock.
     pub due: Nanos,
-    /// How much later it happened; negative when it was early.
+    /// Time from the due time to the wake-up; negative for an early wake-up.
     pub latency: Nanos,
-    /// Due times that passed unused because of this late wake-up; always 0 for probes without a
-    /// schedule.
+    /// Due times that passed because of this late wake-up; always 0 for probes without a schedule.
     pub skipped: u32,
 }
 
 impl Sample {
-    /// When the probe did wake up, on the monotonic clock.
+    /// Returns the time of the wake-up, on the monotonic clock.
     #[must_use]
     pub fn wake(&self) -> Nanos {
         self.due.saturating_add(self.latency)
@@ -27,16 +26,15 @@ impl Sample {
 pub enum Record {
     /// A wake-up.
     Sample(Sample),
-    /// Wake-ups that happened here and could not be passed on, because the ring was full.
+    /// Samples that are missing here, because the ring was full.
     Gap(Gap),
 }
 
-/// Samples that were taken and lost before the recorder had them.
+/// Samples that were taken, but lost before they reached the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gap {
-    /// Samples lost.
     pub lost: u64,
-    /// Due times that the lost samples had skipped.
+    /// Due times that the lost samples skipped.
     pub skipped: u64,
 }
 

@@ -1,14 +1,15 @@
-//! Describes a series: the samples of one probe thread, and the descriptor at the head of its file.
+//! A series, the samples of one probe thread, and the descriptor at the head of its file.
 //!
-//! A series describes itself with keys that older readers skip, and a probe's second series has its
-//! own name. Summaries, comparisons and the lab needed no second way of grouping.
+//! The descriptor has keys for all properties of a series; older readers ignore keys that they do
+//! not know. A probe's second series has a separate name, so summaries, comparisons and the lab
+//! group all series in the same way.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuId;
 use crate::units::Nanos;
 
-/// When the next sample of a series is due; the chunk format stores only deviations from it.
+/// When the samples of a series are due. The chunk format stores only deviations from the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Schedule {
@@ -21,12 +22,12 @@ pub enum Schedule {
         /// The first due time, on the series' clock.
         #[serde(rename = "start_ns")]
         start: Nanos,
-        /// Each due time is moved by a random time from 0 up to this; 0 for none.
+        /// Each due time is shifted by a random time from 0 up to this one; 0 for no dither.
         #[serde(rename = "dither_ns", default)]
         dither: Nanos,
     },
-    /// Each sample is due a fixed time after the probe requested it: there is no schedule, so due
-    /// times cannot be skipped.
+    /// Each sample is due a fixed time after the probe requested it. There is no grid, so due times
+    /// cannot be skipped.
     Event {
         /// Time requested in each cycle.
         #[serde(rename = "request_ns")]
@@ -66,28 +67,29 @@ impl Schedule {
     }
 }
 
-/// The clock of a run's times; two clocks are never compared silently.
+/// The kind of clock of a run's times. Times of different clocks are never compared without a
+/// warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockKind {
-    /// The machine's own monotonic clock.
+    /// The monotonic clock of a real machine.
     #[default]
     Hardware,
-    /// Instruction-counted time of an emulated machine.
+    /// The instruction-counted clock of an emulated machine.
     Virtual,
 }
 
-/// The head of a series file.
+/// The descriptor of a series, at the head of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
-    /// Probe that took the samples.
+    /// Name of the probe that took the samples.
     pub probe: String,
-    /// CPU that the probe was bound to; `None` when it was not bound.
+    /// CPU to which the probe's thread was bound; `None` if it was not bound.
     pub cpu: Option<CpuId>,
     /// Name of the measured quantity: `latency`, `interval error` if no due time is known, or
     /// `time of an operation`.
     pub quantity: String,
-    /// Unit of every latency in the file: `ns`; in series of kind `cost` also `ps` or
+    /// Unit of every value in the file: `ns`; in series of kind `cost` also `ps` or
     /// `instructions/1000`. Due times are always in ns.
     pub unit: String,
     /// Clock of every time in the file.
@@ -100,18 +102,17 @@ pub struct Descriptor {
     /// What the due times are.
     #[serde(default, skip_serializing_if = "Reference::is_planned")]
     pub reference: Reference,
-    /// Whether the values are irrelevant to a deadline, so that the verdict ignores them.
+    /// Whether the verdict ignores the series, because a deadline does not apply to its values.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
-    /// Whether the values time work, not a clock read alone: see [`Descriptor::is_work`].
+    /// Whether each sample includes work after the wake-up: see [`Descriptor::is_work`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stands_for_work: bool,
-    /// Whether the timed answers came from outside this machine; `None` for quantities that are
+    /// Whether another machine or device gave the timed answers; `None` for quantities that are
     /// always local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
-    /// Number of the copy of the probe's thread that took the samples, if several copies run
-    /// without a fixed CPU.
+    /// Number of the probe's thread, if several threads run without a fixed CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
 }
@@ -121,46 +122,47 @@ pub struct Descriptor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Meaning {
-    /// How much later than due an event happened. A value below zero is early, or within the error
-    /// of the probe's clock.
+    /// Time from the due time to an event. A value below zero is early, or within the error of the
+    /// probe's clock.
     Lateness {
-        /// Values down to minus this are within the error of the clock that the probe reads.
+        /// Values from 0 down to minus this time are within the error of the clock that the probe
+        /// reads.
         #[serde(rename = "clock_error_ns")]
         clock_error: Nanos,
     },
-    /// Time between two events, less the ideal time: the difference of two latenesses, so that a
-    /// constant one is invisible and each late event makes an early one.
+    /// Time between two events, minus the ideal time: the difference of two latencies. A constant
+    /// latency is invisible, and each late event makes the next value early.
     IntervalError {
-        /// Whether the events come from a device whose own clock makes its period differ from the
-        /// nominal one.
+        /// Whether the events come from a device with a separate clock, so that their period
+        /// differs from the nominal one.
         #[serde(default)]
         has_own_clock: bool,
     },
-    /// Time of the sound less time of the picture, when a frame is shown: below zero the picture is
-    /// ahead, and that is no wake-up before its time.
+    /// Time of the sound minus time of the picture, when a frame is shown. Below zero the picture
+    /// is ahead, which is no early wake-up.
     Skew,
-    /// Length of a gap that started at the due time. Nothing was due.
+    /// Length of a gap that started at the due time. No event was due.
     Gap {
-        /// Shorter ones are not gaps of this series.
+        /// Minimum length; the series has no shorter gaps.
         #[serde(rename = "least_ns")]
         least: Nanos,
     },
 }
 
-/// What the due times of a series are.
+/// The event that defines the due times of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reference {
-    /// Times that were set beforehand, as for a timer.
+    /// Due times were set beforehand, as for a timer.
     #[default]
     Planned,
-    /// The entry of the interrupt that woke the thread.
+    /// The start of the interrupt that woke the thread.
     Interrupt,
-    /// The entry of the softirq that woke the thread.
+    /// The start of the softirq that woke the thread.
     Softirq,
     /// The moment at which another thread woke the thread (`sched_waking`).
     Waking,
-    /// The call of the function at which the time begins.
+    /// The call of the function whose duration is measured.
     Call,
 }
 
@@ -181,13 +183,13 @@ impl Default for Meaning {
 }
 
 impl Meaning {
-    /// Returns whether this equals the default meaning, which files omit.
+    /// Returns whether this is the default meaning, which files omit.
     #[must_use]
     pub fn is_plain_lateness(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Values below this are wake-ups before their time.
+    /// Returns the value below which wake-ups are early.
     #[must_use]
     pub fn early_below(&self) -> Nanos {
         match *self {
@@ -198,7 +200,7 @@ impl Meaning {
 }
 
 impl Descriptor {
-    /// A series of latencies in ns, as most are.
+    /// Creates the descriptor of a series of latencies in ns, the usual kind.
     #[must_use]
     pub fn latency(probe: &str, cpu: Option<CpuId>, clock: ClockKind, schedule: Schedule) -> Self {
         Self {
@@ -217,17 +219,16 @@ impl Descriptor {
         }
     }
 
-    /// Returns whether the samples time work: skipped work was never done, so it misses any
-    /// deadline. Otherwise the series only shows how late a task would have started, and a skipped
-    /// due time has the latency that the wake-up implies.
+    /// Returns whether the samples time work. Skipped work was never done, so it misses any
+    /// deadline. In other series, a skipped due time has the latency that the late wake-up implies.
     #[must_use]
     pub fn is_work(&self) -> bool {
-        // Folders that predate the key imply it by the quantity that they measured.
+        // Older folders lack the key; in these, the quantity shows whether samples time work.
         self.stands_for_work || self.quantity == "completion" || self.meaning == Meaning::Skew
     }
 
-    /// Returns the file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` if
-    /// copies run side by side.
+    /// Returns the file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` for
+    /// several unbound threads.
     #[must_use]
     pub fn file_name(&self) -> String {
         let cpu = self

@@ -1,5 +1,5 @@
-//! From chunks to the numbers of a summary, in one pass and constant memory; pieces of a series can
-//! be read in parallel and merged.
+//! Computes the numbers of a summary from chunks, in one pass and constant memory. Parts of a
+//! series can be read in parallel and merged.
 
 pub mod accumulator;
 pub mod batches;

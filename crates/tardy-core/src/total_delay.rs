@@ -1,51 +1,52 @@
-//! Model of the time until work is done that starts late and runs slowly: it adds both delays
-//! (mckenney2009, section 3).
+//! Model of the time until work is done that starts late and also runs slowly: the sum of both
+//! delays (mckenney2009, section 3).
 //!
-//! It draws curves and finds where they cross. It ignores interruptions, and correlation of late
-//! starts with slow work: whether real work ends in time is measured, not computed here.
+//! The model serves to draw curves and find where they cross. It ignores interruptions, and any
+//! correlation between late starts and slow work, so it cannot show whether real work ends in time;
+//! that is measured.
 
 use serde::{Deserialize, Serialize};
 
 use tardy_statistics::confidence::Interval;
 use tardy_statistics::estimate::Estimate;
 
-/// Returns the time from when work is due until it is done, in ns: late by `latency_ns`, and
-/// `slowdown` (a share, 0 for none) slower than alone.
+/// Returns the time from the due time of work to its completion, in ns. The work starts
+/// `latency_ns` late, and takes `slowdown` (a share, 0 for none) longer than alone.
 #[must_use]
 pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
 }
 
-/// The duration at which a kernel that starts work sooner and runs it slower ("real time") takes as
-/// long as a kernel that starts later and is faster ("real fast").
+/// The length of work at which two kernels finish at the same time: "real time" starts work sooner
+/// and runs it slower, "real fast" starts work later and runs it faster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "crossover", rename_all = "kebab-case")]
 pub enum Crossover {
-    /// Shorter work is done sooner by real time, longer work by real fast.
+    /// The real-time kernel finishes shorter work sooner, the real-fast kernel longer work.
     At {
         /// Length of the work, in ns.
         work_ns: f64,
-        /// Its interval, from those of latencies and slowdown; the upper end may be infinite.
-        /// Absent if none was given.
+        /// Confidence interval of the length, from those of latencies and slowdown. Its upper end
+        /// may be infinite. Absent if no intervals were given.
         interval_ns: Option<Interval>,
     },
-    /// Real time finishes sooner at any length: it starts sooner and is not slower.
+    /// The real-time kernel finishes sooner at any length: it starts sooner and is not slower.
     RealTimeAlways,
-    /// Real fast finishes sooner at any length: real time does not start sooner and is slower.
+    /// The real-fast kernel finishes sooner at any length: the real-time kernel does not start
+    /// sooner, and is slower.
     RealFastAlways,
-    /// Real time starts later and works faster: it finishes sooner if work is longer than this, in
-    /// ns.
+    /// The real-time kernel starts later but works faster, so it finishes longer work sooner.
     Reversed {
         /// Length of the work, in ns.
         work_ns: f64,
     },
 }
 
-/// Returns the crossover `(fast - real time) / slowdown` of two latencies in ns; `slowdown` is real
-/// time's against real fast.
+/// Returns the crossover `(fast - real time) / slowdown`, from the latencies of both kernels in ns
+/// and the slowdown of the real-time kernel relative to the real-fast one.
 ///
-/// If each input lies in its interval, the crossover lies in its own: with levels of 1 - a each,
-/// all three together with 1 - 3a at least.
+/// If each input lies in its interval, the crossover lies in the resulting interval. With a
+/// confidence of 1 - a for each input, the confidence of the result is at least 1 - 3a.
 #[must_use]
 pub fn crossover(
     latency_fast_ns: Estimate,
@@ -104,8 +105,8 @@ mod tests {
 
     #[test]
     fn the_crossover_of_two_latencies_and_a_slowdown_is_their_quotient() {
-        // mckenney2009, section 3: 3 ms against 20 us, and slowdowns of 16.78 and 107.5 %. The text
-        // states about 10 and 1 ms, which do not follow.
+        // From mckenney2009, section 3: 3 ms against 20 us, with slowdowns of 16.78 and 107.5 %.
+        // The paper's text states about 10 and 1 ms, which do not follow from these numbers.
         let (fast, real_time) = (Estimate::exact(3e6), Estimate::exact(20e3));
         let (some, _) = at(crossover(fast, real_time, Estimate::exact(0.1678)));
         assert_eq!(format!("{:.1}", some / 1e6), "17.8");

@@ -1,11 +1,12 @@
-//! Durations and points in time as whole nanoseconds, read and printed with their unit.
+//! Durations and points in time as whole nanoseconds, parsed and formatted with their unit.
 //!
-//! A bare number is refused: `200` may mean microseconds to one tool and nanoseconds to the next.
+//! A number without a unit is refused, because `200` may mean microseconds to one tool and
+//! nanoseconds to the next.
 //!
-//! Times for people have three digits and a fitting unit everywhere, in columns too. Microseconds
-//! are `us` in the terminal, in reports and in charts, as in the kernel and in options, so that
-//! text can be searched and copied. Numbers that printing must not make smaller are rounded up, and
-//! numbers that are read again are written in full.
+//! Times for people always have three digits and a fitting unit, in columns too. Microseconds are
+//! `us` in the terminal, in reports and in charts, as in the kernel and in options, so that text
+//! can be searched and copied. Upper bounds are rounded up, and numbers that a program will parse
+//! are written in full.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Neg, Sub};
@@ -15,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// Signed nanoseconds: a duration, or a point on the monotonic clock.
 ///
-/// Signed because early wake-ups, deviations and audio/video skew are negative; 64 bits because
-/// stalls pass 4 s.
+/// Signed because early wake-ups, deviations and audio/video skew are negative; 64 bits because 32
+/// bits end at 4 s.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -24,26 +25,22 @@ use serde::{Deserialize, Serialize};
 pub struct Nanos(pub i64);
 
 impl Nanos {
-    /// Zero duration.
     pub const ZERO: Self = Self(0);
-    /// Further in the future than any run reaches.
+    /// The latest point in time, after the end of any run.
     pub const MAX: Self = Self(i64::MAX);
-    /// Further in the past than any run reaches.
+    /// The earliest point in time, before the start of any run.
     pub const MIN: Self = Self(i64::MIN);
 
-    /// `count` microseconds.
     #[must_use]
     pub const fn from_micros(count: i64) -> Self {
         Self(count * 1_000)
     }
 
-    /// `count` milliseconds.
     #[must_use]
     pub const fn from_millis(count: i64) -> Self {
         Self(count * 1_000_000)
     }
 
-    /// `count` seconds.
     #[must_use]
     pub const fn from_secs(count: i64) -> Self {
         Self(count * 1_000_000_000)
@@ -55,25 +52,25 @@ impl Nanos {
         self.0
     }
 
-    /// Seconds, for text and statistics only.
+    /// Returns seconds, for text and statistics only.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Microseconds, for text and statistics only.
+    /// Returns microseconds, for text and statistics only.
     #[must_use]
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// Converts to the standard library's type; a negative span becomes zero.
+    /// Converts to the standard library's type; a negative duration becomes zero.
     #[must_use]
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
-    /// Returns the shortest text that is read back as the same duration: `1ms`, `50us`, `488281ns`.
+    /// Returns the shortest text that parses to the same duration: `1ms`, `50us`, `488281ns`.
     #[must_use]
     pub fn exact(self) -> String {
         const UNITS: [(i64, &str); 6] = [
@@ -93,7 +90,7 @@ impl Nanos {
         )
     }
 
-    /// Returns the sum, or the nearest end of the range.
+    /// Returns the sum, limited to the range of i64.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -134,15 +131,15 @@ impl Neg for Nanos {
     }
 }
 
-/// Prints three digits and a fitting unit, as a person reads it: `4.67 ms`, `23.6 us`, `999 ns`.
-/// [`Nanos::exact`] loses nothing.
+/// Formats with three digits and a fitting unit, for people: `4.67 ms`, `23.6 us`, `999 ns`.
+/// [`Nanos::exact`] formats without loss.
 impl fmt::Display for Nanos {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(&three_digits(self.0 as f64))
     }
 }
 
-/// Units of a time in ns: how many ns, and how many of it are written in the next one.
+/// Units of a time: length in ns, name, and how many of the unit make one of the next.
 const UNITS: [(f64, &str, f64); 6] = [
     (1.0, "ns", 1e3),
     (1e3, "us", 1e3),
@@ -152,14 +149,14 @@ const UNITS: [(f64, &str, f64); 6] = [
     (3_600e9, "h", f64::INFINITY),
 ];
 
-/// A time in ns with three digits and a fitting unit, rounded to the nearest; whole nanoseconds
-/// below 1 us.
+/// Formats a time in ns with three digits and a fitting unit, rounded to the nearest; below 1 us in
+/// whole nanoseconds.
 #[must_use]
 pub fn three_digits(nanos: f64) -> String {
     with_unit(nanos, f64::round)
 }
 
-/// Formats a time like [`three_digits`], rounded up: an upper bound stays one in the text.
+/// Formats a time like [`three_digits`] but rounded up, so that an upper bound stays one.
 #[must_use]
 pub fn at_most_three_digits(nanos: f64) -> String {
     with_unit(nanos, |steps| (steps - 1e-9).ceil())
@@ -190,21 +187,21 @@ fn with_unit(nanos: f64, round: impl Fn(f64) -> f64) -> String {
     unreachable!("the largest unit has no upper limit")
 }
 
-/// Why a text is no duration.
+/// The reason why a text is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNanosError {
-    /// A number without a unit (`ns`, `us`, `ms`, `s`, `m`, `h` or `d`).
+    /// The number has no unit (`ns`, `us`, `ms`, `s`, `m`, `h` or `d`).
     #[error("`{0}` has no unit: write it with ns, us, ms, s, m, h or d, as in 200us")]
     NoUnit(String),
-    /// Not a number, or not one of the units.
+    /// The text is no number, or its unit is unknown.
     #[error("`{0}` is not a duration: write a number and a unit, as in 200us, 1.5ms or 24h")]
     Malformed(String),
-    /// Past 292 years.
+    /// The duration exceeds 292 years.
     #[error("`{0}` is too long: at most 292 years")]
     TooLong(String),
 }
 
-/// Reads `200us`, `1.5ms`, `24h`, `-111us`, `1h30m`: the units are ns, us (or µs), ms, s, m (or
+/// Parses `200us`, `1.5ms`, `24h`, `-111us`, `1h30m`. The units are ns, us (or µs), ms, s, m (or
 /// min), h, d.
 impl FromStr for Nanos {
     type Err = ParseNanosError;
@@ -241,7 +238,7 @@ impl FromStr for Nanos {
                 "" => ParseNanosError::NoUnit(text.to_owned()),
                 _ => malformed(),
             })?;
-            // 1h30m, and neither 30m1h nor 1ms1ms.
+            // Units must descend: 1h30m is valid, 30m1h and 1ms1ms are not.
             if unit_nanos >= unit_before {
                 return Err(malformed());
             }
@@ -269,8 +266,8 @@ fn unit_in_nanos(unit: &str) -> Option<i128> {
     })
 }
 
-/// `number` (digits with at most one point) times `unit_nanos`, without going through floating
-/// point; rounds towards zero below 1 ns.
+/// Returns `number` (digits with at most one point) times `unit_nanos`, without floating point.
+/// Fractions of a nanosecond are cut off.
 fn decimal_times(number: &str, unit_nanos: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.contains('.')

@@ -1,5 +1,5 @@
-//! Variable-length integers: seven bits a byte, low bits first; signed values are folded so that
-//! small magnitudes stay short.
+//! Variable-length integers: seven bits per byte, low bits first. Signed values are folded, so that
+//! small magnitudes take few bytes.
 
 /// Longest encoding of a 64-bit value, in bytes.
 pub const VARINT_BYTES_MAX: usize = 10;
@@ -39,19 +39,19 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the slice's start.
+    /// Creates a reader at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// Returns the next value; `None` if the slice ends in a value's middle or the value has more
-    /// than 64 bits.
+    /// Returns the next value; `None` if the slice ends within a value, or the value has more than
+    /// 64 bits.
     #[inline]
     pub fn take(&mut self) -> Option<u64> {
-        // Lengths of one to three bytes are mixed in a series, so a branch per length would often
-        // be mispredicted: eight bytes are read together, and only a value of more than four takes
-        // the loop.
+        // Lengths of one to three bytes alternate in a series, so a branch on the length would
+        // often be mispredicted. Eight bytes are read at once, and only a value of more than four
+        // bytes takes the loop.
         let Some(eight) = self.rest.first_chunk::<8>() else {
             return self.take_long();
         };

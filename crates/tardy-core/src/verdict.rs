@@ -1,22 +1,23 @@
 //! Decides whether a deadline was met, with no more certainty than the samples give.
 //!
-//! A deadline is judged by latency. The period of a sampling probe is how often it samples, not how
-//! often work is due, so a skipped due time is as late as the stall left it. Otherwise the verdict
-//! would depend on the chosen period instead of the system.
+//! A deadline is judged by latency. The period of a sampling probe defines how often it samples,
+//! not how often work is due. A skipped due time therefore has the latency that remained of the
+//! stall at that time. If every skipped due time were a miss, the verdict would depend on the
+//! chosen period instead of the system.
 //!
-//! If the samples time work, a skipped due time misses any deadline, because the work was never
-//! done. `stands_for_work` in the series' descriptor marks such work, `quantity` in older folders.
+//! If the samples time work, a skipped due time is always a miss, because the work was never done.
+//! `stands_for_work` in the series' descriptor marks such work, `quantity` in older folders.
 //!
-//! A miss that was seen counts even if other samples were lost (failed, exit code 1). A degraded
-//! set-up decides nothing (inconclusive, 4), because it does not represent the system under test.
+//! A recorded miss counts even if other samples were lost (failed, exit code 1). A run with a
+//! degraded set-up is inconclusive (4), because it does not represent the system under test.
 //!
-//! A share of misses is judged over all series of a probe, over each series, and over each load. A
-//! series that surely misses more fails the run, regardless of the others. A series that is
-//! undecided alone is decided by all together.
+//! A share of misses is judged over all series of a probe, over each series, and over each load. If
+//! one series surely exceeds the allowed share, the run fails. If one series alone is inconclusive,
+//! the verdict over all series decides.
 //!
-//! Each probe and each load has a verdict and a rate. Five seconds idle and four under load are not
-//! one population; the run's verdict is that of its worst probe. A rate over several loads is
-//! called a mixture, and "under these loads" appears only if the same loads ran all the time.
+//! Each probe and each load has a verdict and a rate, because five seconds idle and four under load
+//! are not one population. The run's verdict is that of its worst probe. A rate over several loads
+//! is called a mixture, and "under these loads" appears only if the same loads ran all the time.
 
 pub mod longer;
 pub mod requirement;
@@ -35,10 +36,10 @@ use crate::units::{Nanos, ParseNanosError};
 use requirement::Requirement;
 pub use sentence::{significant, together};
 
-/// The latencies that are in time: from `earliest` to `latest`, both included.
+/// The latencies that count as in time: from `earliest` to `latest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Earlier wake-ups are misses; `None` if early is no fault.
+    /// Earlier wake-ups are misses; `None` if early wake-ups are in time.
     #[serde(rename = "earliest_ns")]
     pub earliest: Option<Nanos>,
     /// Later wake-ups are misses.
@@ -78,10 +79,10 @@ impl fmt::Display for Window {
     }
 }
 
-/// Why a text is no window.
+/// The reason why a text is no window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseWindowError {
-    /// No `..` between two durations.
+    /// The text has no `..` between two durations.
     #[error(
         "`{0}` is not a window: write two durations with .. between them, as in -111us..+111us"
     )]
@@ -116,25 +117,25 @@ impl FromStr for Window {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// No miss where none is allowed, or surely no more than allowed.
+    /// No miss if none is allowed; otherwise surely no more than allowed.
     Passed,
-    /// A miss where none is allowed, or surely more than allowed.
+    /// A miss although none is allowed; otherwise surely more than allowed.
     Failed,
     /// The samples do not decide.
     Inconclusive,
 }
 
-/// The loads that ran during the samples: a rate holds for those, and for no others.
+/// The loads that ran during the samples. A rate of misses applies to these loads only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stress {
-    /// None or unknown.
+    /// No loads, or unknown ones.
     #[default]
     None,
-    /// The same ones all the time.
+    /// The same loads all the time.
     Same,
-    /// Different ones one after another: their samples are several populations, and a rate over all
-    /// of them is that of this mixture.
+    /// Different loads one after another: the samples are several populations, and a rate over all
+    /// of them describes this mixture.
     Mixture,
 }
 
@@ -146,36 +147,36 @@ pub struct Evidence {
     /// The number of misses that were skipped due times.
     #[serde(default)]
     pub misses_skipped: u64,
-    /// Due times that may have missed the window; they are not in `misses`.
+    /// Number of due times that may have missed the window; not included in `misses`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub misses_undecided: u64,
-    /// Due times that were skipped, whether they count as misses or not.
+    /// Number of skipped due times, whether or not they are misses.
     #[serde(default)]
     pub skipped: u64,
-    /// The number of them that the requirement limits; absent if it limits none.
+    /// Number of skipped due times that the requirement limits; absent if it limits none.
     #[serde(default)]
     pub skipped_limited: Option<u64>,
     /// Number of due times, without those whose samples were lost.
     pub due_times: u64,
-    /// How strongly misses cluster, 0 to 1; `None` if there are too few to tell, and independence
-    /// is assumed.
+    /// Extremal index of the misses, from 0 to 1; `None` if there are too few misses, and
+    /// independence is assumed.
     pub extremal_index: Option<f64>,
-    /// How misses cluster, in time and over CPUs; absent in older files, where the extremal index
+    /// How misses cluster in time and across CPUs; absent in older files, where the extremal index
     /// replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clustering: Option<Clustering>,
-    /// Number of CPUs whose due times are pooled; 0 if unknown.
+    /// Number of CPUs whose due times are counted together; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_at_most_one")]
     pub processors: usize,
     /// Duration of the measurement.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
-    /// The concurrent loads.
+    /// The loads that ran during the samples.
     #[serde(default)]
     pub stress: Stress,
     /// Reasons that make any conclusion from these samples unsound.
     pub degraded: Vec<String>,
-    /// Reasons why there may be misses that were not seen.
+    /// Reasons why there may be misses that were not recorded.
     pub incomplete: Vec<String>,
 }
 
@@ -212,26 +213,26 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The verdict in words.
     pub sentence: String,
-    /// The deadline; absent if skipped periods alone are limited.
+    /// The deadline; absent if only skipped periods are limited.
     pub window: Option<Window>,
     /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
-    /// The allowed number of skipped periods; if absent, a deadline up to the period allows none,
-    /// and a longer one any number.
+    /// The allowed number of skipped periods. If absent, a deadline up to the period allows none,
+    /// and a longer deadline any number.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
-    /// Bounds of the share of misses, one-sided each, with the confidence below.
+    /// Lower bound of the share of misses; one-sided, at `confidence`.
     pub share_lower: f64,
-    /// See `share_lower`.
+    /// Upper bound of the share of misses; one-sided, at `confidence`.
     pub share_upper: f64,
     /// Confidence of each bound.
     pub confidence: f64,
-    /// The evidence for it.
+    /// The input of the verdict.
     pub evidence: Evidence,
 }
 
 impl Verdict {
-    /// Upper bound of the misses per hour, at the confidence of the bounds, over all CPUs; absent
+    /// Returns an upper bound of the misses per hour on all CPUs together, at `confidence`; `None`
     /// if the length of the measurement is unknown, or the samples bound nothing.
     #[must_use]
     pub fn misses_an_hour_at_most(&self) -> Option<f64> {
@@ -250,7 +251,7 @@ impl Verdict {
         self.outcome == Outcome::Failed && misses_pass
     }
 
-    /// Returns whether the samples bound the number of misses.
+    /// Returns whether the samples bound the share of misses.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.share_upper < 1.0 || self.evidence.misses >= self.evidence.due_times
@@ -258,7 +259,7 @@ impl Verdict {
 }
 
 impl Outcome {
-    /// Returns the worse one: a failure is worse than an inconclusive verdict.
+    /// Returns the worse of two outcomes: failed, then inconclusive, then passed.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         match (self, other) {
@@ -315,8 +316,8 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     } else {
         by_misses.worse(by_skipped)
     };
-    // A recorded miss stays a miss, whatever else was lost; but a degraded set-up proves nothing
-    // about the system.
+    // A recorded miss stays a miss, even if other samples were lost. A degraded set-up proves
+    // nothing about the system.
     let outcome = match decided {
         _ if !evidence.degraded.is_empty() => Outcome::Inconclusive,
         Outcome::Passed if !evidence.incomplete.is_empty() => Outcome::Inconclusive,
@@ -337,7 +338,7 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     verdict
 }
 
-/// Bounds of the share of so many among the due times.
+/// Returns bounds of the share of `events` among the due times.
 fn share(events: u64, evidence: &Evidence, confidence: Confidence) -> (f64, f64) {
     let (clustering, events, due_times) = (
         evidence.clustering(),
@@ -404,7 +405,7 @@ mod tests {
 
     #[test]
     fn an_allowance_is_decided_by_bounds_and_not_by_the_share_seen() {
-        // 0 of 1e6 bounds the share at 2.9957e-6 (statistics.md 1.2, rule of three).
+        // 0 misses in 1e6 bound the share at 2.9957e-6 (rule of three).
         assert_eq!(
             judged(Some(3e-6), evidence(0, 1_000_000)).outcome,
             Outcome::Passed
@@ -466,7 +467,7 @@ mod tests {
                 .sentence
                 .starts_with("no known miss in 1000000 due times; 1 of them cannot be judged")
         );
-        // Bounded on both sides: by the known ones, and by all possible ones.
+        // The lower bound counts the known misses only, the upper bound all possible ones.
         assert_eq!(judged(Some(1e-3), of(1, 299)).outcome, Outcome::Passed);
         assert_eq!(
             judged(Some(1e-4), of(1, 299)).outcome,

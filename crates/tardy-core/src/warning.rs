@@ -1,4 +1,4 @@
-//! Caveats that a reader must know before the numbers: values with data, stored in the run and
+//! Warnings that a reader must know before the numbers: values with data, stored in the run and
 //! shown in every report.
 
 use std::fmt;
@@ -9,31 +9,32 @@ use crate::cause::plainly;
 use crate::cpu::{CpuId, CpuList};
 use crate::units::Nanos;
 
-/// How the reason for a refused policy starts if a control group is the cause; its path follows.
+/// Start of the reason for a refused policy, if a control group is the cause. The group's path
+/// follows.
 pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 
-/// How much a warning devalues the result.
+/// How much a warning affects the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Samples are missing, or the run was cut off: missing samples support no conclusion.
+    /// Samples are missing, or the run was cut off; nothing can be concluded about missing samples.
     Incomplete,
-    /// The set-up violated a requirement of verdicts, so the run proves less about the system.
+    /// The set-up violated a requirement of verdicts, so the run shows less about the system.
     Degraded,
-    /// Worth knowing.
+    /// Information that affects no conclusion.
     Notice,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "warning", rename_all = "kebab-case")]
 pub enum Warning {
-    /// Samples were taken and lost before they were recorded.
+    /// Samples were taken, but lost before they were recorded.
     SamplesLost {
         probe: String,
         cpu: Option<CpuId>,
         lost: u64,
     },
-    /// Samples were recorded and could not be stored.
+    /// Samples were recorded, but could not be stored.
     SamplesNotStored {
         probe: String,
         cpu: Option<CpuId>,
@@ -47,13 +48,13 @@ pub enum Warning {
         cpu: Option<CpuId>,
         unexplained: i64,
     },
-    /// The tool was ended before it could close the run.
+    /// The tool was killed before it could close the run.
     CutOff { stored_until: Option<Nanos> },
     /// Larger latencies than the known maximum may have occurred.
     MaximumUnsure { reason: String },
-    /// The run is still in progress, and these are its samples so far.
+    /// The run is still in progress, and the numbers are those of its samples so far.
     UnderWay { stored_until: Option<Nanos> },
-    /// The run was resumed after its tool had ended.
+    /// The run was resumed after its tool had been killed.
     Resumed {
         since_start: Nanos,
         away: Nanos,
@@ -61,23 +62,23 @@ pub enum Warning {
     },
     /// Bytes of a series file could not be read.
     DamagedFile { file: String, bytes: u64 },
-    /// Samples that were stored are not in their file any more.
+    /// Stored samples are missing from their file.
     SamplesGone { file: String, samples: u64 },
-    /// The run ended before its time.
+    /// The run was interrupted before its planned end.
     Interrupted { after: Nanos, planned: Nanos },
     /// A probe did not sleep and was stopped by the watchdog.
     WatchdogEnded { cpu: Option<CpuId> },
-    /// A thread of the tool did not get its CPU for seconds after the run's end, and the watchdog
-    /// freed it.
+    /// A thread of the tool got no CPU time for seconds after the run's end, until the watchdog
+    /// freed the CPU.
     Starved { cpu: Option<CpuId> },
-    /// Most due times passed unused.
+    /// Most periods were skipped.
     MostPeriodsSkipped {
         probe: String,
         cpu: Option<CpuId>,
         share: f64,
         period: Nanos,
     },
-    /// A probe woke up before its time.
+    /// A probe woke up before its due times.
     EarlyWakeUps {
         probe: String,
         cpu: Option<CpuId>,
@@ -92,13 +93,13 @@ pub enum Warning {
     NotBound { cpu: CpuId, error: String },
     /// The power management's latency limit could not be set.
     CpuLatencyNotSet { error: String },
-    /// The measured CPUs were kept from deep idle states, which they could otherwise enter.
+    /// The run kept the measured CPUs out of deep idle states that they could otherwise enter.
     IdleStatesHeld { states: String },
-    /// Timers fire at the tick.
+    /// The kernel lacks high-resolution timers, so timers expire at the tick.
     NoHighResolutionTimers { resolution: Nanos },
-    /// The measuring thread faulted pages in its loop.
+    /// The measuring thread took page faults in its loop.
     FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
-    /// Samples that a probe took on the wrong CPU.
+    /// A probe took samples on the wrong CPU.
     Displaced {
         probe: String,
         cpu: Option<CpuId>,
@@ -115,73 +116,73 @@ pub enum Warning {
         after: String,
         since_start: Nanos,
     },
-    /// The clock of timers or due-time grids was set during the run.
+    /// The clock that defines timers or due times was set during the run.
     ClockStepped {
         clock: String,
         by: Nanos,
         since_start: Nanos,
         has_timers: bool,
     },
-    /// Stalls that look like real-time throttling.
+    /// There were stalls that look like real-time throttling.
     LooksLikeThrottling {
         windows: u64,
         length: Nanos,
-        /// The source of the throttling; empty in older files.
+        /// The kernel's rule that causes the throttling; empty in older files.
         #[serde(default)]
         rule: String,
     },
     /// The hypervisor ran other tasks.
     TimeStolen { cpu: CpuId, stolen: Nanos },
-    /// A limit of the control group applied.
+    /// The control group's CPU limit throttled the run.
     CgroupThrottled { periods: u64 },
-    /// System-management interrupts came.
+    /// System-management interrupts occurred.
     ManagementInterrupts { cpu: CpuId, count: u64 },
-    /// Interrupts that could not be moved.
+    /// Interrupts could not be moved away from the measured CPUs.
     InterruptsNotMoved { interrupts: String, error: String },
-    /// A load is not there.
+    /// A load cannot run on this machine.
     LoadAbsent {
         load: String,
         missing: String,
         remedy: String,
     },
-    /// A load failed to do its work.
+    /// A load could not do its work.
     LoadProblem { load: String, problem: String },
-    /// Loads died, so that a part of the run was not under them.
+    /// Loads died, so a part of the run was not under load.
     NotUnderLoad {
         unloaded: Nanos,
         planned: Nanos,
         causes: Vec<String>,
     },
-    /// The tool's own threads share the measured CPUs.
+    /// No CPU is left for the tool's own threads, so they share the measured CPUs.
     #[serde(alias = "no-processor-left")]
     NoCpuLeft { cpus: CpuList },
-    /// Some CPUs are isolated; `others` are those of the tool's own threads.
+    /// Some CPUs are isolated; the tool's own threads run on `others`.
     IsolatedCpus {
         isolated: CpuList,
         measured: CpuList,
         others: CpuList,
     },
-    /// Two probes share a CPU and its priority.
+    /// Two probes share a CPU at the same priority.
     #[serde(alias = "probes-share-processors")]
     ProbesShareCpus { probes: Vec<String> },
     /// Another run measures the same CPUs.
     AnotherRun { process: u32, cpus: CpuList },
-    /// A latency stopped the run.
+    /// A latency above the limit stopped the run.
     StoppedAbove {
         cpu: Option<CpuId>,
         latency: Nanos,
         limit: Nanos,
     },
-    /// The kernel's trace was recorded, which costs time.
+    /// The run recorded the kernel's trace, which costs time.
     Traced {
         level: u32,
         events: u64,
         absent: Vec<String>,
         is_leaving_idle_seen: bool,
     },
-    /// The kernel's trace could not be recorded.
+    /// The run could not record the kernel's trace.
     NotExplained { reason: String, remedy: String },
-    /// Samples that are not, or only in part, explained.
+    /// Samples whose delays are not, or only partly, explained.
     ExplanationsLost { samples: u64, lost_events: u64 },
     /// The times are those of an emulated machine.
     VirtualTime,
@@ -192,17 +193,17 @@ pub enum Warning {
         before: Nanos,
         due: Nanos,
     },
-    /// The other side stopped answering.
+    /// The other side of a link stopped answering.
     ResponderGone { link: String, unanswered: u64 },
-    /// Another failure or shortcoming. The text names the remedy.
+    /// Another problem. The text names the remedy.
     Problem { text: String },
-    /// Information without a problem: a calibration, a tally, a remark of an importer.
+    /// Information without a problem, such as a calibration, a count, or an importer's remark.
     Note { text: String },
 }
 
 impl Warning {
-    /// Returns whether another process changed the probes during the measurement, so that the run
-    /// measured a different system.
+    /// Returns whether another process changed the measuring threads or their clock, so that the
+    /// run measured a different system.
     #[must_use]
     pub fn is_of_changed_probes(&self) -> bool {
         matches!(
@@ -247,7 +248,7 @@ impl Warning {
         }
     }
 
-    /// Returns whether this is information that devalues no number.
+    /// Returns whether this is information that affects no number.
     #[must_use]
     pub fn is_note(&self) -> bool {
         matches!(
@@ -259,7 +260,7 @@ impl Warning {
         )
     }
 
-    /// Returns the line for people, which starts with the kind: warning or note.
+    /// Returns the line for people, which starts with `warning` or `note`.
     #[must_use]
     pub fn line(&self) -> String {
         if self.is_note() {
@@ -273,14 +274,15 @@ impl Warning {
     #[must_use]
     pub fn rank(&self) -> (u8, Severity) {
         match self {
-            // The cause of other problems in such a run, including lost samples.
+            // These warnings come first, because they name the cause of other problems, such as
+            // lost samples.
             Self::Displaced { .. }
             | Self::SchedulingChanged { .. }
             | Self::MostPeriodsSkipped { .. } => (0, self.severity()),
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
-            // The most important flaw of a set-up; its remedy also helps against the others.
+            // The most important flaw of a set-up; its remedy also removes other flaws.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
             _ if self.is_note() => (6, self.severity()),
             _ => (5, self.severity()),

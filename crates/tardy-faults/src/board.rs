@@ -1,5 +1,5 @@
-//! A board of the fault `fleet`: an sshd in network, mount and process namespaces, whose disk
-//! survives its reboots, and a network that delays and loses packets.
+//! A simulated board for the fault `fleet`: an sshd in network, mount and process namespaces. Its
+//! disk survives reboots, and its network delays and loses packets.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use xtask::program;
 use crate::fleet::Trouble;
 use crate::place::{CommandProcess, Place, names};
 
-/// Programs that a board needs, and Debian's packages.
+/// Programs that a board needs, with Debian's packages.
 const PROGRAMS: [&str; 5] = ["sshd", "ssh", "ip", "nsenter", "python3"];
 const PACKAGES: &str = "openssh-server openssh-client iproute2 util-linux python3";
-/// The first process of a board: its memory file systems and network, and an sshd that is started
-/// again as by an init system.
+/// The first process of a board. It sets up the memory file systems and the network, and restarts
+/// the sshd like an init system.
 const INIT: &str = r"mount --rbind $1 /mnt
 for memory in /tmp /root /run /dev/shm; do mount -t tmpfs tmpfs $memory; done
 mount --rbind /mnt/disk /var/tmp
@@ -27,8 +27,8 @@ ip link set lo up
 ip link set board$2 up
 touch /run/is-up
 while :; do [ -e /mnt/no-sshd ] || /usr/sbin/sshd -D -f /mnt/sshd_config; sleep 0.2; done";
-/// Runs each command of ssh on the board. At the step named in the file `step`, the command waits
-/// until the file `reached` is gone.
+/// The program that runs each ssh command on the board. At the step named in the file `step`, it
+/// waits until the file `reached` is removed.
 const GATE: &str = r#"#!/bin/sh
 case $SSH_ORIGINAL_COMMAND in
 *"$(cat /mnt/step)"*)
@@ -39,7 +39,7 @@ case $SSH_ORIGINAL_COMMAND in
 esac 2> /dev/null
 exec sh -c "$SSH_ORIGINAL_COMMAND"
 "#;
-/// Carries packets between two TUN devices: a kernel without netem can do it too.
+/// The program that carries packets between two TUN devices, because a kernel may lack netem.
 const LINK: &str = r#"
 import collections, fcntl, os, random, select, struct, sys, time
 near, far, delay, loss = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
@@ -62,10 +62,10 @@ while True:
         except OSError:
             pass
 "#;
-/// Size of a disk that fills up: it holds the program and a run.
+/// Size of a disk that will fill up; it has space for the program and a run.
 const DISK: &str = "size=200m";
 
-/// The network of all boards, and the keys of this side.
+/// The network of all boards, and the ssh keys.
 #[derive(Debug)]
 pub(crate) struct Rack {
     holder: Child,
@@ -78,12 +78,12 @@ pub(crate) struct Board {
     pub(crate) trouble: Trouble,
     number: usize,
     rack: u32,
-    /// On this side; the board has it as /mnt.
+    /// The board's folder on the host, which the board sees as /mnt.
     folder: PathBuf,
     machine: Child,
     link: Option<Child>,
     mounts: String,
-    /// When it is switched on again.
+    /// Time at which the board is switched on again, while it is off.
     off_until: Option<Instant>,
 }
 
@@ -131,7 +131,7 @@ impl Drop for Rack {
 }
 
 impl Board {
-    /// Switches a board on, whose trouble comes at this step.
+    /// Switches a board on. Its trouble will start at this step.
     pub(crate) fn new(
         place: &Place,
         rack: &Rack,
@@ -192,12 +192,12 @@ impl Board {
         Ok(board)
     }
 
-    /// Its first process, as this side sees it.
+    /// Returns the board's first process, by its number on the host.
     fn init(&self) -> Option<i32> {
         self.processes().into_iter().min()
     }
 
-    /// Returns all its processes.
+    /// Returns all processes of the board.
     fn processes(&self) -> Vec<i32> {
         let space = |path: String| std::fs::read_link(path).ok();
         let own = space("/proc/self/ns/pid".to_owned());
@@ -213,7 +213,7 @@ impl Board {
         .collect()
     }
 
-    /// Gives it a network, and waits until it listens.
+    /// Connects the board to the network, and waits until its sshd listens.
     fn connect(&mut self) -> Result<()> {
         let init = wait_for("a board's first process", || self.init())?.to_string();
         let (near, far) = (
@@ -235,7 +235,7 @@ impl Board {
                     .ok()
             })?;
         } else {
-            // The link of a board that was switched off disappears a little later.
+            // The old link of a board that was switched off disappears a little later.
             let pair = [
                 "ip", "link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &init,
             ];
@@ -250,7 +250,7 @@ impl Board {
         Ok(())
     }
 
-    /// A program in the network of all boards.
+    /// Returns the command, to run in the network of the boards.
     fn in_rack(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -264,8 +264,9 @@ impl Board {
         std::fs::read_to_string(format!("/proc/{init}/mounts")).unwrap_or_default()
     }
 
-    /// Starts its trouble once it has reached the step, and if `is_measuring`, has samples;
-    /// switches it on again after `off`. Returns whether the trouble has started now.
+    /// Starts the board's trouble once the board has reached the step and, if `is_measuring`, has
+    /// samples. Switches a board that lost power on again after `off`. Returns whether the trouble
+    /// has just started.
     pub(crate) fn suffer(&mut self, is_measuring: bool, off: Duration) -> Result<bool> {
         if self.off_until.is_some_and(|until| Instant::now() > until) {
             self.switch_on()?;
@@ -281,12 +282,13 @@ impl Board {
             Trouble::Delay | Trouble::Loss | Trouble::Clock => {}
             Trouble::Hang => self.signal(&self.processes(), process::STOP),
             Trouble::Endless => touch("endless")?,
-            // Writes until the disk is full.
+            // Fills the disk.
             Trouble::Full => drop(std::fs::write(
                 self.folder.join("disk/fill"),
                 vec![0; 256 << 20],
             )),
-            // The network goes first, as in a power failure: processes cannot close their connections.
+            // The network disappears first, as in a power failure, so processes cannot close their
+            // connections.
             Trouble::Reboot => {
                 let near = format!("rack{}", self.number);
                 program::capture(&mut self.in_rack(&["ip", "link", "delete", &near]))?;
@@ -343,7 +345,7 @@ impl Board {
         Ok(())
     }
 
-    /// Removes a folder of a command on the board.
+    /// Removes the folder of a command on the board.
     pub(crate) fn remove(&self, folder: &Path) {
         let is_ours = folder.parent() == Some(Path::new("/var/tmp"));
         if let (true, Some(name)) = (is_ours, folder.file_name()) {
@@ -351,7 +353,7 @@ impl Board {
         }
     }
 
-    /// Files, processes and mounts that the commands left, a sentence each.
+    /// Returns a sentence for each file, process and mount that the commands left.
     pub(crate) fn left(&self) -> Vec<String> {
         let Some(init) = self.init() else {
             return vec!["the board is off".to_owned()];
@@ -387,7 +389,7 @@ impl Drop for Board {
     }
 }
 
-/// Returns the process that makes a board's namespaces; they end with it.
+/// Starts the process that makes a board's namespaces, which exist as long as the process.
 fn machine(number: usize, trouble: Trouble, folder: &Path) -> Result<Child> {
     let mut command = Command::new("unshare");
     command.args("--net --mount --pid --fork --kill-child --mount-proc".split(' '));
@@ -403,12 +405,12 @@ fn machine(number: usize, trouble: Trouble, folder: &Path) -> Result<Child> {
     spawn(&mut command)
 }
 
-/// An address of a network for examples (RFC 5737).
+/// Returns an address of a network reserved for examples (RFC 5737).
 fn address(number: usize, end: usize) -> String {
     format!("192.0.2.{}", 4 * number + end)
 }
 
-/// Starts a silent program that ends with this one.
+/// Starts a program without output that ends with this one.
 fn spawn(command: &mut Command) -> Result<Child> {
     command
         .stdin(Stdio::null())
@@ -425,7 +427,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Waits until there is something.
+/// Waits until `get` returns a value.
 fn wait_for<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> Result<T> {
     let start = Instant::now();
     while start.elapsed() < crate::place::PATIENCE {

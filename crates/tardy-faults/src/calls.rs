@@ -1,4 +1,4 @@
-//! Each system call of a command that writes is made to fail once, by strace.
+//! Makes each system call of a writing command fail once, with strace.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// Commands, and the file in which each replaces an older one; otherwise a run's folder.
+/// The commands, and whether each replaces an older file; otherwise it makes a run folder.
 const COMMANDS: &[(&str, bool)] = &[
     ("export ../base/run --format csv --output output.svg", true),
     ("report ../base/run --html output.svg", true),
@@ -42,11 +42,11 @@ const COMMANDS: &[(&str, bool)] = &[
     ),
 ];
 
-/// The calls that fail in the brief form, and the commands that are tried.
+/// The failing calls of the brief form, and its commands.
 const BRIEF_CALLS: &[&str] = &["openat", "write", "fsync", "rename", "linkat", "clone3"];
 const BRIEF_COMMANDS: [usize; 2] = [0, 5];
 
-/// Number of calls, by name.
+/// Number of uses of each call.
 type Counts = BTreeMap<String, usize>;
 
 const OLD: &[u8] = b"an older output\n";
@@ -79,8 +79,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns at most `most` of the numbers 1 to `times`: all of them, or some distributed over the
-/// range including the first and the last; for one, the last.
+/// Returns at most `most` of the numbers 1 to `times`: all of them, or numbers spread over the
+/// range, including the first and the last. A single number is the last.
 fn chosen(times: usize, most: usize) -> Vec<usize> {
     if times <= most {
         return (1..=times).collect();
@@ -96,7 +96,7 @@ fn chosen(times: usize, most: usize) -> Vec<usize> {
 }
 
 /// Returns how often the command makes each call, in the thread that makes it most often, and the
-/// file that it writes.
+/// file that the command writes.
 fn counted(ground: &Ground, line: &str, is_file: bool) -> Result<(Counts, Option<Vec<u8>>)> {
     let place = ground.place()?;
     let calls: Vec<&str> = system_calls::calls().map(|call| call.0).collect();
@@ -164,14 +164,14 @@ fn failing(
         .start(strace::failing(&place, call, line))?
         .end(&place, PATIENCE)?;
     let mut wrong = Vec::new();
-    // The failed write may have been the reason itself.
+    // The failed write may itself have been the error message.
     let is_told = call.name != "write" || !outcome.said.is_empty();
     wrong.extend(
         outcome
             .disgrace()
             .filter(|_| is_told || outcome.hung || outcome.code.is_none()),
     );
-    // A file that could not be removed is still there.
+    // A file whose removal failed is still there.
     let is_kept = |name: &String| !call.name.starts_with("unlink") || !name.ends_with("is left");
     wrong.extend(place.leftovers()?.into_iter().filter(is_kept));
     match good {

@@ -1,5 +1,5 @@
-//! The time of day is set, or the rate of the clocks is changed, while a run measures. In a guest,
-//! because the time of day is global.
+//! Sets the time of day, or changes the rate of the clocks, while a run measures. This happens in a
+//! guest, because the time of day is global.
 
 use serde_json::Value;
 use xtask::failure::Result;
@@ -18,16 +18,16 @@ pub(crate) const STEPPED: Fault = Fault {
     attempt: |ground| guests::attempt(ground, stepped),
 };
 
-/// The change to the clocks.
+/// A change to the clocks.
 struct Disturbance {
     name: &'static str,
-    /// A line of the shell.
+    /// The shell command that makes the change.
     command: &'static str,
-    /// The seconds between which the time of day is moved; `None` if only the rate changes.
+    /// Minimum and maximum step of the time of day in s; `None` if only the rate changes.
     by: Option<(i64, i64)>,
 }
 
-/// `date` sets whole seconds: up to one more or less than is written here.
+/// `date` sets whole seconds, so the step can differ by up to one second from the command.
 const DISTURBANCES: &[Disturbance] = &[
     Disturbance {
         name: "an-hour-back",
@@ -71,7 +71,7 @@ const DISTURBANCES: &[Disturbance] = &[
     },
 ];
 
-/// Probes that run together, and how they depend on the time of day.
+/// Probes that run together, and how they use the time of day.
 struct Group {
     name: &'static str,
     probes: &'static str,
@@ -80,12 +80,12 @@ struct Group {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClockUse {
-    /// Unaffected: no report.
+    /// Not at all: the run reports nothing.
     None,
-    /// Due times were placed on it, or it is read: a step is reported, and does not affect the
-    /// verdict.
+    /// Due times are placed on it, or it is read: the run reports a step, and the verdict ignores
+    /// it.
     Grid,
-    /// Timers use it: a step is reported, and there is no verdict.
+    /// Timers use it: the run reports a step, and has no verdict.
     Timers,
 }
 
@@ -113,14 +113,14 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Due times of a run of this length and period, and the maximum of a sample: an idle guest has no
-/// such delays, and all steps are larger.
+/// Length and period of a run, and the maximum of a sample. An idle guest has no delay as long as
+/// that, and all steps are larger.
 const LENGTH: &str = "--for 1600ms --period 4ms";
 const EXPECTED: u64 = 400;
 const LONGEST_NS: i64 = 500_000_000;
 
 fn stepped(ground: &Ground, tally: &mut Tally) -> Result<()> {
-    // One boot each: all groups in sequence under one disturbance.
+    // Each disturbance takes one boot, in which all groups run one after another.
     for disturbance in DISTURBANCES
         .iter()
         .take(ground.tries(3, DISTURBANCES.len()))
@@ -144,7 +144,7 @@ fn stepped(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Runs every group, and disturbs each in its middle.
+/// Returns a script that runs every group, and makes the change in the middle of each run.
 fn script(disturbance: &Disturbance) -> String {
     let mut script = String::new();
     for Group { name, probes, .. } in GROUPS {
@@ -159,7 +159,7 @@ fn script(disturbance: &Disturbance) -> String {
     script
 }
 
-/// Returns violations.
+/// Returns the violations of a group.
 fn judged(
     group: &Group,
     disturbance: &Disturbance,
@@ -178,7 +178,8 @@ fn judged(
         disturbance.by.is_some(),
     );
     let decides = !(is_stepped && group.use_of_clock == ClockUse::Timers);
-    // So short a run may have too few samples to pass: the test is whether the clock prevents it.
+    // So short a run may have too few samples to pass. The check is only whether the clock prevents
+    // a verdict.
     let (outcome, degraded) = (
         &summary["verdict"]["outcome"],
         &summary["verdict"]["evidence"]["degraded"],
@@ -229,7 +230,7 @@ fn judged(
     wrong
 }
 
-/// Returns the error in a series: an unaccounted due time, or a sample or an observed time that
+/// Returns the error in a series, if any: an unaccounted due time, or a sample or a length that
 /// includes the step.
 fn odd_series(series: &Value) -> Option<String> {
     let name = &series["probe"];

@@ -1,5 +1,5 @@
-//! The subcommands of the tool, each with the command lines that are tried and their needs.
-//! A new subcommand without a row here fails the fault `starts`.
+//! The subcommands of the tool, each with the command lines to try and their requirements. The
+//! fault `starts` fails if a subcommand has no row here.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::place::Place;
 #[derive(Debug)]
 pub(crate) struct Subcommand {
     pub(crate) name: &'static str,
-    /// Whether it changes or makes anything on the machine, even temporarily.
+    /// Whether the subcommand changes or creates anything on the machine, even temporarily.
     pub(crate) is_changing: bool,
     pub(crate) lines: &'static [Line],
 }
 
-/// A command line. `LAST` is the last CPU, `SELF` the process of this program, and `TARDY` the
-/// tool.
+/// A command line. `LAST` stands for the last CPU, `SELF` for the process number of this program,
+/// and `TARDY` for the tool.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) words: &'static str,
-    /// Exit codes without a fault.
+    /// Expected exit codes without a fault.
     pub(crate) codes: &'static [i32],
-    /// It is interrupted (Ctrl-C) after this time.
+    /// Time after which the command is interrupted (Ctrl-C).
     pub(crate) interrupted_after: Option<Duration>,
-    /// Whether it changes settings of the machine: such lines run one at a time.
+    /// Whether the line changes settings of the machine. Such lines run one at a time.
     pub(crate) is_of_the_machine: bool,
-    /// Whether the brief form tries it.
+    /// Whether the brief form tries the line.
     pub(crate) is_brief: bool,
 }
 
@@ -81,10 +81,10 @@ const fn changes_nothing(name: &'static str, lines: &'static [Line]) -> Subcomma
 }
 
 const RUN: &[i32] = &[0, 4];
-/// Exit codes on a host on which nothing boots, and for a board without such a result.
+/// Exit codes on a host on which nothing boots, or if a board has no result.
 const FAILED: &[i32] = &[2, 3, 4];
 
-/// All of them, in the order of the tool's help.
+/// All subcommands, in the order of the tool's help.
 pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     changes(
         "run",
@@ -217,7 +217,7 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     changes_nothing("help", &[line("help run", &[0])]),
 ];
 
-/// Fails if the list and the tool's own list of subcommands differ.
+/// Fails if this list differs from the tool's own list of subcommands.
 pub(crate) fn check(place: &Place) -> Result<()> {
     let help = place.tardy("--help")?.printed;
     let mut known = named_in(&help);
@@ -233,7 +233,8 @@ pub(crate) fn check(place: &Place) -> Result<()> {
     )))
 }
 
-/// Returns the subcommands in the tool's help, which a test of the tool compares with its parser.
+/// Returns the subcommands in the tool's help. A test of the tool compares that help with the
+/// parser.
 fn named_in(help: &str) -> Vec<&str> {
     help.lines()
         .take_while(|line| *line != "Options:")
@@ -242,7 +243,7 @@ fn named_in(help: &str) -> Vec<&str> {
 }
 
 impl Line {
-    /// Returns the words for this machine.
+    /// Returns the words of the line for this machine.
     pub(crate) fn text(&self, place: &Place) -> String {
         self.words
             .replace("LAST", &folders::last_cpu().to_string())
@@ -262,7 +263,7 @@ pub(crate) fn prepare(place: &Place) -> Result<()> {
             .and_then(|()| std::fs::write(&path, content))
             .while_doing(|| format!("writing {}", path.display()))
     };
-    // The setting of `own.toml`.
+    // The file that `own.toml` sets.
     let setting = place.setting();
     std::fs::write(&setting, "1").while_doing(|| format!("writing {}", setting.display()))?;
     write(
@@ -309,8 +310,7 @@ pub(crate) fn leave(place: &Place) -> Result<()> {
         .while_doing(|| "leaving a folder and its journal".to_owned())
 }
 
-/// Returns the part of a bzImage that the lab reads (Documentation/arch/x86/boot.rst of the
-/// kernel).
+/// Returns the part of a bzImage that the lab reads (the kernel's Documentation/arch/x86/boot.rst).
 fn kernel() -> Vec<u8> {
     let mut bytes = vec![0; 0x400];
     bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);

@@ -1,4 +1,4 @@
-//! Disks that are full, cannot be written, go away, or lose power.
+//! Disks that are full, cannot be written, disappear, or lose power.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,7 +45,7 @@ pub(crate) const POWER_CUT: Fault = Fault {
     attempt: power_cut,
 };
 
-/// A file system below a place; unmounted when dropped.
+/// A file system in a place, unmounted on drop.
 struct DiskMount(PathBuf);
 
 impl DiskMount {
@@ -78,7 +78,7 @@ impl DiskMount {
         .map(drop)
     }
 
-    /// Uses all space except `left` bytes.
+    /// Fills the file system, except for `left` bytes.
     fn fill(&self, left: usize) {
         let filler = self.0.join("filler");
         let _ = std::fs::write(&filler, vec![1; 64 << 20]);
@@ -91,20 +91,21 @@ impl DiskMount {
 
 impl Drop for DiskMount {
     fn drop(&mut self) {
-        // Lazily: processes that still run there after a failure must not prevent the next attempt.
+        // A lazy unmount works even if processes of a failed attempt still run there, so they
+        // cannot affect the next attempt.
         let _ = program::output(Command::new("umount").arg("--lazy").arg(&self.0));
     }
 }
 
 const OLD: &[u8] = b"an older output\n";
-/// 200 us per sample, so that seconds fill a small disk.
+/// A run with 200 us per sample, which fills a small disk within seconds.
 const BUSY_RUN: &str = "run --for 2s --period 200us --load none --quiet --out disk/run";
 
 fn full(ground: &Ground) -> Result<Tally> {
     folders::base(ground)?;
     let mut tally = Tally::default();
     for number in 0..ground.tries(3, 24) {
-        // From nothing to more than the run needs.
+        // The sizes range from nearly nothing to more than the run needs.
         let kilobytes = 64 + number * number * 48;
         let place = ground.place()?;
         let _disk = DiskMount::memory(&place, kilobytes)?;
@@ -150,7 +151,8 @@ fn full(ground: &Ground) -> Result<Tally> {
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
             let mut wrong = folders::wrong(&outcome, &place)?;
             let now = std::fs::read(disk.0.join("output.svg")).unwrap_or_default();
-            // A verdict, also that runs are too few, is in the output.
+            // With these exit codes, the command has written its output, which may state that there
+            // are too few runs.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
             if (now == OLD) == is_done {
                 wrong.push(format!(
@@ -169,7 +171,8 @@ fn full(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts a run in `disk/run` after a fault, whose cause must be reported in one of these words.
+/// Counts a run in `disk/run` after a fault. Its message must contain one of these words about the
+/// cause.
 fn count_run(
     tally: &mut Tally,
     place: &Place,
@@ -234,7 +237,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
         let mut running =
             place.start(place.tardy_command("run --for 2s --load none --quiet --out disk/run"))?;
         std::thread::sleep(Duration::from_millis(300 + 200 * number as u64));
-        // A file system that finds an error in itself does this.
+        // A file system that finds an internal error shuts down in this way.
         image.shut_down()?;
         let about = format!("a file system that shuts down (try {number})");
         let ended_in_time = place.wait_until(|| running.has_ended());
@@ -306,13 +309,13 @@ fn removed(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// An ext4 file system in a file, on a loop device, mounted at `disk`.
+/// An ext4 file system in a file, mounted at `disk` through a loop device.
 pub(crate) struct Image {
     file: PathBuf,
     mounted: DiskMount,
 }
 
-/// A file of this size with an empty ext4 file system.
+/// Makes a file of this size with an empty ext4 file system.
 pub(crate) fn made_image(place: &Place, mib: u64) -> Result<PathBuf> {
     let file = place.path("image");
     std::fs::File::create(&file)
@@ -336,7 +339,7 @@ impl Image {
         Ok(Self { file, mounted })
     }
 
-    /// Returns the content of the device at one moment: two consecutive equal copies of it.
+    /// Returns the content of the device at one moment: two successive copies must be equal.
     fn cut(&self) -> Result<Vec<u8>> {
         let read = || std::fs::read(&self.file).while_doing(|| "reading a disk image".to_owned());
         let mut last = read()?;
@@ -351,7 +354,8 @@ impl Image {
     }
 
     fn shut_down(&self) -> Result<()> {
-        // An emergency remount: the file system is in use, so that a plain one is refused.
+        // This is an emergency remount; a plain one would be refused, because the file system is in
+        // use.
         program::capture(
             Command::new("mount")
                 .args(["-o", "remount,abort"])
@@ -406,9 +410,9 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns whether more is gone than may be.
+/// Returns an error if more samples are missing than allowed.
 pub(crate) fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
-    // Series are brought to the disk every ten seconds.
+    // Series are synced to disk every ten seconds.
     let allowed = Duration::from_secs(12);
     let stored = match folder {
         Folder::Opens { summary, .. } => {

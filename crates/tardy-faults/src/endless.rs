@@ -1,4 +1,4 @@
-//! A monitor at work for long: a run without an end that is bounded, explained and scraped.
+//! A monitoring run over a long time: without an end, with a disk budget, explained, and scraped.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -51,12 +51,13 @@ fn endless(ground: &Ground) -> Result<Tally> {
     });
     let (begun, pid) = (Instant::now(), running.pid());
     let (mut wrong, mut rounds) = (Vec::new(), [ToolUse::default(); 2]);
-    // By quarters. A burst of events takes memory for a moment; the minimum shows permanent growth.
+    // Memory is compared by quarters of the run. A burst of events takes memory for a moment, so
+    // the minimum of each quarter shows permanent growth.
     let mut least_kb = [None; 4];
     let (mut counts, mut scrapes, mut most) = (BTreeMap::new(), 0, 0);
     while begun.elapsed() < length && !running.has_ended() && wrong.len() < 10 {
         std::thread::sleep(SCRAPE);
-        // The first part fills buffers.
+        // In the first part, buffers fill.
         let quarter = (4 * begun.elapsed().as_millis() / length.as_millis().max(1)).min(3) as usize;
         let now = ToolUse::of(pid, &place);
         rounds[quarter / 2] = rounds[quarter / 2].max_of(now);
@@ -111,14 +112,14 @@ fn endless(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns the port that the run names.
+/// Returns the port that the run printed.
 fn port_of(place: &Place) -> Option<u16> {
     let said = std::fs::read_to_string(place.path("tmp/.stderr")).ok()?;
     let (_, rest) = said.split_once("http://127.0.0.1:")?;
     rest.split_once('/')?.0.parse().ok()
 }
 
-/// Returns the values of the metrics that only grow, by their names.
+/// Returns the metrics that can only grow, by name.
 fn metrics(port: u16) -> std::result::Result<BTreeMap<String, f64>, String> {
     let ask = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -145,7 +146,7 @@ fn metrics(port: u16) -> std::result::Result<BTreeMap<String, f64>, String> {
     Ok(text.lines().filter_map(line).collect())
 }
 
-/// Returns the first metric that shrank or disappeared.
+/// Returns the first metric that decreased or disappeared.
 fn less(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Option<String> {
     let (name, value) = before
         .iter()
@@ -159,13 +160,14 @@ fn folder_bytes(folder: &Path) -> u64 {
         .map(|entry| match entry.metadata() {
             Ok(facts) if facts.is_dir() => folder_bytes(&entry.path()),
             Ok(facts) => facts.len(),
-            // Gone since it was listed.
+            // The file was removed since it was listed.
             Err(_) => 0,
         })
         .sum()
 }
 
-/// Checks that the run is finished and has every sample of its metrics; returns the fault.
+/// Checks that the run is finished and has every sample that its metrics counted. Returns the
+/// violation.
 fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> {
     let Folder::Opens { state, summary, .. } = folder else {
         return Some(format!("the run does not open: {folder:?}"));
@@ -183,7 +185,7 @@ fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> 
     (!is_whole).then(|| format!("{state}: {recorded} samples, {scraped} in the metrics"))
 }
 
-/// Returns the number of explanations, and errors in them.
+/// Returns the number of explanations, and an error in them, if any.
 fn explanations(place: &Place) -> Result<(String, Option<String>)> {
     let shown = place.tardy("explain run --json --worst 1")?;
     let found: Value = serde_json::from_str(&shown.printed).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A fault: the action, the requirement, and the result of trying it.
+//! A fault: what is done to the tool, what the tool must fulfil, and the results of the attempts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,58 +11,59 @@ use crate::place::Place;
 /// A kind of fault that the tool must survive.
 #[derive(Debug)]
 pub(crate) struct Fault {
-    /// Its name on the command line.
+    /// Name of the fault on the command line.
     pub(crate) name: &'static str,
-    /// The action against the tool.
+    /// The disturbance of the tool.
     pub(crate) done: &'static str,
-    /// The requirement during and after the action.
+    /// What the tool must fulfil during and after the fault.
     pub(crate) demanded: &'static str,
     pub(crate) attempt: fn(&Ground) -> Result<Tally>,
 }
 
-/// The effort for each fault.
+/// How much is tried for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Once, at its most likely place: for every change, in about a minute.
+    /// Once, at the most likely point: for every change, in about a minute.
     Brief,
-    /// A few times.
+    /// A few attempts.
     Short,
     Full,
 }
 
-/// The place for faults.
+/// The environment of all attempts.
 #[derive(Debug)]
 pub(crate) struct Ground {
-    /// The binary that must survive.
+    /// The tested binary.
     pub(crate) tardy: PathBuf,
-    /// A private memory file system.
+    /// A private memory file system, for the places of attempts.
     pub(crate) folder: PathBuf,
     pub(crate) form: Form,
-    /// Duration of the soak, if given explicitly.
+    /// Duration of the soak, if the user gave one.
     pub(crate) soak_for: Option<Duration>,
-    /// Only command lines with this text are tried, if it is given.
+    /// If given, only command lines that contain this text are tried.
     pub(crate) line: Option<String>,
 }
 
-/// The result of a fault.
+/// The results of a fault.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) tries: usize,
-    /// Counts of observations.
+    /// Number of attempts with each observation.
     pub(crate) seen: BTreeMap<String, usize>,
-    /// Violations, a sentence each.
+    /// A sentence for each violation.
     pub(crate) failures: Vec<String>,
-    /// Why it could not be tried here, or not wholly.
+    /// Why the fault could not be tried on this machine, or only in part.
     pub(crate) left_out: Vec<String>,
 }
 
 impl Ground {
-    /// A new folder for a try.
+    /// Makes a new folder for an attempt.
     pub(crate) fn place(&self) -> Result<Place> {
         Place::new(&self.tardy, &self.folder)
     }
 
-    /// `short` tries in the short form, `full` in the full one, and at most one in the brief one.
+    /// Returns the number of attempts: `short` in the short form, `full` in the full form, and at
+    /// most one in the brief form.
     pub(crate) fn tries(&self, short: usize, full: usize) -> usize {
         match self.form {
             Form::Brief => short.min(1),

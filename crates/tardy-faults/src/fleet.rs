@@ -26,7 +26,7 @@ pub(crate) const FLEET: Fault = Fault {
     attempt: fleet,
 };
 
-/// The fault of a board.
+/// The fault of one board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Delay,
@@ -42,10 +42,11 @@ pub(crate) enum Trouble {
 use Trouble::{Clock, Daemon, Delay, Endless, Full, Hang, Loss, Reboot};
 
 const TROUBLES: [Trouble; 8] = [Delay, Loss, Clock, Hang, Endless, Full, Reboot, Daemon];
-/// The faults of the brief form: they end quickly.
+/// The faults of the brief form, which end quickly.
 const QUICK: [Trouble; 3] = [Clock, Endless, Full];
-/// A word in each step's command on the board, in the order of the steps. Each fault occurs before
-/// the command does anything. Only in `WHILE_MEASURING`, it occurs after the first samples.
+/// For each step, a word in its command on the board, in the order of the steps. A fault occurs
+/// before the step's command does anything; in `WHILE_MEASURING`, it occurs after the first
+/// samples.
 const STEPS: [&str; 5] = [
     WHILE_MEASURING,
     "tardy-machine",
@@ -54,20 +55,21 @@ const STEPS: [&str; 5] = [
     "on-board send",
 ];
 const WHILE_MEASURING: &str = "on-board wait";
-/// The longest that `run --on` may take after the last fault: ssh gives a silent board up after a
-/// minute, and `tardy` tries to reach it for 78 s; steps before the start of the command have two
-/// minutes.
+/// Maximum duration of `run --on` after the last fault: ssh gives up a silent board after a minute,
+/// and `tardy` tries to reach it again for 78 s. Steps before the command's start have a limit of
+/// two minutes.
 const COMMAND: Duration = Duration::from_secs(180);
-/// How long a board is off during a reboot, and without an sshd.
+/// Time for which a board is off during a reboot, and for which a board has no sshd.
 const OFF: Duration = Duration::from_secs(3);
 
 impl Trouble {
-    /// Returns whether the results arrive whole in spite of it.
+    /// Returns whether the complete results arrive in spite of the fault.
     fn is_harmless(self) -> bool {
         matches!(self, Delay | Loss | Clock)
     }
 
-    /// Returns the words of which the message must contain one, if the results do not arrive whole.
+    /// Returns words of which the error message must contain one if the results do not arrive
+    /// completely.
     fn reasons(self) -> &'static [&'static str] {
         match self {
             Delay | Loss | Clock => &[],
@@ -83,8 +85,8 @@ impl Trouble {
         }
     }
 
-    /// Returns whether the results cannot arrive whole. A board that reboots before the run starts,
-    /// or after it, has them.
+    /// Returns whether the fault always prevents complete results. A board that reboots before or
+    /// after its run can deliver them.
     fn is_always_named(self) -> bool {
         matches!(self, Hang | Endless)
     }
@@ -108,7 +110,7 @@ fn fleet(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// One command on all boards, whose faults come at this step.
+/// Runs one command on all boards, whose faults occur at this step.
 fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -> Result<()> {
     let place = ground.place()?;
     let rack = Rack::new(&place)?;
@@ -147,7 +149,7 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
         let mut of_board = Vec::new();
         let folder = folders::look_at(&place, &place.path("out").join(&board.name))?;
         of_board.extend(folder.wrong());
-        // On a busy machine the watchdog may end a run, which is no matter of the fleet.
+        // On a busy machine, the watchdog may end a run; that is not a fault of the fleet.
         let is_ended = |state: &str| ["finished", "ended-by-watchdog"].contains(&state);
         let is_whole = matches!(&folder, Folder::Opens { state, .. } if is_ended(state))
             && !folder.warnings().contains("samples-not-stored");
@@ -192,7 +194,7 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
     Ok(())
 }
 
-/// Follows the command's messages: `tardy fetch`, or deleting a folder.
+/// Does what the command's messages request: runs `tardy fetch`, or deletes a folder.
 fn clean_up(
     place: &Place,
     rack: &Rack,
@@ -238,7 +240,7 @@ fn has_row(printed: &str, name: &str) -> bool {
         .any(|line| line.split_whitespace().next() == Some(name))
 }
 
-/// Returns the lines about a board.
+/// Returns the lines of the messages about a board.
 fn said_of(said: &str, name: &str) -> String {
     let begins = ["tardy: ", "! ", ""].map(|begin| format!("{begin}{name}: "));
     said.lines()

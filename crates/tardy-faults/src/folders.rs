@@ -1,4 +1,4 @@
-//! Run folders: those that commands read here, and the state of one.
+//! Run folders: those that the tested commands read, and the state of a folder.
 
 use std::path::Path;
 
@@ -9,34 +9,34 @@ use xtask::failure::{Failure, Result, While};
 use crate::fault::Ground;
 use crate::place::{Outcome, Place};
 
-/// A run's folder, looked at with `tardy show`.
+/// The state of a run folder, according to `tardy show`.
 #[derive(Debug)]
 pub(crate) enum Folder {
-    /// There is none.
+    /// The folder does not exist.
     Absent,
-    /// It has no run.json, and `show` reports that it is not a run.
+    /// The folder has no run.json, and `show` reports that it is no run.
     NotBegun,
-    /// It opens.
+    /// `show` opens the folder.
     Opens {
-        /// finished, interrupted, running (cut off).
+        /// State of the run: finished, interrupted, or running if it was cut off.
         state: String,
-        /// Inconsistencies in it.
+        /// Inconsistencies in the folder.
         wrong: Vec<String>,
         /// The output of `tardy show --json`.
         summary: Value,
     },
-    /// It has a run.json, and does not open.
+    /// The folder has a run.json, but `show` fails with this message.
     Refused(String),
 }
 
-/// Returns errors of an ended command, and its leftovers.
+/// Returns the errors of an ended command, and its leftovers.
 pub(crate) fn wrong(outcome: &Outcome, place: &Place) -> Result<Vec<String>> {
     let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
     wrong.extend(place.leftovers()?);
     Ok(wrong)
 }
 
-/// Inspects the folder `name`.
+/// Inspects the folder `name` of a place.
 pub(crate) fn look(place: &Place, name: &str) -> Result<Folder> {
     look_at(place, &place.path(name))
 }
@@ -92,7 +92,7 @@ pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
 }
 
 impl Folder {
-    /// Returns violations, a sentence each.
+    /// Returns a sentence for each violation.
     pub(crate) fn wrong(&self) -> Vec<String> {
         match self {
             Self::Absent | Self::NotBegun => Vec::new(),
@@ -101,7 +101,7 @@ impl Folder {
         }
     }
 
-    /// Its warnings as one text; empty if it does not open.
+    /// Returns the run's warnings as one text; empty if the folder does not open.
     pub(crate) fn warnings(&self) -> String {
         match self {
             Self::Opens { summary, .. } => summary["warnings"].to_string(),
@@ -110,7 +110,7 @@ impl Folder {
     }
 }
 
-/// Returns the last CPU that this process may use: the first one has most of the interrupts.
+/// Returns the last CPU that this process may use, because the first one serves most interrupts.
 pub(crate) fn last_cpu() -> u32 {
     affinity::get(0)
         .ok()
@@ -118,8 +118,8 @@ pub(crate) fn last_cpu() -> u32 {
         .unwrap_or(0)
 }
 
-/// Makes `base/run`, `base/other`, `base/explained` and `base/verbose` (cyclictest -v), which
-/// commands of other faults read; once.
+/// Makes `base/run`, `base/other`, `base/explained` and `base/verbose` (cyclictest -v) once.
+/// Commands of other faults read them.
 pub(crate) fn base(ground: &Ground) -> Result<()> {
     let base = ground.folder.join("base");
     if base.exists() {

@@ -1,18 +1,18 @@
-//! Traces that a command can leave on the machine, read before and after it: trace instances,
-//! control groups, mounts, folders and settings.
+//! Traces of a command on the machine: trace instances, control groups, mounts, folders and
+//! settings. They are read before and after the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Mount point of the namespace's trace file system.
+/// Mount point of the trace file system, in this program's namespace.
 pub(crate) const TRACEFS: &str = "/sys/kernel/tracing";
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// Folders in which a board keeps received files.
+/// Folders in which a board stores received files.
 const BOARD_FOLDERS: [&str; 3] = ["/var/tmp", "/tmp", "/dev/shm"];
 
-/// Folders with settings, and how many levels below them are read.
+/// Folders with settings, and the number of levels to read below each.
 const FOLDERS: &[(&str, usize)] = &[
     ("/proc/sys/kernel", 2),
     ("/proc/sys/vm", 1),
@@ -25,7 +25,7 @@ const FOLDERS: &[(&str, usize)] = &[
     ("/sys/kernel/tracing/hwlat_detector", 0),
 ];
 
-/// Settings one by one; `*` is any name.
+/// Single settings; `*` stands for any name.
 const FILES: &[&str] = &[
     "/dev/cpu_dma_latency",
     "/proc/irq/default_smp_affinity",
@@ -54,7 +54,7 @@ const FILES: &[&str] = &[
     "/sys/kernel/tracing/buffer_size_kb",
 ];
 
-/// Files in those folders that change by themselves.
+/// Files in these folders that change by themselves.
 const MOVING: &[&str] = &[
     "/proc/sys/kernel/ns_last_pid",
     "/proc/sys/kernel/perf_event_max_sample_rate",
@@ -67,7 +67,7 @@ const MOVING: &[&str] = &[
     "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed",
 ];
 
-/// Maximum time for concurrent commands of others to end.
+/// Maximum wait for concurrent commands of others to end.
 const OTHERS: Duration = Duration::from_secs(20);
 
 /// The traces on the machine.
@@ -78,7 +78,7 @@ pub(crate) struct Footprint {
 }
 
 impl Footprint {
-    /// Reads all of it.
+    /// Reads all traces.
     pub(crate) fn read() -> Self {
         let mut settings = BTreeMap::new();
         for &(folder, levels) in FOLDERS {
@@ -126,7 +126,7 @@ impl Footprint {
         things
     }
 
-    /// One sentence for each thing whose name has the number of this process.
+    /// Returns a sentence for each trace whose name contains this process number.
     pub(crate) fn left_by(pid: i32) -> Vec<String> {
         let things = Self::things().into_iter();
         things
@@ -135,8 +135,9 @@ impl Footprint {
             .collect()
     }
 
-    /// Returns one sentence for each thing that is new since `before`, or whose value differs from
-    /// then and from `start_of_all`. Things of living processes, or in `others`, do not count.
+    /// Returns a sentence for each trace that is new since `before`, or whose value differs both
+    /// from then and from `start_of_all`. Traces of living processes, or of processes in `others`,
+    /// do not count.
     pub(crate) fn left_since(
         before: &Self,
         start_of_all: &Self,
@@ -192,7 +193,7 @@ impl Footprint {
         things.chain(changed).collect()
     }
 
-    /// Restores the changes of a failed attempt.
+    /// Restores the settings that a failed attempt changed.
     pub(crate) fn set_back(&self) {
         let now = Self::read();
         for (path, value) in &self.settings {
@@ -203,7 +204,7 @@ impl Footprint {
     }
 }
 
-/// Returns the numbers in the name of a thing, one of which can be that of a process, as in
+/// Returns the numbers in the name of a trace, any of which can be a process number, as in
 /// tardy-scratch-io-123-456.
 fn processes_in(thing: &str) -> impl Iterator<Item = i32> {
     let name = thing.rsplit('/').next().unwrap_or(thing);
@@ -218,7 +219,8 @@ fn names(folder: PathBuf) -> Vec<String> {
     crate::place::names(&folder)
 }
 
-/// Adds control groups of the tool, at any depth; those of others come and go.
+/// Adds the tool's control groups at any depth. Groups of others are ignored, because they come and
+/// go.
 fn add_groups(folder: &Path, groups: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -256,7 +258,7 @@ fn add_file(path: PathBuf, settings: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// Paths of a pattern.
+/// Returns the paths that match a pattern.
 fn matching(pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from("/")];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -305,7 +307,7 @@ mod tests {
             ]
         );
         assert_eq!(before.differences(&before, &before), [""; 0]);
-        // Another process had changed a setting for a while.
+        // Another process had temporarily changed a setting.
         let other = footprint(&["the mount a", "the trace instance x"], &[("/a", "3\n")]);
         assert_eq!(before.differences(&other, &before), [""; 0]);
     }

@@ -1,5 +1,5 @@
-//! The power of a whole machine fails: QEMU is killed while a run in its guest writes to a disk,
-//! and the disk is mounted again, here or by the next guest.
+//! Power failure of a whole machine: QEMU is killed while a run in its guest writes to a disk. Then
+//! the disk is mounted again, on the host or by the next guest.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -34,15 +34,15 @@ pub(crate) const REBOOT: Fault = Fault {
     attempt: |ground| guests::attempt(ground, reboot),
 };
 
-/// The driver of the disk, and the modules that ext4 needs beyond its declared dependencies.
+/// Modules for the disk: its driver, and those that ext4 needs besides its declared dependencies.
 const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
 /// Text that the script prints when the run has started.
 const BEGUN: &str = "tardy-faults: the run has begun";
 const MOUNT: &str = "mount -t ext4 /dev/vda /mnt || { echo 'no disk' >/dev/console; exit 1; }\n";
-/// The disks' size: several times the size of the runs.
+/// Size of the disks: several times that of the runs.
 const DISK_MIB: u64 = 96;
 
-/// The inputs of guests with a disk.
+/// What is needed to boot a guest with a disk.
 struct Parts {
     kernel: Kernel,
     modules: Vec<PathBuf>,
@@ -56,7 +56,7 @@ impl Parts {
         Ok(Self { kernel, modules })
     }
 
-    /// Boots a guest that runs `script` with its disk at /mnt.
+    /// Boots a guest that runs `script`, with its disk at /mnt.
     fn start(&self, place: &Place, disk: &Path, script: &str) -> Result<GuestProcess> {
         let files = guests::script_files(place, &format!("{MOUNT}{script}"))?;
         let equipment = Equipment {
@@ -91,7 +91,7 @@ fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
         let disk = disks::made_image(&place, DISK_MIB)?;
         let mut guest = parts.start(&place, &disk, &script)?;
         wait_until_begun(&mut guest)?;
-        // From the first write to the disk on, spread over several syncs.
+        // The moments are spread from the first write to the disk over several syncs.
         let moment = Duration::from_millis(2_000 + number as u64 * 26_000 / tries as u64);
         let since_begin = cut_power_after(guest, moment)?;
         let (folder, mut wrong) = look_at_disk(&place, disk)?;
@@ -115,7 +115,7 @@ const CUTS: usize = 2;
 
 fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let parts = Parts::find()?;
-    // The record names the boot in which the run resumes.
+    // The run's record names the boot in which the run was resumed.
     let script = format!(
         "/init run --until-stopped --disk 32MiB --resume --deadline 10s --quiet --out /mnt/run \
          >/dev/console 2>&1 &\nrun=$!\nboot=$(cat /proc/sys/kernel/random/boot_id)\nuntil grep -q \
@@ -162,8 +162,8 @@ fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the number of recorded samples did not fall; `recorded` is the previous number, and
-/// is updated.
+/// Checks that the number of recorded samples did not decrease. `recorded` is the previous number,
+/// and is updated.
 fn not_more(folder: &Folder, recorded: &mut u64) -> Option<String> {
     let Folder::Opens { summary, .. } = folder else {
         return None;
@@ -176,7 +176,7 @@ fn not_more(folder: &Folder, recorded: &mut u64) -> Option<String> {
     (now <= before).then(|| format!("{before} samples, and {now} after one more part"))
 }
 
-/// Returns why this is not a finished run with a gap for each power failure.
+/// Returns why this is not one finished run with a gap for each power failure.
 fn not_one_run(folder: &Folder) -> Option<String> {
     let Folder::Opens { state, summary, .. } = folder else {
         return None;
@@ -196,7 +196,7 @@ fn not_one_run(folder: &Folder) -> Option<String> {
     (state != "finished" || !are_told).then(|| format!("{state}: {warnings:?}"))
 }
 
-/// Kills the guest; how long after this call.
+/// Kills the guest at `moment`. Returns the time since this call.
 fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
     let begun = Instant::now();
     std::thread::sleep(moment);
@@ -207,7 +207,7 @@ fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
     Ok(since_begin)
 }
 
-/// Reads the run on a guest's disk; returns errors in both.
+/// Reads the run on a guest's disk. Returns the run, and errors of the run and of the file system.
 fn look_at_disk(place: &Place, disk: PathBuf) -> Result<(Folder, Vec<String>)> {
     match Image::open(place, disk) {
         Err(failure) => Ok((

@@ -1,8 +1,8 @@
-//! Guests of the lab in which a script tries a fault: a failing clock or CPU affects only the
+//! Runs scripts with faults in guests of the lab, so that a failing clock or CPU affects only the
 //! guest.
 //!
-//! The script is a file of the host that is added to the guest, as a user would do it:
-//! `tardy lab run --add FILE:/bin/script --program /bin/script`.
+//! The script is a file of the host that is added to the guest, as users do: `tardy lab run --add
+//! FILE:/bin/script --program /bin/script`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,17 @@ use xtask::failure::{Result, While};
 use crate::fault::{Ground, Tally};
 use crate::place::{Outcome, Place};
 
-/// The kernel of the guests.
+/// The kernel that guests boot.
 pub(crate) const KERNEL: &str = "debian:6.1";
 const BUSYBOX: &str = "/bin/busybox";
-/// Maximum time of a guest on a busy machine.
+/// Time limit of a guest on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The start of every script.
 const HEAD: &str = "#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n";
 
-/// Tries a fault that needs guests, or reports why no guest can be booted here.
+/// Runs the attempts of a fault that needs guests, or reports why no guest can boot on this
+/// machine.
 pub(crate) fn attempt(
     ground: &Ground,
     attempt: fn(&Ground, &mut Tally) -> Result<()>,
@@ -50,7 +51,7 @@ fn missing() -> Option<String> {
         .or_else(|| kernel().err().map(|failure| failure.to_string()))
 }
 
-/// Returns the kernel of the guests, fetched if necessary.
+/// Returns the kernel of the guests, and fetches it if necessary.
 pub(crate) fn kernel() -> Result<Kernel> {
     let source: KernelSource = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
     kernel::resolve(&source, Architecture::Amd64, &cache()?, false)
@@ -62,7 +63,7 @@ pub(crate) fn cache() -> Result<Cache> {
     Cache::of_user().while_doing(|| "opening the lab's cache".to_owned())
 }
 
-/// A guest that has done its script.
+/// The result of a guest's script.
 #[derive(Debug)]
 pub(crate) struct ScriptResult {
     pub(crate) outcome: Outcome,
@@ -71,7 +72,7 @@ pub(crate) struct ScriptResult {
 }
 
 impl ScriptResult {
-    /// A file that the script left, as text; empty if there is none.
+    /// Returns a file that the script left, as text; empty if it does not exist.
     pub(crate) fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.folder.join(name))
             .unwrap_or_default()
@@ -91,8 +92,8 @@ impl ScriptResult {
     }
 }
 
-/// Runs `script` in a guest of the lab, with time that is counted in instructions; `words` go to
-/// `tardy lab run`.
+/// Runs `script` in a guest of the lab whose time counts instructions. `words` are added to `tardy
+/// lab run`.
 pub(crate) fn run_script(place: &Place, script: &str, words: &str) -> Result<ScriptResult> {
     write_script(&place.path("script"), script)?;
     let files = "--add /bin/busybox:/bin/busybox --add script:/bin/script --program /bin/script";
@@ -112,7 +113,8 @@ fn write_script(path: &Path, script: &str) -> Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).while_doing(doing)
 }
 
-/// Returns `script` and its dependencies, for a guest that is not booted by `tardy lab run`.
+/// Returns the files of `script` and its dependencies, for a guest that is not booted by `tardy lab
+/// run`.
 pub(crate) fn script_files(place: &Place, script: &str) -> Result<Vec<AddedFile>> {
     let source = place.path("script");
     write_script(&source, script)?;

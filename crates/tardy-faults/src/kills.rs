@@ -1,4 +1,4 @@
-//! SIGKILL at moments spread over the whole of every command that writes.
+//! Sends SIGKILL to every writing command, at moments spread over its whole duration.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// Commands that write, each with its kills in the short form and in the full one.
+/// Writing commands, each with its number of kills in the short form and in the full form.
 const WRITERS: &str = "\
 6 40 run --for 1500ms --load none --quiet --out run
 3 20 run --for 1500ms --load io --load fork --quiet --out run
@@ -47,7 +47,7 @@ struct Writer {
 enum Writes {
     /// The folder `run`.
     Run,
-    /// The file `output.svg`, which replaces an older one.
+    /// The file `output.svg`, replacing an older one.
     File,
     /// No permanent output.
     Nothing,
@@ -78,7 +78,7 @@ impl Writer {
     }
 }
 
-/// The brief form kills only commands that the short one kills so often.
+/// The brief form kills only commands that the short form kills at least this often.
 const BRIEF_MIN: usize = 3;
 
 fn attempt(ground: &Ground) -> Result<Tally> {
@@ -100,8 +100,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
             }
         };
         for number in 0..kills {
-            // Multiples of the golden ratio: spread evenly, however many there are, and the same
-            // each time.
+            // Multiples of the golden ratio are spread evenly for any number of kills, and are the
+            // same each time.
             let share = (0.5 + number as f64 * 0.618_033_988_75).fract();
             let moment = length.mul_f64(share * 1.02);
             let (seen, wrong) = killed(ground, &writer, &line, moment, good.as_deref())?;
@@ -118,7 +118,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns the undisturbed duration of the command, and the file that it then writes.
+/// Returns the duration of the undisturbed command, and the file that it writes.
 fn undisturbed(
     ground: &Ground,
     writer: &Writer,
@@ -217,7 +217,7 @@ impl Folder {
     }
 }
 
-/// Kills of the full form.
+/// Returns the number of kills in the full form.
 #[cfg(test)]
 pub(crate) fn all() -> usize {
     writers().map(|writer| writer.full).sum()

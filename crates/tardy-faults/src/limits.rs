@@ -1,4 +1,4 @@
-//! Too few descriptors, too little memory, and the kernel's killer of processes that need too much.
+//! Too few descriptors, too little memory, and the kernel's OOM killer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -89,7 +89,7 @@ fn memory(ground: &Ground) -> Result<Tally> {
             std::fs::write(place.path("output.svg"), OLD)
                 .while_doing(|| "writing an older output".to_owned())?;
             let outcome = limited(&place, "-v", kilobytes, line)?;
-            // A program whose memory the kernel refuses cannot always choose how it ends; Rust's
+            // A program to which the kernel refuses memory cannot always choose how it ends: Rust's
             // allocator prints a message and aborts.
             let is_abort = outcome.code.is_none()
                 && !outcome.hung
@@ -119,7 +119,7 @@ fn memory(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// A control group for memory, of either version; removed on drop.
+/// A memory control group of either version, removed on drop.
 struct MemoryGroup {
     folder: PathBuf,
     limit: &'static str,
@@ -173,7 +173,7 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
         let outcome = place
             .start(place.tardy_behind("sh", &["-c", &script], line))?
             .end(&place, PATIENCE)?;
-        // The killer's signal is not a fault of the tool; leftovers would be.
+        // The signal of the OOM killer is not a fault of the tool, but leftovers would be.
         let mut wrong: Vec<String> = outcome
             .disgrace()
             .filter(|_| outcome.code.is_some() || outcome.hung)

@@ -35,14 +35,14 @@ pub(crate) const WEEK_VIRTUAL: Fault = Fault {
     attempt: |ground| guests::attempt(ground, week_virtual),
 };
 
-/// The `--disk` budget of the week.
+/// The `--disk` budget of the week's run, in KiB.
 const DISK_KB: u64 = 8 << 10;
-/// Number of checks of the tool.
+/// Number of checks of the tool's size in the day's run.
 const LOOKS: u64 = 24;
-/// Allowed fluctuation: a page of a buffer that is used for the first time.
+/// Allowed growth in KiB: pages of a buffer that is used for the first time.
 const GROWTH_KB_MAX: i64 = 256;
-/// Memory to fold the oldest samples into the hourly histograms: once a day, when the samples have
-/// used up their share of the disk.
+/// Memory in KiB for folding the oldest samples into the hourly histograms, once per day, when the
+/// samples have used their share of the disk.
 const COUNTING_KB: i64 = 4 << 10;
 
 fn long_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
@@ -67,7 +67,8 @@ fn long_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
         .unwrap_or_default()
         .lines()
         .count() as u64;
-    // The guest's only CPU is measured: a line before the first sample, and one after the last.
+    // The guest's only CPU is measured, so there is one line before the first sample, and one after
+    // the last.
     if lines != 2 {
         wrong.push(format!("{lines} lines of state in {hours} h"));
     }
@@ -89,7 +90,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     for day in 0..days {
         let place = ground.place()?;
         let archive = place.path("run.tar");
-        // Instead of a disk, each guest gets the run of the previous one.
+        // There is no disk: each guest gets the run of the previous guest.
         let earlier = run.as_ref().map(|(_, result)| result.folder.as_path());
         archive_run(&archive, earlier)?;
         let result = guests::run_script(
@@ -130,7 +131,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Puts the run in `folder` into an archive; an empty one without a run.
+/// Writes the run in `folder` into an archive, which is empty without a run.
 fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.arg("-cf").arg(archive);
@@ -141,7 +142,8 @@ fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     program::run(&mut tar).while_doing(|| "archiving a run".to_owned())
 }
 
-/// A day of the run, which the lab's guests would all start at the same time.
+/// Returns the script for one day of the run. It sets the guest's clock to that day, because all
+/// guests' clocks start at the same time.
 fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     let begin = 1_800_000_000 + day * (seconds + 60);
     let end = if is_last { "TERM" } else { "KILL" };
@@ -153,16 +155,17 @@ fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
          $look -lt {LOOKS} ]; do\n{}\nsleep \
          {}\nlook=$((look + 1))\ndone\nsleep {}\nkill -{end} \
          $tool\nwait $tool\ntrue\n",
-        // Pages of the program come with code that runs for the first time, and segments of samples
-        // come and go.
+        // Anonymous memory is checked, because pages of the program appear when code runs for the
+        // first time. Segments of samples are not counted, because they come and go.
         look_at_tool("RssAnon", "! -name '*.series.[0-9]*'"),
         (seconds - 60) / LOOKS,
         (seconds - 60) % LOOKS,
     )
 }
 
-/// A line of shell that prints the tool's memory in KiB by its name in /proc/PID/status, its
-/// descriptors, its threads, the files of its folder that `files` chooses, and the folder's KiB.
+/// Returns a shell line that prints the tool's memory in KiB (its field `memory` of
+/// /proc/PID/status), its numbers of descriptors and threads, the number of files in the run folder
+/// that match `files`, and the folder's size in KiB.
 fn look_at_tool(memory: &str, files: &str) -> String {
     format!(
         "echo $(grep {memory} /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls \
@@ -171,7 +174,7 @@ fn look_at_tool(memory: &str, files: &str) -> String {
     )
 }
 
-/// Checks that the folder is one finished run of so many days; returns the fault.
+/// Checks that the folder is one finished run of `days` days. Returns the violation.
 fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
     let Folder::Opens { state, summary, .. } = folder else {
         return Some(format!("the run does not open: {folder:?}"));
@@ -193,8 +196,8 @@ fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
     })
 }
 
-/// Returns the run, and its memory in KiB, descriptors, threads and files from its first minute to
-/// its end.
+/// Returns the script of the day's run, which prints the tool's size from the first minute to the
+/// end.
 fn script(hours: u64) -> String {
     format!(
         "(sh -c 'echo $$ >/run/out/pid; exec /init run --for {hours}h --period 1s --load none \
@@ -207,7 +210,7 @@ fn script(hours: u64) -> String {
     )
 }
 
-/// Returns counts that differ from the required ones.
+/// Returns the counts that differ from the required ones.
 fn not_exact(folder: &Folder, result: &ScriptResult, expected: u64) -> Option<String> {
     let Folder::Opens { summary, .. } = folder else {
         return Some(format!("no run: {}", result.text("text")));
@@ -223,7 +226,7 @@ fn not_exact(folder: &Folder, result: &ScriptResult, expected: u64) -> Option<St
     (!is_exact || code != "0").then(|| format!("exit code {code}, {expected} expected: {counts}"))
 }
 
-/// Returns growth between the first check and any later one.
+/// Returns the growth between the first check and any later one, if it exceeds the limits.
 fn growth(looks: &str, memory_kb: i64) -> Option<String> {
     let looks: Vec<Vec<i64>> = looks
         .lines()
@@ -249,7 +252,7 @@ fn growth(looks: &str, memory_kb: i64) -> Option<String> {
     ))
 }
 
-/// Returns the largest folder, if it takes more than the run's limit.
+/// Returns the size of the folder, if it ever exceeded the run's limit.
 fn too_large(looks: &str) -> Option<String> {
     let kilobytes = looks.lines().filter_map(|look| look.rsplit(' ').next());
     let most = kilobytes
@@ -258,7 +261,7 @@ fn too_large(looks: &str) -> Option<String> {
     (most > DISK_KB).then(|| format!("the folder took {most} KiB"))
 }
 
-/// Returns the memory at the first check and at the last one, in KiB.
+/// Returns the memory at the first and at the last check, in KiB.
 fn memory(looks: &str) -> (i64, i64) {
     let of = |look: Option<&str>| {
         let memory = look.and_then(|look| look.split_whitespace().next()?.parse().ok());
@@ -267,8 +270,9 @@ fn memory(looks: &str) -> (i64, i64) {
     (of(looks.lines().next()), of(looks.lines().last()))
 }
 
-/// Whether the last day ended with more memory than the second one, the first with earlier samples.
-/// A day between them may: what each day adds is there on the last day, too.
+/// Returns the growth if the last day ended with more memory than the second day, which was the
+/// first with earlier samples. Days in between may have more: growth that repeats each day shows on
+/// the last day, too.
 fn growth_of_days(memories: &[(i64, i64)]) -> Option<String> {
     let (_, second) = *memories.get(1)?;
     let (_, last) = *memories.last()?;

@@ -1,7 +1,7 @@
-//! Disturbances by other programs: they throttle a run, or measure at the same time.
+//! Disturbances by other programs, which throttle a run, or measure at the same time.
 //!
-//! Threads that are moved, demoted or lose their CPU are in the tests `integration/moved.rs` and
-//! `alone/moved.rs` of tardy.
+//! The tests `integration/moved.rs` and `alone/moved.rs` of tardy cover threads that are moved,
+//! demoted, or lose their CPU.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) const TWO_RUNS: Fault = Fault {
     attempt: two_runs,
 };
 
-/// A run that has started.
+/// Starts a run, and waits until it measures.
 fn begun(place: &Place, line: &str) -> Result<CommandProcess> {
     let running = place.start(place.tardy_command(line))?;
     let name = line.rsplit(' ').next().unwrap_or_default();
@@ -38,7 +38,7 @@ fn begun(place: &Place, line: &str) -> Result<CommandProcess> {
     }
 }
 
-/// A control group of version 1; removed when dropped.
+/// A control group of version 1, removed on drop.
 struct Group(PathBuf);
 
 impl Group {
@@ -58,7 +58,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Tasks that are left go back to the parent.
+        // Remaining tasks move to the parent group.
         let tasks = std::fs::read_to_string(self.0.join("tasks")).unwrap_or_default();
         let parent = self.0.parent().map(|parent| parent.join("tasks"));
         tasks
@@ -108,7 +108,7 @@ fn two_runs(ground: &Ground) -> Result<Tally> {
             format!("run --for {length} --load none --cpus {cpu} --quiet --out {name}")
         };
         let first = begun(&place, &run("3s", "first"))?;
-        // The first run must measure.
+        // The first run must be measuring.
         std::thread::sleep(Duration::from_millis(500));
         let outcome = place.tardy(&run("500ms", "run"))?;
         let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();

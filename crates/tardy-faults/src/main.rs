@@ -1,9 +1,9 @@
-//! `cargo xtask faults`: the real binary under the faults that it must survive, and the table of
-//! docs/reliability.md.
+//! `cargo xtask faults`: tests the real binary under faults that it must survive, and writes the
+//! table of docs/reliability.md.
 //!
-//! Everything happens in a mount namespace with separate memory file systems; only processes
-//! started here are killed, stopped or limited. A fault that cannot be tried on a machine is named
-//! with the reason, and never counts as survived.
+//! Everything happens in a mount namespace with separate memory file systems, and only processes
+//! started here are killed, stopped or limited. If a fault cannot be tried on this machine, the
+//! reason is reported, and the fault does not count as survived.
 #![forbid(unsafe_code)]
 
 mod board;
@@ -43,7 +43,7 @@ use tardy_sys::signal;
 use xtask::failure::{Failure, Result, While};
 use xtask::{failure, program, workspace};
 
-/// Set once the process has its namespace.
+/// Environment variable that is set once the process is in its namespace.
 const INSIDE: &str = "TARDY_FAULTS_INSIDE";
 
 /// All faults, in the order of the table.
@@ -73,7 +73,7 @@ const FAULTS: &[Fault] = &[
     endless::ENDLESS,
 ];
 
-/// Faults of the brief form: those that need no device, no control group and no dedicated CPU.
+/// Faults of the brief form, which need no device, no control group and no dedicated CPU.
 const BRIEF: &[&str] = &[
     "kill",
     "sequences",
@@ -123,8 +123,8 @@ struct FaultsArguments {
 }
 
 fn main() -> ExitCode {
-    // Faults interrupt their child processes, and a background job would pass on that it ignores
-    // SIGINT.
+    // Faults interrupt child processes. A background job ignores SIGINT, and its children would
+    // inherit that.
     signal::set_default(signal::INTERRUPT);
     failure::exit_code(run(&FaultsArguments::parse()))
 }
@@ -200,7 +200,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Fault>> {
     failure::chosen("fault", FAULTS, |fault| fault.name, names)
 }
 
-/// Starts this program again in a mount namespace of its own.
+/// Starts this program again in a separate mount namespace.
 fn in_a_namespace() -> Result<()> {
     let program = std::env::current_exe().while_doing(|| "looking for this program".to_owned())?;
     let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! The table of docs/reliability.md: a row a fault.
+//! The table of docs/reliability.md, with one row per fault.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ const PAGE: &str = "docs/reliability.md";
 const HEAD: &str = "| fault | what is done | what must hold | tries | outcome: number of tries \
                     | not survived |\n|---|---|---|---|---|---|\n";
 
-/// A fault and its result.
+/// A fault and its results.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) fault: &'a Fault,
@@ -62,7 +62,7 @@ impl fmt::Display for Row<'_> {
     }
 }
 
-/// Puts rows into the table, in the order of `faults`.
+/// Replaces these rows of the table, in the order of `faults`.
 pub(crate) fn write(rows: &[Row<'_>], faults: &[Fault]) -> Result<()> {
     let path = workspace::root().join(PAGE);
     let text = std::fs::read_to_string(&path).while_doing(|| format!("reading {PAGE}"))?;

@@ -1,5 +1,5 @@
-//! The place of a trial: a folder in a separate memory file system, in which the real binary runs
-//! as a user would start it.
+//! The place of an attempt: a folder in a separate memory file system, in which the real binary
+//! runs as a user would start it.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -11,20 +11,21 @@ use tardy_sys::{process, signal};
 use tempfile::TempDir;
 use xtask::failure::{Result, While};
 
-/// Environment variable of all child processes, which identifies leftovers.
+/// Environment variable that all child processes inherit, and by which leftovers are found.
 const MARK: &str = "TARDY_FAULTS_MARK";
 /// Maximum time for a command to end after it was stopped, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// The same for a command under strace, which stops it at each system call: at a load of 45, a
+/// Maximum time for a command under strace, which stops it at each system call. At a load of 45, a
 /// traced run still worked after a minute.
 const PATIENCE_UNDER_STRACE: Duration = Duration::from_secs(300);
 
-/// A folder for one try; gone with it, and so is every process that it left.
+/// A folder for an attempt. On drop, it is removed, and every process that the attempt left is
+/// killed.
 #[derive(Debug)]
 pub(crate) struct Place {
     tardy: PathBuf,
     folder: TempDir,
-    /// Only sleeps: its OOM score adjustment replaces a kernel setting in tests.
+    /// A process that only sleeps. Its OOM score adjustment serves as a kernel setting.
     sleeper: Child,
 }
 
@@ -36,23 +37,23 @@ pub(crate) struct CommandProcess {
     said: PathBuf,
 }
 
-/// The observable results of a command.
+/// The results of a command.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The process that it had.
+    /// The command's process number.
     pub(crate) pid: i32,
-    /// Its exit code; `None` if a signal ended it.
+    /// The exit code; `None` if a signal ended the command.
     pub(crate) code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the command.
     pub(crate) signal: Option<i32>,
-    /// Whether it was killed because it did not end.
+    /// Whether the command was killed because it did not end.
     pub(crate) hung: bool,
     pub(crate) printed: String,
     pub(crate) said: String,
 }
 
 impl Place {
-    /// A folder in `ground`, for this binary.
+    /// Makes a folder in `ground` for this binary.
     pub(crate) fn new(tardy: &Path, ground: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("try-")
@@ -81,24 +82,25 @@ impl Place {
         self.folder().join(name)
     }
 
-    /// A setting of the kernel that is this place's alone.
+    /// Returns a kernel setting that only this place uses.
     pub(crate) fn setting(&self) -> PathBuf {
         format!("/proc/{}/oom_score_adj", self.sleeper.id()).into()
     }
 
-    /// Returns the binary that is tried.
+    /// Returns the tested binary.
     pub(crate) fn binary(&self) -> &Path {
         &self.tardy
     }
 
-    /// Returns the command `tardy` with the words of `line`, not yet started.
+    /// Returns the command `tardy` with the words of `line`, without starting it.
     pub(crate) fn tardy_command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.tardy);
         command.args(line.split_whitespace());
         command
     }
 
-    /// Returns `tardy` with the words of `line`, run by another program such as a tracer.
+    /// Returns the command `tardy` with the words of `line`, run by another program such as a
+    /// tracer.
     pub(crate) fn tardy_behind(&self, program: &str, words: &[&str], line: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -108,7 +110,7 @@ impl Place {
         command
     }
 
-    /// Starts any command in this folder, with its journals, scratch files and output there.
+    /// Starts a command in this folder, which also gets its journals, scratch files and output.
     pub(crate) fn start(&self, mut command: Command) -> Result<CommandProcess> {
         let (printed, said) = (self.path("tmp/.stdout"), self.path("tmp/.stderr"));
         let file = |path: &Path| {
@@ -138,7 +140,7 @@ impl Place {
         })
     }
 
-    /// Returns the value of PATH: programs in `bin` come first.
+    /// Returns the value of PATH, in which `bin` comes first.
     fn programs(&self) -> OsString {
         let mut path = self.path("bin").into_os_string();
         path.push(":");
@@ -151,7 +153,7 @@ impl Place {
         self.start(self.tardy_command(line))?.end(self, PATIENCE)
     }
 
-    /// Every living process that was started here.
+    /// Returns every living process that was started here.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let entry = format!("{MARK}={}", self.folder().display());
         let pids = std::fs::read_dir("/proc")
@@ -167,7 +169,7 @@ impl Place {
         pids.filter(is_ours).collect()
     }
 
-    /// Waits until `is_so`; returns whether it happened.
+    /// Waits until `is_so` returns true. Returns whether that happened.
     pub(crate) fn wait_until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
@@ -179,8 +181,8 @@ impl Place {
         false
     }
 
-    /// Returns leftovers: processes that do not end, journals and scratch files that
-    /// `tardy restore` does not remove.
+    /// Returns leftovers: processes that do not end, and journals and scratch files that `tardy
+    /// restore` does not remove.
     pub(crate) fn leftovers(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         if !self.wait_until(|| self.processes().is_empty()) {
@@ -226,7 +228,7 @@ impl Place {
         Ok(left)
     }
 
-    /// Interrupts all processes like Ctrl-C in a terminal, except strace.
+    /// Interrupts all processes except strace, like Ctrl-C in a terminal.
     fn interrupt_all(&self) {
         let processes = self.processes().into_iter();
         for pid in processes.filter(|pid| !name(*pid).starts_with("strace ")) {
@@ -234,7 +236,7 @@ impl Place {
         }
     }
 
-    /// Ends everything that was started here (SIGKILL).
+    /// Kills everything that was started here.
     pub(crate) fn end_all(&self) {
         for pid in self.processes() {
             let _ = process::kill(pid, process::CONTINUE);
@@ -275,12 +277,13 @@ impl CommandProcess {
         process::kill(self.pid(), signal).while_doing(|| format!("sending signal {signal}"))
     }
 
-    /// Returns whether it has ended.
+    /// Returns whether the command has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Interrupts it and all that it started after a time, if one is given, and waits for its end.
+    /// Interrupts the command and its children after a time, if one is given, and waits for the
+    /// end.
     pub(crate) fn end_after(
         mut self,
         place: &Place,
@@ -296,7 +299,7 @@ impl CommandProcess {
         self.end(place, PATIENCE_UNDER_STRACE)
     }
 
-    /// Waits for its end; after `patience`, kills it and all its children.
+    /// Waits for the end. After `patience`, kills the command and all its children.
     pub(crate) fn end(mut self, place: &Place, patience: Duration) -> Result<Outcome> {
         let start = Instant::now();
         let (status, hung): (Option<ExitStatus>, bool) = loop {
@@ -329,7 +332,7 @@ impl CommandProcess {
 }
 
 impl Outcome {
-    /// Returns how it ended, in words.
+    /// Returns in words how the command ended.
     pub(crate) fn ending(&self) -> String {
         match self.code {
             _ if self.hung => "no end".to_owned(),
@@ -366,7 +369,7 @@ impl Outcome {
     }
 }
 
-/// Returns the message of a panic, from the line below its place.
+/// Returns the message of a panic, from the line below its location.
 fn panic_line(text: &str) -> Option<&str> {
     let mut lines = text.lines();
     lines.find(|line| line.contains(" panicked at "))?;

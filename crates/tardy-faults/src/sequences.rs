@@ -1,8 +1,9 @@
-//! Random sequences of measuring, killing, cutting, rotating, resuming and reading one run folder.
+//! Random sequences of measuring, killing, truncating, rotating, resuming and reading one run
+//! folder.
 //!
 //! A test of the run folder's code compares such sequences with a model that knows every sample;
-//! here the real binary measures. Each read sets the counts that no later read may fall below. The
-//! test itself decodes a chunk that it cuts off, and exactly the samples of this chunk may be gone.
+//! here the real binary measures. After each read, no later read may find lower counts. If the test
+//! truncates a chunk, it decodes the chunk first, and exactly these samples may be missing.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -31,24 +32,24 @@ pub(crate) const FAULT: Fault = Fault {
 };
 
 const PERIOD_NS: i64 = 25_000;
-/// So short that every run has misses.
+/// A deadline so short that every run has misses.
 const DEADLINE_NS: i64 = 60_000;
-/// With the smallest budget for one series; its first samples are folded within two seconds.
+/// A run with the smallest budget for one series. Its first samples are folded within two seconds.
 const LINE: &str = "run --until-stopped --disk 2432KiB --resume --deadline 60us --period 25us \
                     --force --quiet --out run --cpus";
 
-/// How a start ends.
+/// How a part of the run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Stopped,
     Killed,
-    /// The tool is killed, and this share (of 256) is all that is left of its last write.
+    /// The tool is killed, and only this share (of 256) of its last write is kept.
     Cut {
         share: u64,
     },
 }
 
-/// One start of a sequence.
+/// One part of a sequence: start, measurement, end.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     length: Duration,
@@ -56,7 +57,7 @@ struct Step {
     ending: Ending,
 }
 
-/// A sequence of pseudo-random numbers (Knuth's MMIX generator), the same each time.
+/// A generator of pseudo-random numbers (Knuth's MMIX), the same each time.
 struct Draw(u64);
 
 impl Draw {
@@ -69,7 +70,7 @@ impl Draw {
     }
 
     fn step(&mut self) -> Step {
-        // One of four ends while the tool starts and takes the run up.
+        // One part in four ends while the tool starts and resumes the run.
         let millis = match self.below(4) {
             0 => self.below(250),
             _ => 250 + self.below(2_750),
@@ -140,15 +141,15 @@ impl Totals {
     }
 }
 
-/// A run folder, and the counts that it must have.
+/// A run folder, and the counts that it must have at least.
 struct Model {
     place: Place,
     least: Totals,
-    /// Total time that the tool has worked.
+    /// Total time for which the tool has run.
     worked: Duration,
     /// Number of starts that resumed the run.
     parts: usize,
-    /// Resumptions that the run reports.
+    /// Number of resumptions that the run reports.
     resumptions: usize,
     wrong: Vec<String>,
 }
@@ -196,7 +197,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
 }
 
 impl Model {
-    /// Takes a step; returns the observations.
+    /// Performs a step, and returns the observations.
     fn take(&mut self, step: Step) -> Result<Vec<&'static str>> {
         let mut seen = Vec::new();
         let folded_before = self
@@ -255,14 +256,15 @@ impl Model {
         Ok(seen)
     }
 
-    /// Returns whether the run's record is that of this process.
+    /// Returns whether the process `pid` has written the run's record.
     fn is_taken_up_by(&self, pid: i32) -> bool {
         let record = std::fs::read(self.place.path("run/run.json")).unwrap_or_default();
         serde_json::from_slice::<Value>(&record)
             .is_ok_and(|record| record["tool"]["process"] == pid)
     }
 
-    /// Reads the run, whose last start `begun` then, and notes its counts; its state.
+    /// Reads the run, whose last part started at `begun`, and stores its counts. Returns the run's
+    /// state.
     fn read(&mut self, begun: Instant) -> Result<String> {
         let folder = folders::look(&self.place, "run")?;
         self.wrong.extend(folder.wrong());
@@ -278,8 +280,8 @@ impl Model {
         }
         let passed = (self.worked + begun.elapsed()).as_nanos() as i64;
         let measured = summary["measured_ns"].as_i64().unwrap_or(i64::MIN);
-        // The last due time of each part is not followed by a period. A part in progress is not yet
-        // among `parts`.
+        // No period follows the last due time of each part. A part in progress is not yet counted
+        // in `parts`.
         let due_times = found.expected as i64 - self.parts as i64 - 1;
         if measured > passed || measured < due_times.max(0) * PERIOD_NS {
             self.wrong.push(format!(
@@ -296,7 +298,7 @@ impl Model {
         Ok(state)
     }
 
-    /// Cuts the last write off but for a share; whether there was one.
+    /// Truncates the last write to a share of it. Returns whether there was one.
     fn cut(&mut self, share: u64) -> Result<bool> {
         let Some((_, path)) = self.newest_segment() else {
             return Ok(false);
@@ -342,7 +344,7 @@ impl Model {
     }
 }
 
-/// Returns the last whole chunk of a segment, and its place there.
+/// Returns the last complete chunk of a segment, and its range of bytes.
 fn last_chunk(segment: &[u8]) -> Option<(Range<usize>, Chunk)> {
     let (_, mut begin) = chunk::decode_head(segment).ok()?;
     let mut last = None;

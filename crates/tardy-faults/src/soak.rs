@@ -1,5 +1,5 @@
-//! The tool under long use: all probes at once, and every harmless load in turn, twice; its
-//! resource usage in the second round must not exceed that in the first.
+//! The tool in long use: all probes at once, and every harmless load in turn, twice. Its resource
+//! usage in the second round must not exceed that of the first.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,23 +23,23 @@ pub(crate) const SOAK: Fault = Fault {
     attempt: soak,
 };
 
-/// Probes that need another machine, or a program of the user's.
+/// Probes that need another machine, or a user's program.
 const WITH_OTHERS: &[&str] = &["app", "response", "media"];
-/// Loads that are made of others, and one that needs a program.
+/// Loads that consist of other loads, and a load that needs a program.
 const OF_OTHERS: &[&str] = &["all", "exec", "stress-kernel", "paper-script"];
-/// Memory that buffers may take later than in the first round.
+/// Memory in KiB that buffers may take after the first round.
 const GROWTH_KB_MAX: u64 = 1024;
-/// Interval between writes of the tool's histograms, with some margin.
+/// Interval between two writes of the tool's histograms, with some margin.
 const COUNTS_EVERY: Duration = Duration::from_secs(12);
 const SHORT: Duration = Duration::from_secs(180);
 const FULL: Duration = Duration::from_secs(3600);
 
-/// Resource usage of the tool at a moment.
+/// Resource usage of the tool at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ToolUse {
     pub(crate) memory_kb: u64,
-    /// The part of it in the recorder's histograms, which grow with every new value until their
-    /// budget is used up.
+    /// Memory of the recorder's histograms in KiB, which grow with every new value until their
+    /// budget is spent.
     counts_kb: u64,
     descriptors: usize,
     threads: usize,
@@ -67,8 +67,8 @@ fn soak(ground: &Ground) -> Result<Tally> {
         std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0)
     });
     let (begun, pid, mut counted) = (Instant::now(), running.pid(), Instant::now());
-    // The maximum of each round. The first phases fill buffers, and the last one may end during a
-    // check.
+    // The maximum of each round is compared. The first phases fill buffers, and the last phase may
+    // end during a check.
     let mut rounds = [ToolUse::default(); 2];
     while is_measuring && !running.has_ended() && begun.elapsed() + phase < length {
         let round = usize::from(begun.elapsed() > length / 2);
@@ -117,7 +117,7 @@ fn soak(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns the probes whose requirements this machine meets: each is tried alone.
+/// Returns the probes whose requirements this machine meets. Each is tried alone.
 fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
     let mut usable = Vec::new();
     for probe in names(place, "probes", |_| true)? {
@@ -140,7 +140,7 @@ fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
     Ok(usable)
 }
 
-/// Returns the selected names of `tardy list`.
+/// Returns the names in a list of `tardy list` that are wanted.
 fn names(place: &Place, list: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Vec<String>> {
     let listed = place.tardy(&format!("list {list} --json"))?;
     let document: Value = serde_json::from_str(&listed.printed)
@@ -154,7 +154,7 @@ fn names(place: &Place, list: &str, is_wanted: impl Fn(&Value) -> bool) -> Resul
         .collect())
 }
 
-/// Returns all probes, and each load alone in a phase, twice.
+/// Returns a scenario with all probes, and with each load alone in a phase, twice.
 fn scenario(probes: &[String], loads: &[String], phase: Duration) -> String {
     let probes = probes
         .iter()
@@ -182,7 +182,7 @@ fn scenario(probes: &[String], loads: &[String], phase: Duration) -> String {
     )
 }
 
-/// Loads that did not run here, each once.
+/// Returns the loads that did not run on this machine.
 fn absent(folder: &Folder) -> Vec<String> {
     let Folder::Opens { summary, .. } = folder else {
         return Vec::new();
@@ -213,7 +213,7 @@ pub(crate) fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
         .then(|| format!("at most {first:?} in the first round, {second:?} in the second"))
 }
 
-/// Returns the size of the tool's histograms in memory, estimated from those that it wrote last.
+/// Returns the size of the tool's histograms in memory, estimated from the last written ones.
 fn counts_kb(place: &Place) -> u64 {
     let names = crate::place::names(&place.path("run/samples"));
     let files = names
@@ -227,8 +227,8 @@ fn counts_kb(place: &Place) -> u64 {
         / 1024
 }
 
-/// Returns the size of a recorder's histogram of these values: pages if 64 of them lie within 2048
-/// ns, the index of pages, and about 50 bytes for each other one.
+/// Returns the size in memory of a recorder's histogram of these values: a page for each range of
+/// 2048 ns with 64 values, the index of pages, and about 50 bytes for each other value.
 fn memory_bytes(histogram: &Histogram) -> u64 {
     let mut values: BTreeMap<i64, u64> = BTreeMap::new();
     histogram.for_each(|value, _| *values.entry(value >> 11).or_default() += 1);

@@ -1,5 +1,5 @@
-//! Each system call of a command fails soon after the command has started to change the machine.
-//! The command must leave the machine as it was.
+//! Makes each system call of a command fail, soon after the command has started to change the
+//! machine. The command must leave the machine as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -28,16 +28,16 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// Uses of a call that fail, the first ones after the start of the set-up: in the full form, and in
-/// the short one.
+/// Number of uses of a call that fail, counted from the start of the changes: in the full form, and
+/// in the short form.
 const USES: usize = 3;
 const SHORT_USES: usize = 1;
-/// The calls that fail in the brief form, and the number of uses.
+/// The failing calls of the brief form, and their number of uses.
 const BRIEF_CALLS: &[&str] = &["openat", "fsync", "mkdir"];
 const BRIEF_USES: usize = 2;
 
-/// Calls by which a command starts to change the machine. A command is stopped at the first of
-/// them, so they are calls that it makes rarely.
+/// Calls by which a command starts to change the machine. The command is stopped at the first of
+/// them, so they must be rare.
 const MARKS: &[&str] = &[
     "flock",
     "mkdir",
@@ -60,15 +60,16 @@ const MARKS: &[&str] = &[
     "bind",
 ];
 
-/// Calls that the first thread never makes: other threads and processes take over.
+/// Calls that start threads and processes. If the first thread makes no call of [`MARKS`], other
+/// threads or processes make the changes, and the command is stopped at the first of these calls.
 const STARTING: &[&str] = &["clone3", "clone", "vfork"];
 
-/// Calls by which things are removed. A journal lists the files that could not be removed, and
-/// `tardy restore` removes them.
+/// Calls that remove things. A journal lists the files that could not be removed, and `tardy
+/// restore` removes them.
 const REMOVING: &[&str] = &["unlink", "unlinkat", "rmdir", "umount2", "getdents64"];
 
-/// Threads that try lines at the same time; they mostly wait. Lines that change settings of the
-/// machine run in the first one.
+/// Number of threads that try lines at the same time; they mostly wait. Lines that change settings
+/// of the machine run in the first thread.
 const WORKERS: usize = 4;
 
 fn attempt(ground: &Ground) -> Result<Tally> {
@@ -132,7 +133,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Mounts the trace file system, visible in this namespace only.
+/// Mounts the trace file system in this namespace only.
 fn mount_tracefs(tally: &mut Tally) {
     let mut mount = std::process::Command::new("mount");
     mount.args(["-t", "tracefs", "tracefs", crate::footprint::TRACEFS]);
@@ -145,17 +146,17 @@ fn mount_tracefs(tally: &mut Tally) {
     }
 }
 
-/// All tries of a sweep.
+/// The state of all attempts.
 struct Sweep<'a> {
     ground: &'a Ground,
-    /// Footprint of the machine before all attempts.
+    /// The traces on the machine before all attempts.
     start: Footprint,
     /// Processes of completed attempts. Their leftovers are not counted for other attempts.
     ended: Mutex<BTreeSet<i32>>,
 }
 
 impl Sweep<'_> {
-    /// Tries a line of a subcommand that changes nothing: not even its folder has another content.
+    /// Tries a line that changes nothing. Even the content of its folder must stay the same.
     fn unchanged(&self, line: &Line, tally: &mut Tally) -> Result<()> {
         let place = prepared(self.ground, line)?;
         let (before, names) = (Footprint::read(), place::names(place.folder()));
@@ -225,8 +226,8 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Tries the fault, and once more if a setting has changed, possibly by another process, or if
-    /// SIGKILL ended the command: no command sends it to itself, but the kernel does when memory is
+    /// Tries the fault. Tries again if a setting has changed, because another process may have
+    /// changed it, or if SIGKILL ended the command, because the kernel sends it when memory is
     /// short.
     fn fail(
         &self,
@@ -261,7 +262,8 @@ impl Sweep<'_> {
             line.interrupted_after,
         )?;
         let mut wrong = Vec::new();
-        // The failed write may have been the reason itself; `restore` prints its reasons.
+        // The failed write may itself have been the error message. `restore` prints its errors on
+        // standard output.
         let is_told =
             call.name != "write" && outcome.printed.is_empty() || !outcome.said.is_empty();
         let is_worse = outcome.hung
@@ -272,14 +274,14 @@ impl Sweep<'_> {
                 .disgrace()
                 .filter(|_| is_worse || is_told && outcome.code.is_some()),
         );
-        // Samples that cannot be moved stay: a journal lists them, and the command names the
+        // Samples that could not be moved stay. A journal lists them, and the command names the
         // folder.
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));
         // A folder that a board can neither remove nor send stays there, and the command names it.
         remove_left_on_board(&outcome.said)?;
-        // The next `restore` removes the things that this one could not.
+        // The next `restore` removes what this one could not.
         let is_restore = line.words == "restore" && outcome.code == Some(3);
         if REMOVING.contains(&call.name) || is_named || is_restore {
             place.leftovers()?;
@@ -297,7 +299,7 @@ impl Sweep<'_> {
         Ok((seen, wrong))
     }
 
-    /// Returns the traces that a command left, before anything is restored.
+    /// Returns the traces that a command left. Call it before anything is restored.
     fn left(&self, place: &Place, outcome: &Outcome, before: &Footprint) -> Vec<String> {
         let mut wrong = Vec::new();
         if !place.wait_until(|| place.processes().is_empty()) {
@@ -338,7 +340,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Removes the folders on a board that a command named as left there.
+/// Removes the folders that a command reported as left on a board.
 fn remove_left_on_board(said: &str) -> Result<()> {
     let named = said.split_whitespace().map(|word| {
         let path = word.strip_prefix("ssh://board").unwrap_or(word);
@@ -353,7 +355,7 @@ fn remove_left_on_board(said: &str) -> Result<()> {
     Ok(())
 }
 
-/// A folder with everything that the lines need.
+/// Makes a place with everything that the lines need.
 fn prepared(ground: &Ground, line: &Line) -> Result<Place> {
     let place = ground.place()?;
     commands::prepare(&place)?;
@@ -364,7 +366,7 @@ fn prepared(ground: &Ground, line: &Line) -> Result<Place> {
 }
 
 fn other_code(line: &Line, outcome: &Outcome) -> Option<String> {
-    // `reproduce` has no handler for the interruption.
+    // `reproduce` has no handler for the signal, so the signal ends it.
     let is_interrupted =
         line.interrupted_after.is_some() && outcome.signal == Some(signal::INTERRUPT);
     let is_expected = is_interrupted || outcome.code.is_some_and(|code| line.codes.contains(&code));
@@ -377,7 +379,7 @@ fn other_code(line: &Line, outcome: &Outcome) -> Option<String> {
     })
 }
 
-/// Runs a line with its calls logged.
+/// Runs a line without a fault, and logs its calls.
 fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
     let names: Vec<&str> = system_calls::all().map(|(name, _)| name).collect();
     let log = place.path("log");

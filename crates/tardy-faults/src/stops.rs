@@ -1,4 +1,4 @@
-//! SIGSTOP, as a debugger, a freezer or a container engine sends it.
+//! Sends SIGSTOP, as a debugger, a freezer or a container engine does.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,11 +28,11 @@ pub(crate) const ALL: Fault = Fault {
 };
 
 const SHORT: &str = "run --for 3s --load fork --load io --load hackbench --quiet --out run";
-/// On a busy machine, finding all processes takes seconds, and a second of the run must still
+/// A long run: on a busy machine, finding all processes takes seconds, and a second of the run must
 /// remain.
 const LONG: &str = "run --for 10s --load fork --load io --load hackbench --quiet --out run";
 
-/// A run, once its loads have started.
+/// Starts a run, and waits until its loads have started.
 fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
     let running = place.start(place.tardy_command(line))?;
     let is_loaded = || place.processes().len() > 4;
@@ -58,7 +58,7 @@ fn each(ground: &Ground) -> Result<Tally> {
         let place = ground.place()?;
         let running = under_load(&place, SHORT)?;
         std::thread::sleep(Duration::from_millis(200 + 37 * number as u64 % 500));
-        // One of each kind first, then others.
+        // The first attempts stop one process of each kind.
         let processes = place.processes();
         let is_new = |pid: &&i32| !kinds.contains(&kind(**pid));
         let Some(&pid) = processes
@@ -71,7 +71,7 @@ fn each(ground: &Ground) -> Result<Tally> {
         let name = kind(pid);
         kinds.insert(name.clone());
         let is_tool = pid == running.pid();
-        // It may just have ended.
+        // The process may just have ended.
         let was_stopped = process::kill(pid, process::STOP).is_ok();
         if is_tool {
             std::thread::sleep(Duration::from_secs(1));
@@ -104,7 +104,8 @@ fn all(ground: &Ground) -> Result<Tally> {
     for number in 0..ground.tries(1, 10) {
         let place = ground.place()?;
         let running = under_load(&place, LONG)?;
-        // Periods are skipped from the start of the measurement on, which a busy machine delays.
+        // Skipped periods count from the start of the measurement, which may be delayed on a busy
+        // machine.
         let is_measured =
             || std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0);
         if !place.wait_until(is_measured) {

@@ -1,4 +1,4 @@
-//! strace around the tool: it logs system calls, makes them fail, and stops the tool at one.
+//! Runs the tool under strace, which logs system calls, makes them fail, or stops the tool at one.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,14 +9,15 @@ use xtask::failure::{Failure, Result, While};
 
 use crate::place::{CommandProcess, Outcome, Place};
 
-/// The point at which a command is stopped: a call, and its number among those of the first thread.
+/// The point at which a command is stopped: a system call of the first thread, and its number among
+/// equal calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     pub(crate) call: String,
     pub(crate) number: usize,
 }
 
-/// A system call that fails at one of its uses in each thread.
+/// A system call that fails, at the same use in each thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FailingCall<'a> {
     pub(crate) name: &'a str,
@@ -42,8 +43,8 @@ impl FailingCall<'_> {
     }
 }
 
-/// Returns the command `tardy LINE` under strace. With -D, tardy is the child and strace a separate
-/// process, which may end later.
+/// Returns the command `tardy LINE` under strace. With -D, tardy is the child process and strace a
+/// separate one, which may end later.
 fn behind(place: &Place, words: &[String], line: &str) -> Command {
     let words: Vec<&str> = std::iter::once("-D")
         .chain(words.iter().map(String::as_str))
@@ -66,12 +67,12 @@ fn words(log: &str, expressions: &[String]) -> Vec<String> {
 /// The remedy if strace is missing.
 pub(crate) const MISSING: &str = "strace is missing: install the package strace";
 
-/// Returns whether strace is there.
+/// Returns whether strace is installed.
 pub(crate) fn is_there() -> bool {
     xtask::program::find("strace").is_some()
 }
 
-/// Returns the command `tardy LINE`; strace writes its calls of these names to `log`.
+/// Returns the command `tardy LINE` under strace, which logs the calls with these names to `log`.
 pub(crate) fn logged(place: &Place, calls: &[&str], log: &Path, line: &str) -> Command {
     let expressions = [
         format!("trace={}", calls.join(",")),
@@ -85,11 +86,11 @@ pub(crate) fn failing(place: &Place, call: FailingCall<'_>, line: &str) -> Comma
     behind(place, &call.words("/dev/null"), line)
 }
 
-/// Runs `tardy` with the words of `line`, and makes the call fail whose uses are counted from
-/// `mark` on, also in threads and processes that start later. Returns whether any use failed.
+/// Runs `tardy` with the words of `line`, and makes a call fail. Its uses are counted from `mark`
+/// on, also in threads and processes that start later. Returns whether any use failed.
 ///
 /// # Errors
-/// Returns errors of starting strace, and that it did not stop the tool.
+/// Returns errors of starting strace, and an error if strace did not stop the tool.
 pub(crate) fn failing_after(
     place: &Place,
     mark: &Mark,
@@ -116,7 +117,7 @@ pub(crate) fn failing_after(
     }
     let mut tracer = hand_over(place, &running, call, &fails)?;
     let outcome = running.end_after(place, interrupted_after)?;
-    // It stays for as long as anything of the tool does.
+    // strace runs until every process of the tool has ended.
     let _ = place.wait_until(|| {
         place.processes().is_empty() && tracer.try_wait().is_ok_and(|status| status.is_some())
     });
@@ -126,7 +127,7 @@ pub(crate) fn failing_after(
     Ok((outcome, has_failed))
 }
 
-/// Ends the strace that stopped the tool, and has another one continue it.
+/// Kills the strace that stopped the tool, and starts another one that continues it.
 fn hand_over(
     place: &Place,
     running: &CommandProcess,
@@ -134,7 +135,7 @@ fn hand_over(
     log: &Path,
 ) -> Result<Child> {
     let pid = running.pid();
-    // Signals to process 0 go to the own group.
+    // For process 0, kill would signal this program's own group.
     if tracer_of(pid) > 0 {
         process::kill(tracer_of(pid), process::KILL).while_doing(|| "ending strace".to_owned())?;
     }
@@ -158,7 +159,7 @@ fn hand_over(
                 .all(|task: i32| tracer_of(task) != 0)
         })
     });
-    // A strace that has not processed the stop yet keeps the tool stopped, despite earlier signals.
+    // Until strace has processed the stop, it keeps the tool stopped, despite earlier signals.
     let is_continued = place.wait_until(|| {
         let _ = process::kill(pid, process::CONTINUE);
         (0..20).any(|_| {
@@ -173,19 +174,20 @@ fn hand_over(
     }
 }
 
-/// Returns whether a process is stopped, in a traced system call or permanently; a gone one is not.
+/// Returns whether a process is stopped, in a traced system call or by a signal; false if it has
+/// ended.
 fn is_stopped(pid: i32) -> bool {
     status(pid, "State:").is_some_and(|state| state.to_lowercase().starts_with('t'))
 }
 
-/// Returns the process that traces a thread; 0 if none does.
+/// Returns the process that traces a thread; 0 if there is none.
 fn tracer_of(thread: i32) -> i32 {
     status(thread, "TracerPid:")
         .and_then(|tracer| tracer.parse().ok())
         .unwrap_or(0)
 }
 
-/// A line of /proc/THREAD/status, without its name.
+/// Returns the value of a line of /proc/THREAD/status.
 fn status(thread: i32, name: &str) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,6 +1,6 @@
-//! System calls that are made to fail, by the error that each returns.
+//! The system calls that are made to fail, with the error that each returns.
 
-/// Calls by which a command reads, writes, names or starts something.
+/// Calls that read, write, name or start something.
 const CALLS: &str = "\
 EMFILE: openat memfd_create eventfd2 timerfd_create
 EIO: read pread64 writev pwrite64 pwritev fsync fdatasync ftruncate rename renameat
@@ -12,7 +12,7 @@ EINVAL: sched_setaffinity
 ENOMEM: mlockall
 ";
 
-/// Further calls by which a command sets something up.
+/// Further calls that set something up.
 const OF_SET_UPS: &str = "\
 EPERM: mount fsconfig move_mount setns chmod fchmod kill prlimit64 prctl sched_setattr
 EPERM: setpriority
@@ -31,12 +31,12 @@ ECHILD: wait4 waitid
 EINVAL: sched_getaffinity timerfd_settime
 ";
 
-/// Calls by which a command reads, writes, names or starts something, each with its error.
+/// Returns the calls that read, write, name or start something, each with its error.
 pub(crate) fn calls() -> impl Iterator<Item = (&'static str, &'static str)> {
     listed(CALLS)
 }
 
-/// Returns all of them.
+/// Returns all calls, each with its error.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     calls().chain(listed(OF_SET_UPS))
 }

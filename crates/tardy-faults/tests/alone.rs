@@ -1,4 +1,5 @@
-//! The brief form of faults that every change must survive, on the binary that the tests use.
+//! Runs the brief form of the faults that every change must survive, with the binary that the tests
+//! use.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -28,7 +29,7 @@ fn survives(fault: &str) {
     let faults = env!("CARGO_BIN_EXE_tardy-faults");
     let mut command = Command::new(faults);
     command.args([fault, "--brief"]);
-    // Without any binary of the tool, tardy-faults builds one.
+    // If there is no binary of the tool, tardy-faults builds one.
     let built = Path::new(faults).with_file_name("tardy");
     let tardy = std::env::var_os("TARDY_TEST_RELEASE")
         .map(Into::into)

@@ -1,8 +1,8 @@
 //! Makes the table of many runs, as `tardy history --table` writes it:
 //! `many_runs BOARDS BUILDS FILE`, for `cargo xtask bench many-runs`.
 //!
-//! Each board has a level of its own, each build 5 % of noise, and the last four builds 15 % more
-//! under one load on all boards.
+//! The boards have different levels, and each build varies by 5 %. On all boards, the last four
+//! builds are 15 % slower under the last load.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use tardy_results::compare::group::Key;
 use tardy_results::history::run::{HistoryRun, RunNumbers};
 
 const LOADS: [&str; 2] = ["idle", "memory"];
-/// Builds that are worse, under the last load.
+/// Number of builds that are slower, under the last load.
 const WORSE: usize = 4;
 const DAY: i64 = 86_400_000_000_000;
 
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (board, level) in levels.iter().enumerate() {
             let numbers = |(place, load): (usize, &&str)| {
                 let is_worse = build + WORSE >= builds && place + 1 == LOADS.len();
-                // About normal: the sum of four numbers that are even.
+                // The sum of four uniform numbers is nearly normal.
                 let mut noise = || {
                     1.0 + 0.05
                         * 3.0_f64.sqrt()

@@ -1,5 +1,5 @@
-//! Runs for other tools: one file an exporter, one line in [`EXPORTERS`] each. Text that comes from
-//! runs is data and is escaped as the format wants it.
+//! Export of runs for other tools: one file per exporter, and one line for each in [`EXPORTERS`].
+//! Text that comes from runs is data, so each exporter escapes it for its format.
 
 pub mod costs;
 mod csv;
@@ -23,7 +23,7 @@ use tardy_samples::read_series::SeriesError;
 
 use self::run::ExportedRun;
 
-/// Everything that can be written.
+/// All export formats.
 pub const EXPORTERS: &[&dyn Exporter] = &[
     &csv::Csv,
     &npy::Npy,
@@ -37,7 +37,7 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &markdown::Markdown,
 ];
 
-/// One format.
+/// An export format.
 pub trait Exporter: Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
@@ -45,7 +45,7 @@ pub trait Exporter: Sync {
     /// Returns a one-line description.
     fn about(&self) -> &'static str;
 
-    /// Returns whether it is no text, and does not belong on a terminal.
+    /// Returns whether the output is binary, and so does not belong on a terminal.
     fn is_binary(&self) -> bool {
         false
     }
@@ -62,10 +62,10 @@ pub trait Exporter: Sync {
     ) -> Result<(), ExportError>;
 }
 
-/// Parameters of formats in addition to the run.
+/// The user's parameters of an export, besides the run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Counts by value instead of samples (csv).
+    /// Whether to write counts by value instead of samples (csv).
     pub is_histogram: bool,
     /// The reporting organisation (kcidb).
     pub origin: Option<String>,
@@ -73,7 +73,7 @@ pub struct Options {
     pub build_id: Option<String>,
 }
 
-/// Why there is no export.
+/// The reason why a run cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The run cannot be read.
@@ -82,35 +82,35 @@ pub enum ExportError {
     /// One of its series cannot be read.
     #[error(transparent)]
     Series(#[from] SeriesError),
-    /// It holds costs, for which the format has no place.
+    /// The run holds costs, which the format cannot express.
     #[error("{run} holds costs of operations, which {format} does not support: choose one of {}", costs::FORMATS.join(", "))]
     CostFormat { run: String, format: String },
-    /// It holds costs, and cannot be read.
+    /// The run holds costs that cannot be read.
     #[error(transparent)]
     Cost(#[from] tardy_results::cost::summary::CostSummaryError),
-    /// There is no such probe.
+    /// The run has no probe of the requested name.
     #[error("{run} has no probe `{probe}`: it has {has}")]
     NoProbe {
         run: String,
         /// The requested name.
         probe: String,
-        /// The existing names.
+        /// The names of the run's probes.
         has: String,
     },
-    /// The format supports one probe.
+    /// The format supports one probe, and the run has several.
     #[error("{format} holds only one probe, but the run has {has}: choose one with --probe")]
     OneProbe {
         format: &'static str,
-        /// The existing names.
+        /// The names of the run's probes.
         has: String,
     },
-    /// Samples are wanted and were not kept.
+    /// The format needs samples, and the run kept none.
     #[error(
         "{0} keeps a histogram instead of samples: export it with --histogram, or in a format that \
          needs no samples"
     )]
     NoSamples(String),
-    /// A format lacks a parameter.
+    /// The format needs a parameter that is missing.
     #[error("{format} needs {flag}: {why}")]
     Needs {
         format: &'static str,

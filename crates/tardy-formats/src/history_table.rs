@@ -1,12 +1,12 @@
-//! Runs of many boards as one table (CSV, or CSV in gzip): a row for each run, probe, quantity and
-//! load, instead of the runs' folders.
+//! Runs of many boards as one table (CSV, plain or in gzip) that replaces the runs' folders: a row
+//! for each run, probe, quantity and load.
 //!
-//! Read by DuckDB, polars, pandas and R, and by `tardy history`, also after one of these has
-//! filtered it or put tables together: columns are known by name, and others are left alone.
+//! DuckDB, polars, pandas, R and `tardy history` read the table. `tardy history` also reads it
+//! after one of them has filtered or concatenated tables: it finds columns by name, and ignores
+//! unknown columns.
 //!
-//! The numbers of runs are CSV, which DuckDB, polars and pandas read and write as well as Parquet.
-//! Parquet and Arrow took 1,000 lines, 39 more crates and a cargo feature that the binary for users
-//! did not have.
+//! The format is CSV because DuckDB, polars and pandas read and write it as well as Parquet.
+//! Parquet and Arrow would need about 1,000 lines and 39 more crates.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -25,11 +25,11 @@ use tardy_results::history::RunCollection;
 use tardy_results::history::run::{FACTS, HistoryRun, QUANTILES, RunNumbers};
 use tardy_sys::regular_file;
 
-/// Suffixes of such files; the second is compressed, and its checksum reveals damage.
+/// File name suffixes of tables. The second kind is compressed, and its checksum reveals damage.
 pub const EXTENSIONS: [&str; 2] = [".csv", ".csv.gz"];
-/// Bytes that are read at a time.
+/// Bytes per read.
 const BUFFER: usize = 1 << 18;
-/// A row that is longer is no row of such a table.
+/// Maximum length of a row; a longer line is from another kind of file.
 const ROW_BYTES_MAX: usize = 1 << 20;
 
 const BOARD: usize = 0;
@@ -82,7 +82,7 @@ const NEEDED: [usize; 8] = [BOARD, BUILD, STARTED, PROBE, QUANTITY, UNIT, SAMPLE
 const VIRTUAL: &str = "virtual";
 const HARDWARE: &str = "hardware";
 
-/// Why there is no table.
+/// The reason why a table cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error("{}: {words}", path.display())]
@@ -93,7 +93,7 @@ pub enum TableError {
     Run(#[from] CompareError),
 }
 
-/// Returns whether `path` names such a table, by its end.
+/// Returns whether the file name `path` ends like that of a table.
 #[must_use]
 pub fn is_table(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -104,7 +104,8 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
-/// Returns the runs in tables and at or below folders, each once; `each` has them as they are read.
+/// Collects the runs from tables and from folders at or below `paths`, each once, and calls `each`
+/// on every run that it reads.
 ///
 /// # Errors
 /// Returns [`TableError`] if a run cannot be read, clocks differ, or `each` fails.
@@ -123,7 +124,8 @@ pub fn collected(
             for folder in &folders {
                 match HistoryRun::read(folder) {
                     Ok(run) => add(&run)?,
-                    // One run that a power failure emptied does not hide a million others.
+                    // One unreadable run, such as one that a power failure emptied, does not
+                    // prevent reading the others.
                     Err(error) => {
                         left_out += 1;
                         if left_out == folders.len() {
@@ -166,7 +168,7 @@ impl Write for Destination {
 }
 
 impl TableWriter {
-    /// Into an empty file, compressed if `name` ends as one that is.
+    /// Creates a writer into an empty file, which is compressed if `name` ends in `.gz`.
     ///
     /// # Errors
     /// Returns [`TableError::Write`].
@@ -216,7 +218,7 @@ fn unwritable(error: csv::Error) -> TableError {
     TableError::Write(io::Error::other(error))
 }
 
-/// Returns the values of a row; one that is absent is empty.
+/// Returns the values of a row; absent values are empty.
 fn row(run: &HistoryRun, numbers: &RunNumbers) -> [String; COLUMNS.len()] {
     fn word(value: Option<impl ToString>) -> String {
         value.map_or_else(String::new, |value| value.to_string())
@@ -247,8 +249,8 @@ fn row(run: &HistoryRun, numbers: &RunNumbers) -> [String; COLUMNS.len()] {
     row
 }
 
-/// Gives the runs in the table at `path` to `each`, in the order of its rows. Memory does not
-/// depend on how many there are.
+/// Calls `each` on each run of the table at `path`, in the order of its rows. Memory does not grow
+/// with the number of rows.
 fn read(
     path: &Path,
     mut each: impl FnMut(HistoryRun) -> Result<(), TableError>,
@@ -302,7 +304,7 @@ fn read(
     run.map_or(Ok(()), each)
 }
 
-/// A source that ends with an error at a line that is too long, so that no file fills the memory.
+/// A reader that returns an error for a line that is too long, so that no file can fill the memory.
 struct ShortLines<R> {
     source: R,
     length: usize,
@@ -332,7 +334,7 @@ impl<R: Read> Read for ShortLines<R> {
     }
 }
 
-/// One row as a run of one number.
+/// Converts a row into a run with one number.
 fn row_as_run(
     record: &ByteRecord,
     places: &[Option<usize>; COLUMNS.len()],
@@ -347,7 +349,7 @@ fn row_as_run(
     };
     let missing = |column: usize| format!("it has no {}", COLUMNS[column]);
     let needed = |column: usize| text(column)?.ok_or_else(|| missing(column));
-    // Other programs write whole numbers with some missing as real ones.
+    // Some programs write a column of whole numbers as floating point if a value is missing.
     let real = |column: usize| -> Result<Option<f64>, String> {
         let Some(text) = text(column)? else {
             return Ok(None);

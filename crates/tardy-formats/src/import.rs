@@ -1,24 +1,20 @@
-//! Runs from other tools' output: one file a format, one line in [`FORMATS`] each.
+//! Imports of runs from other tools' output: one file per format, and one line for each in
+//! [`FORMATS`].
 //!
-//! A reader reports information that a file lacks as warnings of the run, and requires a flag if a
-//! guess would make numbers wrong. If a tool stored no samples, the folder contains a histogram,
-//! and without one, only the totals that the tool stated. Unreadable input is an error with file,
-//! line and the expected content; nothing is left behind then.
+//! A reader reports information that a file lacks as warnings of the run. It requires a flag if a
+//! guess could make numbers wrong: the unit of a .hgrm file, or the interval of `cyclictest -v`.
 //!
-//! An import keeps no more than its file has: samples, otherwise a histogram, otherwise the
-//! reported values (`imported` in `run.json`). Samples without a bucket count at the maximum, so no
-//! percentile looks better than it was; samples without any value are lost. The tool asks for
-//! values that a file omits and numbers depend on (unit of a .hgrm, interval of -v); it assumes
-//! usual values with a warning.
+//! An import keeps what its file has: samples, otherwise a histogram, otherwise the totals that the
+//! tool stated (`imported` in `run.json`). Samples without a bucket count at the maximum, so no
+//! percentile looks better than it was. Samples without any value count as lost. Skipped periods
+//! are unknown if the tool does not count them (`StatedTotals::skipped` is absent); reports then
+//! leave them out instead of printing 0.
 //!
-//! An import is written under another name and then renamed, so unreadable input leaves nothing.
-//! Our own code reads HdrHistogram's encoding, because the crate of that name allocates as many
-//! bytes as a file claims. A reader never panics, on any bytes
-//! (`tests/integration/import_damage.rs`, and at length the fuzz target `import`:
-//! `fuzz/README.md`).
-//!
-//! Skipped periods are unknown if the other tool does not count them (`StatedTotals::skipped`
-//! absent). Reports leave them out instead of printing 0.
+//! Unreadable input is an error with file, line and the expected content. The folder is written
+//! under another name and then renamed, so an error leaves nothing behind. Readers never panic,
+//! whatever bytes they read (`tests/integration/import_damage.rs`, and the fuzz target `import`:
+//! `fuzz/README.md`). The crate `hdrhistogram` is not used, because it allocates as many bytes as a
+//! file claims.
 
 mod cyclicdeadline;
 mod cyclictest_histogram;
@@ -73,7 +69,7 @@ use self::text::{NEAR_TIME, is_near};
 /// Number of bytes from which a file's format is recognised.
 const HEAD_BYTES: u64 = 64 << 10;
 
-/// Everything that can be read; detection asks them in this order.
+/// All import formats, in the order in which detection tries them.
 pub const FORMATS: &[Format] = &[
     osadl_dataset::FORMAT,
     signaltest::JSON,
@@ -115,18 +111,19 @@ pub struct Format {
     pub name: &'static str,
     /// A one-line description.
     pub about: &'static str,
-    /// Whether a file that starts so is one. A text comes as its tool printed it.
+    /// Whether a file that starts with these bytes has this format. The bytes of a text are first
+    /// cleaned of paste artefacts ([`pasted`]).
     detect: fn(&[u8]) -> bool,
-    /// Reads a file that is not empty.
+    /// Reads a non-empty file.
     reader: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<ImportedRun, ImportError>,
-    /// Finds several measurements in one text.
+    /// Finds the starts of measurements in a text that holds several.
     parts: Parts,
-    /// Whether its files are binary.
+    /// Whether files of the format are binary.
     is_binary: bool,
 }
 
 impl Format {
-    /// Returns the tool that wrote the text, if no other tool's text looks alike.
+    /// Returns the tool that wrote the text. `None` if other tools write similar text.
     fn family(&self) -> Option<&'static str> {
         let name = self.name;
         [
@@ -191,18 +188,18 @@ impl Format {
     }
 }
 
-/// A file to read.
+/// A file to import.
 #[derive(Debug)]
 pub struct Source {
-    /// As given on the command line, for messages.
+    /// The path from the command line, for messages.
     pub path: PathBuf,
     input: Input,
-    /// How the text is divided into measurements, until it is read.
+    /// Selects one measurement of a text that holds several; taken when the text is read.
     cut: Option<Cut>,
 }
 
-/// The bytes of a file. Its head is kept aside, so that a pipe can be looked at before it is read
-/// too.
+/// The bytes of a file. The head is kept in memory, so that the format of a pipe can be detected
+/// before the rest is read.
 #[derive(Debug)]
 struct Input {
     head: io::Cursor<Vec<u8>>,
@@ -220,10 +217,10 @@ impl Read for Input {
     }
 }
 
-/// Information that a file may lack.
+/// The user's settings, for information that a file lacks.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Unit of its values.
+    /// Unit of the file's values.
     pub unit: Option<Unit>,
     /// Time between two due times.
     pub period: Option<Nanos>,
@@ -242,15 +239,13 @@ pub enum Unit {
     Us,
     /// Milliseconds
     Ms,
-    /// Seconds
     S,
 }
 
 impl Unit {
-    /// Every one.
     pub const ALL: [Self; 4] = [Self::Ns, Self::Us, Self::Ms, Self::S];
 
-    /// Returns how many ns it is.
+    /// Returns the unit's length in ns.
     #[must_use]
     pub fn nanos(self) -> i64 {
         match self {
@@ -273,7 +268,7 @@ impl Unit {
     }
 }
 
-/// Why there is no run.
+/// The reason why a file cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The file cannot be read.
@@ -283,36 +278,37 @@ pub enum ImportError {
         /// The error of the system.
         error: io::Error,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{path}: the file is empty: there is nothing to import")]
     Empty { path: PathBuf },
-    /// Unknown format.
+    /// The format is unknown.
     #[error("{path}: not recognised as any of {known}: if it is one of them, name it with --as")]
     Unknown {
         path: PathBuf,
         /// All formats.
         known: String,
     },
-    /// Output of a tool that is known and not read.
+    /// The file is output of a known tool that cannot be imported.
     #[error("{path}: this is {tool}: {why}")]
     Refused {
         path: PathBuf,
         tool: &'static str,
         why: &'static str,
     },
-    /// Output of several tools.
+    /// The file mixes output of several tools.
     #[error("{path}: holds output of {tools}: name one with --as")]
     Mixed {
         path: PathBuf,
-        /// Names of formats.
+        /// Names of the tools' formats.
         tools: String,
     },
-    /// Several measurements, or no part of this number.
+    /// The file holds several measurements and none was selected, or the selected number does not
+    /// exist.
     #[error("{path}: holds {parts} measurements, at lines {lines}: choose one, as in --part 1")]
     Several {
         path: PathBuf,
         parts: usize,
-        /// Their first lines.
+        /// Numbers of the lines at which the measurements start.
         lines: String,
     },
     /// The text differs from the expected one.
@@ -323,10 +319,10 @@ pub enum ImportError {
         line: u64,
         /// The expected content.
         expected: String,
-        /// What does.
+        /// The content found instead.
         found: String,
     },
-    /// The data differ from the expected ones, in a file without lines.
+    /// The data differ from the expected ones, in a binary file.
     #[error("{path}: byte {byte}: expected {expected}, found {found}")]
     ExpectedAt {
         path: PathBuf,
@@ -334,10 +330,10 @@ pub enum ImportError {
         byte: u64,
         /// The expected content.
         expected: String,
-        /// What does.
+        /// The content found instead.
         found: String,
     },
-    /// The file lacks information without which its numbers are meaningless.
+    /// The file lacks information without which its numbers mean nothing.
     #[error("{path}: {format} does not state {what}: give {flag}")]
     Ask {
         path: PathBuf,
@@ -350,7 +346,7 @@ pub enum ImportError {
     /// The folder cannot be made.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Its series cannot be written.
+    /// A series cannot be written.
     #[error("cannot write {path}: {error}")]
     Unwritable {
         /// The path to write.
@@ -392,7 +388,7 @@ impl Source {
         })
     }
 
-    /// Reads from memory.
+    /// Makes a source from bytes in memory.
     #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
         Self {
@@ -405,7 +401,7 @@ impl Source {
         }
     }
 
-    /// Returns the format that its start shows.
+    /// Detects the format from the first bytes.
     ///
     /// # Errors
     /// Returns [`ImportError::Empty`], [`ImportError::Refused`], [`ImportError::Mixed`],
@@ -464,7 +460,7 @@ impl Source {
         Ok(found)
     }
 
-    /// Takes the whole text into memory, as its tool printed it.
+    /// Reads the whole text into memory, cleaned of paste artefacts.
     fn unwrap_text(&mut self) -> Result<(), ImportError> {
         let text = self.text()?;
         self.input = Input {
@@ -474,7 +470,7 @@ impl Source {
         Ok(())
     }
 
-    /// Its first bytes, whether they were read or not.
+    /// Returns the first bytes, whether or not they were read already.
     fn head(&self) -> &[u8] {
         let head = self.input.head.get_ref();
         &head[..head.len().min(HEAD_BYTES as usize)]
@@ -501,7 +497,7 @@ impl Source {
         }
     }
 
-    /// Returns a copy without bytes for messages, while the bytes are being read.
+    /// Returns a copy that has only the path, for error messages while the bytes are being read.
     fn name_only(&self) -> Self {
         Self {
             path: self.path.clone(),
@@ -518,7 +514,7 @@ impl Source {
     ) -> ImportError {
         ImportError::Expected {
             path: self.path.clone(),
-            // A text without lines ends in its first one.
+            // An empty text has no lines; its error names line 1.
             line: line.max(1),
             expected: expected.into(),
             found: quoted(found),

@@ -1,4 +1,4 @@
-//! Other tools' formats, one file each: runs made from them ([`import`]), and runs written in them
+//! Other tools' formats, one file each: conversion into runs ([`import`]), and of runs
 //! ([`export`]).
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Times that no reader of runs takes are refused where they stand, when they are imported.
+//! Imports refuse times that readers of runs would refuse, and name the line.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use tardy_formats::import::sink::{ImportedRun, Sink};
 use tardy_formats::import::{ImportError, Settings, Source, Unit, find};
 use tardy_run::imported::StatedTotals;
 
-/// Keeps nothing.
+/// A sink that keeps nothing.
 struct NoFolder;
 
 impl Sink for NoFolder {
@@ -37,7 +37,7 @@ fn import(format: &str, text: &str, settings: &Settings) -> Result<ImportedRun, 
     )
 }
 
-/// The line that is refused, and what stands there.
+/// Returns the line that the import refuses, and the text found there.
 fn refused(format: &str, text: &str) -> (u64, String) {
     match import(format, text, &Settings::default()) {
         Err(ImportError::Expected {
@@ -53,7 +53,7 @@ fn refused(format: &str, text: &str) -> (u64, String) {
     }
 }
 
-/// The least number of us that is too many, and the largest that is not.
+/// The smallest number of us that is refused, and the largest that is accepted.
 const FAR_US: &str = "4611686018427388";
 const NEAR_US: &str = "4611686018427387";
 
@@ -189,7 +189,7 @@ fn of_the_json_of_pairs() {
     );
 }
 
-/// No reader looks for these itself.
+/// Readers of formats do not check these computed times; the common check does.
 #[test]
 fn of_what_is_computed_of_a_file() {
     let hours = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   99999 \

@@ -1,5 +1,5 @@
-//! Readers of package sources and of apt-cache output must not panic on any text, and reading a
-//! source back from the paragraph for the lab's own apt must give the same source.
+//! The readers of package sources and of apt-cache's output must not panic on any text. A source
+//! that is written for the lab's own apt must be read back unchanged.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The parser of the command line must not panic on any words. They are parsed and never run. NUL
-//! bytes separate words, as in /proc/PID/cmdline.
+//! The parser of the command line must not panic on any words. The words are parsed, but no command
+//! runs. NUL bytes separate words, as in /proc/PID/cmdline.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,8 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use tardy::cli::{Cli, renamed};
 
 thread_local! {
-    /// Made once: it takes longer than a line to parse.
+    /// The definition of the command line. Building it takes longer than parsing a line, so it is
+    /// built once.
     static COMMAND: RefCell<Command> = RefCell::new(Cli::command());
 }
 

@@ -1,5 +1,4 @@
-//! The reader of a user's defaults must not panic on any text, and must make flags of known names
-//! only.
+//! The reader of a user's defaults must not panic on any text, and must only return known flags.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The diagnosis of a guest must not panic on any console, and its output must not control the
-//! terminal.
+//! The diagnosis of a guest must not panic on any console output, and must not print text that
+//! controls the terminal.
 
 use tardy_lab::diagnosis::{Failure, from_console, tail};
 

@@ -1,5 +1,5 @@
-//! The reader of Debian packages must not panic on any bytes, or take disproportionate time and
-//! memory.
+//! The reader of Debian packages must not panic on any bytes, and must not take disproportionate
+//! time or memory.
 
 use std::path::Path;
 

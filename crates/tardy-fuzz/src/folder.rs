@@ -1,8 +1,8 @@
 //! `tardy show`, its statistics, `tardy explain` and the reader of an export must not panic on any
 //! run folder, and the counts of an intact series must add up.
 //!
-//! The bytes are the folder's files, [`SEPARATOR`] between two of them: run.json, and of the series
-//! `a.series` the samples, the histogram and the delays. Checksums are put right before they are
+//! The bytes are the folder's files, separated by [`SEPARATOR`]: run.json, and the samples, the
+//! histogram and the delays of the series `a.series`. Checksums are corrected before the files are
 //! read, because no fuzzer would guess them.
 
 use std::path::Path;
@@ -23,7 +23,7 @@ use tardy_run::record::RunKind;
 
 use crate::place;
 
-/// Between two files.
+/// The bytes between two files.
 pub const SEPARATOR: &[u8] = b"\0file\0";
 const NAMES: [&str; 4] = [
     "run.json",
@@ -31,7 +31,7 @@ const NAMES: [&str; 4] = [
     "samples/a.histogram",
     "trace/a.delays",
 ];
-/// Of a series and of delays, and of the chunks in them.
+/// Length of the magic at the start of series and delays.
 const MAGIC_BYTES: usize = 8;
 const CHUNK_HEAD_BYTES: usize = 12;
 
@@ -103,7 +103,7 @@ fn show(folder: &Path) {
     }
 }
 
-/// Returns the files, in their order.
+/// Returns the files in their order.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     let mut files = Vec::new();
     let mut rest = bytes;
@@ -118,7 +118,7 @@ fn split(bytes: &[u8]) -> Vec<&[u8]> {
     files
 }
 
-/// Puts the checksums of a series right: that of the descriptor, and those of the chunks
+/// Corrects the checksums of a series: those of the descriptor and of the chunks
 /// (`tardy_core::chunk`).
 fn seal_series(bytes: &mut [u8]) {
     let begin = MAGIC_BYTES + 4;
@@ -136,7 +136,8 @@ fn seal_series(bytes: &mut [u8]) {
     }
 }
 
-/// Chunks are a magic of four bytes, the length of the body, its checksum, and the body.
+/// Corrects the checksums of chunks. A chunk is a magic of four bytes, the length of the body, its
+/// checksum, and the body.
 fn seal_chunks(bytes: &mut [u8], mut begin: usize) {
     while let Some(length) = number(bytes, begin + 4) {
         let body = begin + CHUNK_HEAD_BYTES;
@@ -151,7 +152,7 @@ fn seal_chunks(bytes: &mut [u8], mut begin: usize) {
     }
 }
 
-/// Returns the checksum of a histogram stands at its end.
+/// Corrects the checksum at the end of a histogram.
 fn seal_histogram(bytes: &mut [u8]) {
     let Some(end) = bytes.len().checked_sub(4).filter(|end| *end >= MAGIC_BYTES) else {
         return;

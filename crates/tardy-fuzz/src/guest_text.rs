@@ -1,5 +1,5 @@
-//! The readers of a guest's texts must not panic: a kernel's symbols, its configuration, and the
-//! log of injected delays.
+//! The readers of a guest's texts must not panic. The texts are a kernel's symbols, its
+//! configuration, and the log of injected delays.
 
 use tardy_lab::injection::parse_log;
 use tardy_machine::kernel_configuration::KernelConfiguration;

@@ -1,8 +1,8 @@
-//! The host must not panic on any guest memory, and an archive in it must not contain a path that
-//! leads out of its folder.
+//! The host must not panic on any guest memory. An archive in that memory must not contain a path
+//! that leads out of its folder.
 //!
-//! The bytes are read as the memory, and again as the archive alone, whose checksum no fuzzer would
-//! guess.
+//! The bytes are used as the memory, and then as the archive alone, because no fuzzer would guess
+//! the archive's checksum.
 
 use std::path::Component;
 

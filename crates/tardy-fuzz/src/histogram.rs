@@ -1,4 +1,5 @@
-//! The reader of stored histograms must not panic on any bytes, and must read back what it writes.
+//! The reader of stored histograms must not panic on any bytes, and a histogram that is written
+//! must be read back unchanged.
 //!
 //! The bytes are the file without its magic and its checksum, which no fuzzer would guess.
 

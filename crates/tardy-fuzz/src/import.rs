@@ -1,5 +1,5 @@
-//! The readers of other tools' output must not panic on any bytes in any format, and an imported
-//! run must be stored and read back unchanged.
+//! The readers of other tools' output must not panic on any bytes in any format. An imported run
+//! must be stored and read back unchanged.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +19,7 @@ use tardy_samples::histogram_file;
 
 const SAMPLES_A_CHUNK: u64 = 4096;
 
-/// Stores what it is given as a run folder does, reads it back, and keeps nothing.
+/// A sink that stores samples like a run folder does, reads them back, and keeps nothing.
 #[derive(Default)]
 struct SampleStore {
     series: Vec<Series>,
@@ -33,7 +33,7 @@ struct Series {
 }
 
 impl SampleStore {
-    /// Ends the chunk that is being written, and holds that it reads as what was put in.
+    /// Ends the current chunk, and checks that it is read back as it was written.
     fn close(&mut self, series: usize) {
         let Series {
             descriptor,
@@ -70,7 +70,7 @@ impl Sink for SampleStore {
     fn push(&mut self, place: usize, record: Record) -> io::Result<()> {
         let series = &mut self.series[place];
         if let Record::Sample(sample) = record {
-            // The summary calls this for every sample.
+            // The summary calls this for every sample, so it must not overflow.
             let _ = sample.wake();
             series.samples.push(sample);
         }
@@ -102,7 +102,7 @@ impl Sink for SampleStore {
     }
 }
 
-/// The reader of runs must accept the stored run.
+/// Checks that readers of runs accept the stored times.
 fn assert_is_near(stored: &impl Serialize) {
     let stored = serde_json::to_value(stored).expect("all keys are text");
     assert_eq!(far_time(&stored), None, "{stored}");
@@ -110,8 +110,9 @@ fn assert_is_near(stored: &impl Serialize) {
 
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
-    // The first byte chooses the format, `a` the first one and the letter after the last what the
-    // file looks like; the rest is the file, read with and without what it may not say.
+    // The first byte selects the format: `a` the first one, and so on; the letter after the last
+    // format selects detection. The rest is the file. It is read with and without the settings that
+    // a file may lack.
     let Some((&choice, file)) = bytes.split_first() else {
         return;
     };

@@ -1,5 +1,5 @@
-//! The reader of journals must not panic on any bytes. The content of a journal is read and never
-//! executed.
+//! The reader of journals must not panic on any bytes. The target reads journals, but does not
+//! execute them.
 
 use tardy_machine::journal::parse;
 

@@ -1,9 +1,9 @@
-//! The fuzz targets, one file each: a reader of tardy gets the bytes, may refuse them and must not
-//! panic.
+//! The fuzz targets, one file each. A reader of tardy gets the bytes; it may refuse them, but must
+//! not panic.
 //!
 //! A fuzzer calls these functions until it is stopped (`fuzz/fuzz_targets`, a separate workspace,
-//! because it needs a nightly compiler). An ordinary test of this crate calls them with the kept
-//! seeds. They write only to a temporary folder.
+//! because it needs a nightly compiler). An ordinary test of this crate calls them with the stored
+//! seeds. The functions write only to temporary folders.
 #![forbid(unsafe_code)]
 
 pub mod apt;
@@ -28,18 +28,18 @@ pub mod trace;
 pub mod trace_format;
 pub mod trace_page;
 
-/// A reader and its bytes.
+/// A reader, and the check of its results.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// As the fuzz target and the folder of its seeds are called.
+    /// Name of the fuzz target and of the folder with its seeds.
     pub name: &'static str,
-    /// The input that it reads.
+    /// The input that the reader parses.
     pub reads: &'static str,
-    /// Gives bytes to the reader, and holds that what comes of them is sound.
+    /// Passes bytes to the reader, and checks that the result is consistent.
     pub check: fn(&[u8]),
 }
 
-/// All of them, by their names.
+/// All targets, sorted by name.
 pub const TARGETS: [Target; 20] = [
     Target {
         name: "apt",
@@ -143,7 +143,7 @@ pub const TARGETS: [Target; 20] = [
     },
 ];
 
-/// Returns the text that the bytes start with.
+/// Returns the longest valid text at the start of the bytes.
 fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,

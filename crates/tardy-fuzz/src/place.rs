@@ -1,13 +1,13 @@
-//! Folders for readers that want files.
+//! Temporary folders for readers that need files.
 
 use std::path::Path;
 
 use tempfile::TempDir;
 
-/// In memory where there is such a file system.
+/// A folder in memory, where it exists.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// An empty folder, which is gone when the value is.
+/// Makes an empty folder, which is removed on drop.
 pub(crate) fn folder() -> TempDir {
     let in_memory = Path::new(IN_MEMORY);
     let made = if in_memory.is_dir() {

@@ -1,8 +1,7 @@
 //! The readers of a watched guest's sections must not panic on any recording: the census, the late
 //! samples, and `tardy explain`.
 //!
-//! The bytes are outside.json, a NUL byte, and the stream as the plugin of QEMU writes it, before
-//! it is compressed.
+//! The bytes are outside.json, a NUL byte, and the uncompressed stream of the QEMU plugin.
 
 use std::io::Write;
 

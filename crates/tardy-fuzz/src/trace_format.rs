@@ -1,5 +1,5 @@
-//! The parser of event formats must not panic on any text, nor the reader of their fields on any
-//! format.
+//! The parser of event formats must not panic on any text, and the reader of event fields must not
+//! panic on any format.
 
 use tardy_trace::event::Decoder;
 use tardy_trace::format::EventFormat;

@@ -1,5 +1,5 @@
-//! The decoder of ring-buffer pages must not panic on any bytes, or return more events than a page
-//! has space for.
+//! The decoder of ring-buffer pages must not panic on any bytes, and must not return more events
+//! than fit on a page.
 
 use tardy_trace::layout::PageLayout;
 use tardy_trace::page::Page;

@@ -1,5 +1,5 @@
-//! The seeds of the fuzz targets, and what was kept of their corpora, given to the same functions
-//! without a fuzzer.
+//! Passes the seeds of the fuzz targets, and their stored corpora, to the same functions without a
+//! fuzzer.
 
 use std::fs::{self, File};
 use std::io::Read;

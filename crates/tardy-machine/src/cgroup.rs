@@ -1,4 +1,4 @@
-//! The control groups of this process, in both versions, and their limits.
+//! The control groups of this process, of both versions, and their limits.
 //!
 //! Format: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/,
 //! Documentation/scheduler/sched-bwc.rst, cgroups(7), proc_pid_mountinfo(5).
@@ -13,21 +13,23 @@ use tardy_core::warning::NO_BUDGET;
 
 use super::root::Root;
 
-/// The limits of this process's groups.
+/// The limits of this process's control groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
-    /// The group's path by controller (`cpu`, `cpuset`, `memory`); an unreadable controller is
-    /// missing, and its limit below absent.
+    /// The group's path for each controller (`cpu`, `cpuset`, `memory`). An unreadable controller
+    /// is missing here, and its limit below is absent.
     pub groups: BTreeMap<String, String>,
-    /// The tightest quota of CPU time on the way to the root; absent if no group has one.
+    /// The tightest quota of CPU time in the group and its ancestors; absent if none of them has a
+    /// quota.
     pub cpu_quota: Option<CpuQuota>,
-    /// The CPUs that the group may use; absent if no group limits them, as in the root group.
+    /// The CPUs that the group may use; absent if no group limits them, as for the root group.
     pub cpus: Option<CpuList>,
-    /// Real-time time per `cpu.rt_period_us`, only with RT_GROUP_SCHED in version 1: without it
-    /// SCHED_FIFO is refused with EPERM at 0.
+    /// Time for real-time tasks per `cpu.rt_period_us`; only in version 1 with RT_GROUP_SCHED. If
+    /// it is 0, the kernel refuses SCHED_FIFO with EPERM.
     pub real_time: Option<CpuQuota>,
-    /// The tightest memory limit on the way to the root; absent if no group has one.
+    /// The tightest memory limit in the group and its ancestors; absent if none of them has a
+    /// limit.
     pub memory_bytes_max: Option<u64>,
 }
 
@@ -40,12 +42,12 @@ pub struct CpuQuota {
     pub period: Nanos,
 }
 
-/// How often the quota throttled this process's groups: since their creation, or between two
-/// readings.
+/// Counts of throttling of this process's groups by the quota: since the groups were created, or
+/// between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupThrottling {
-    /// Periods in which the quota ran out.
+    /// Number of periods in which the quota ran out.
     pub throttled: u64,
     /// Total time in which the groups' run queues were stopped, summed over CPUs.
     pub throttled_time: Nanos,
@@ -74,7 +76,7 @@ impl CgroupLimits {
                 "cpuset.effective_cpus",
                 "cpuset.cpus",
             ];
-            // If the controller is not enabled for a group, its parent's set counts.
+            // If the controller is not enabled for a group, the set of its parent applies.
             limits.cpus = branch
                 .folders
                 .iter()
@@ -98,8 +100,8 @@ impl CgroupLimits {
     }
 }
 
-/// Returns why the kernel refused a real-time policy with `error`. Without a real-time budget of
-/// the control group, root is refused too (`RT_GROUP_SCHED`).
+/// Returns the reason why the kernel refused a real-time policy with `error`. With
+/// `RT_GROUP_SCHED`, root is also refused if its control group has no real-time budget.
 #[must_use]
 pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
     let limits = CgroupLimits::read(root);
@@ -115,13 +117,13 @@ pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
 }
 
 impl CpuQuota {
-    /// Compares the shares of a CPU.
+    /// Compares the shares of a CPU that the quotas allow.
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let cross = |a: &Self, b: &Self| i128::from(a.quota.get()) * i128::from(b.period.get());
         cross(self, other).cmp(&cross(other, self))
     }
 
-    /// Returns the quota in CPUs.
+    /// Returns the quota as a number of CPUs.
     #[must_use]
     pub fn processors(&self) -> f64 {
         self.quota.as_secs_f64() / self.period.as_secs_f64()
@@ -129,7 +131,7 @@ impl CpuQuota {
 }
 
 impl CgroupThrottling {
-    /// Reads `cpu.stat` of the own group and its ancestors; `None` if none is readable.
+    /// Reads `cpu.stat` of the process's group and its ancestors; `None` if none is readable.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
         let branch = Branch::of(root, "cpu")?;
@@ -194,16 +196,16 @@ pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
         .filter_map(Mount::parse)
         .filter(|mount| mount.kind == "cgroup2")
         .map(|mount| PathBuf::from(mount.point));
-    // The file is in the root group alone.
+    // Only the root group has this file.
     mounted
         .chain([PathBuf::from("sys/fs/cgroup")])
         .find_map(|folder| root.cpu_list(folder.join("cpuset.cpus.isolated")))
 }
 
-/// The own group of one controller and its visible ancestors.
+/// The process's group for one controller, and its visible ancestors.
 struct Branch {
     group: String,
-    /// Own group first, root last.
+    /// The process's group first, the root last.
     folders: Vec<PathBuf>,
 }
 
@@ -230,7 +232,7 @@ impl Branch {
                 }
                 None => mount.kind == "cgroup2",
             })?;
-        // In a container the mount may show only a part of the tree; the part above its root is
+        // In a container, the mount may show only a part of the tree of groups. Groups above it are
         // invisible.
         let inside = Path::new(group)
             .strip_prefix(&mount.root)
@@ -252,7 +254,7 @@ impl Branch {
     }
 }
 
-/// One line of mountinfo.
+/// A line of mountinfo.
 struct Mount {
     root: String,
     point: String,
@@ -264,7 +266,7 @@ impl Mount {
     fn parse(line: &str) -> Option<Self> {
         let (mount, file_system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
-        // The kernel writes a blank in a path as \040.
+        // The kernel writes blanks in paths as \040.
         let mut path = || mount.next().map(|path| path.replace("\\040", " "));
         let (root, point) = (path()?, path()?);
         let mut file_system = file_system.split(' ');
@@ -301,7 +303,7 @@ fn cpu_quota(root: &Root, folder: &Path) -> Option<CpuQuota> {
     })
 }
 
-/// A quota of 0 is a fact here: the group may run nothing in real time.
+/// A quota of 0 is valid here: no task of the group may run at real-time priority.
 fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
     let runtime: i64 = root.number(folder.join("cpu.rt_runtime_us"))?;
     let period = micros(&root.text(folder.join("cpu.rt_period_us"))?)?;
@@ -312,8 +314,8 @@ fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
 }
 
 fn memory_max(root: &Root, folder: &Path) -> Option<u64> {
-    // Version 1 writes the largest multiple of a page for no limit (PAGE_COUNTER_MAX in
-    // include/linux/page_counter.h); no machine has an exbibyte.
+    // Without a limit, version 1 writes the largest multiple of a page (PAGE_COUNTER_MAX in
+    // include/linux/page_counter.h). No machine has an exbibyte.
     let limit: u64 = root
         .number(folder.join("memory.max"))
         .or_else(|| root.number(folder.join("memory.limit_in_bytes")))?;

@@ -1,19 +1,17 @@
-//! Checks machine settings that are known to cause latency; each check has a description, the
+//! Checks of machine settings that are known to cause latency. Each check has a description, the
 //! expected value, the reason, and the remedy. Checks change nothing.
 //!
-//! A check reads the facts of a run if they suffice, so that old runs and other machines can be
-//! checked, and otherwise files of the machine. An unreadable setting is unknown, never good.
-//! Sources: Documentation/core-api/real-time of the kernel (kernel-configuration.rst and
-//! hardware.rst), Documentation/admin-guide (kernel-parameters.txt, kernel-per-CPU-kthreads.rst,
-//! sysctl/), TuneD's real-time profiles, the real-time guides of Red Hat and Ubuntu.
+//! A check reads the facts that a run stored, if they suffice; so old runs and other machines can
+//! be checked. Otherwise it reads files of this machine, if this machine's boot id is that of the
+//! run. An unreadable setting is unknown, never good. Sources: Documentation/core-api/real-time of
+//! the kernel (kernel-configuration.rst and hardware.rst), Documentation/admin-guide
+//! (kernel-parameters.txt, kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the
+//! real-time guides of Red Hat and Ubuntu.
 //!
-//! Checks read the facts that a run stored, and files of this machine only if its boot id is the
-//! run's. Unreadable facts are unknown, never good.
-//!
-//! One table of checks serves `doctor` and `advise`. A row names the files that it needs. From
-//! these files, the tests derive two more machines for each row: one without the files (no fault),
-//! and one where they cannot be read (unknown). A row fails the tests unless it has a machine on
-//! which it is good and one on which it is a fault.
+//! `doctor` and `advise` use the same table of checks. Each row names the files that its check
+//! needs. For each row, the tests derive two more machines from a good one: without these files
+//! (not a fault), and with unreadable files (unknown). The tests also require a machine on which
+//! the row is good, and one on which it is a fault.
 
 mod background;
 mod cache;
@@ -70,7 +68,7 @@ pub use self::examined::CheckInput;
 pub use self::profile::{Profile, Weight};
 pub use self::stored::{StoredFinding, StoredState, stored};
 
-/// Every check, in the order of a report within a severity.
+/// All checks. A report lists findings of equal severity in this order.
 pub const CHECKS: &[&Check] = &[
     // The kernel and its build options.
     &kernel_real_time::CHECK,
@@ -89,7 +87,7 @@ pub const CHECKS: &[&Check] = &[
     &configuration::REAL_TIME_GROUPS,
     &kernel_real_time::SOFTIRQ_LOCK,
     &observers::TAINT,
-    // A program of the user's.
+    // The user's program.
     &program::POLICY,
     &program::MEMORY,
     &program::FAULTS,
@@ -134,7 +132,7 @@ pub const CHECKS: &[&Check] = &[
     &start_parameters::SKEWED_TICKS,
     &other_tasks::TIME_SYNCHRONISATION,
     &other_tasks::TIMESTAMPS,
-    // Which tasks may take a CPU, and for how long.
+    // The tasks that may take a CPU, and for how long.
     &cpu_quota::CHECK,
     &rights::CPU_SET,
     &real_time_throttling::CHECK,
@@ -145,7 +143,7 @@ pub const CHECKS: &[&Check] = &[
     &other_tasks::STARVATION_DAEMON,
     &observers::SCHEDULER_EXTENSION,
     &rights::DEADLINE_ADMISSION,
-    // Interrupts and tasks that reach the CPUs of the work.
+    // Interrupts and tasks that reach the CPUs of the user's work.
     &isolation::CHECK,
     &partition::SETS,
     &partition::HOUSEKEEPING,
@@ -210,28 +208,28 @@ pub const CHECKS: &[&Check] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Importance {
-    /// Without this setting, latency has no bound.
+    /// The wrong setting leaves latency without a bound.
     Fatal,
-    /// Without this setting, delays are of milliseconds, or frequent.
+    /// The wrong setting causes delays of milliseconds, or frequent delays.
     High,
-    /// Without this setting, delays are of tens or hundreds of microseconds, or rare.
+    /// The wrong setting causes delays of tens or hundreds of microseconds, or rare delays.
     Medium,
-    /// Worth knowing.
+    /// The setting has little effect.
     Low,
 }
 
 /// The description of a check.
 #[derive(Debug)]
 pub struct Check {
-    /// Its permanent name.
+    /// The check's permanent name.
     pub name: &'static str,
-    /// Its importance.
+    /// The check's importance, by profile.
     pub weight: Weight,
     /// The files that the check needs, below the root. `*` matches any part of a name, and `a|b`
     /// needs only one of the two. If a file exists but cannot be read, the check never reports a
     /// good setting.
     pub reads: &'static [&'static str],
-    /// Why, in a sentence's end.
+    /// Why the setting matters, worded as the end of a sentence.
     pub why: &'static str,
     /// The source of the recommendation.
     pub source: &'static str,
@@ -244,24 +242,24 @@ pub struct Check {
 pub enum State {
     /// The recommended value is set.
     Good { current: String },
-    /// Changing it may make tasks less late.
+    /// A change of the setting may reduce latency.
     Improvable {
         current: String,
         /// The recommended value.
         expected: String,
         /// The remedy.
         remedy: String,
-        /// Whether it needs a reboot.
+        /// Whether the remedy needs a reboot.
         needs_restart: bool,
     },
-    /// Worth knowing: only the user can decide whether it is good.
+    /// Informative: only the user can judge whether the setting is good.
     Noted { current: String },
-    /// It does not apply: the kernel, the machine or the profile lacks it.
+    /// The check does not apply: the kernel, the machine or the profile lacks its subject.
     NotApplicable {
         /// The reason.
         because: String,
     },
-    /// Its value cannot be read.
+    /// The setting cannot be read.
     Unknown { missing: String },
 }
 
@@ -317,7 +315,7 @@ impl State {
     }
 }
 
-/// One check and its result.
+/// A check and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The check's name.
@@ -327,7 +325,7 @@ pub struct Finding {
     /// The result.
     #[serde(flatten)]
     pub state: State,
-    /// Why it matters.
+    /// Why the setting matters.
     pub why: &'static str,
     /// The source of the recommendation.
     pub source: &'static str,
@@ -335,14 +333,14 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns whether it can be improved.
+    /// Returns whether the setting can be improved.
     #[must_use]
     pub fn is_improvable(&self) -> bool {
         matches!(self.state, State::Improvable { .. })
     }
 }
 
-/// Runs all checks; returns the most important findings first.
+/// Runs all checks. Returns the most important findings first.
 #[must_use]
 pub fn look(examined: &CheckInput<'_>) -> Vec<Finding> {
     let finding = |check: &&Check| Finding {
@@ -359,8 +357,8 @@ pub fn look(examined: &CheckInput<'_>) -> Vec<Finding> {
 }
 
 impl Check {
-    /// Returns the result of the check. An existing but unreadable file turns every result except a
-    /// fault into unknown: the other files do not suffice.
+    /// Returns the result of the check. If one of its files exists but cannot be read, every result
+    /// except a fault becomes unknown, because the other files do not suffice.
     #[must_use]
     pub fn state(&self, examined: &CheckInput<'_>) -> State {
         match (self.look)(examined) {
@@ -370,12 +368,12 @@ impl Check {
     }
 }
 
-/// Returns the state, or the state of a reader's error.
+/// Returns the state, from a result that may have it as the error.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }
 
-/// Checks that a number is one of a few, with the command that sets it.
+/// Checks that a number has one of a few values. The remedy is the command that sets it.
 fn number_is(
     examined: &CheckInput<'_>,
     path: &str,

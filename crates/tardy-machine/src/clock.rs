@@ -5,15 +5,16 @@ use tardy_core::units::Nanos;
 
 use super::root::Root;
 
-/// The word on a guest's kernel command line by which the lab marks a clock that counts
-/// instructions: from within a guest it looks like any other clock.
+/// Word on a guest's kernel command line. The lab sets it if the guest's clock counts instructions,
+/// because this cannot be seen inside the guest.
 pub const VIRTUAL_CLOCK_MARK: &str = "tardy.clock=virtual";
 
-/// The word by which the lab states the virtual time of each instruction: the clock divided by it
-/// counts instructions.
+/// Start of the word with which the lab states the virtual time of each instruction. The clock
+/// divided by this time counts instructions.
 pub const INSTRUCTION_MARK: &str = "tardy.instruction_ns=";
 
-/// Returns the virtual time of one instruction, in a guest of the lab whose clock counts them.
+/// Returns the virtual time of one instruction in a guest of the lab whose clock counts
+/// instructions; `None` on other machines.
 #[must_use]
 pub fn instruction_time(root: &Root) -> Option<Nanos> {
     let line = root.text("proc/cmdline")?;

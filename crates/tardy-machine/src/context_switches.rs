@@ -8,41 +8,41 @@ use tardy_core::cpu::CpuId;
 
 use super::root::{Root, cpu_of_name};
 
-/// The source of counts, which defines what they count.
+/// The source of the counts, which defines what is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchSource {
-    /// Times that a task other than the idle task was switched to: the ninth number of the `cpuN`
-    /// lines of /proc/schedstat (Documentation/scheduler/sched-stats.rst; `rq_sched_info_arrive` in
+    /// Switches to tasks other than the idle task: the ninth number of the `cpuN` lines of
+    /// /proc/schedstat (Documentation/scheduler/sched-stats.rst; `rq_sched_info_arrive` in
     /// kernel/sched/stats.h). Needs CONFIG_SCHEDSTATS.
     Schedstat,
-    /// Every switch, those to the idle task too: `nr_switches` of /sys/kernel/debug/sched/debug, or
-    /// of /proc/sched_debug before Linux 5.13.
+    /// All switches, including those to the idle task: `nr_switches` of
+    /// /sys/kernel/debug/sched/debug, or of /proc/sched_debug before Linux 5.13.
     SchedDebug,
-    /// A source of a later version of this program.
+    /// A source that a later version of tardy uses.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// One reading, or the difference of two.
+/// Context switches since the start of the system, or between two readings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextSwitches {
-    /// What the numbers count.
+    /// The source of the counts.
     pub source: SwitchSource,
-    /// The CPUs that were online.
+    /// The number of switches on each CPU that was online.
     pub cpus: BTreeMap<CpuId, u64>,
 }
 
-/// The debug file lists every task: about 150 bytes each.
+/// Maximum size of the debug file, which lists every task with about 150 bytes.
 const DEBUG_BYTES_MAX: u64 = 64 << 20;
 
 impl ContextSwitches {
-    /// Reads the first source that is there; absent if none is.
+    /// Reads the first available source; `None` if there is none.
     ///
     /// The debug file takes the run-queue lock of every CPU with interrupts off (`print_cfs_rq` in
-    /// kernel/sched/debug.c): read it before and after a measurement, not during one.
+    /// kernel/sched/debug.c): do not read it during a measurement, only before and after.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
         let schedstat = root
@@ -75,7 +75,7 @@ impl ContextSwitches {
         let mut cpus = BTreeMap::new();
         let mut current = None;
         for line in text.split(b'\n') {
-            // Names of tasks are bytes of the user's choice.
+            // Names of tasks can contain any bytes.
             let line = line?;
             let Ok(line) = std::str::from_utf8(&line) else {
                 continue;
@@ -100,8 +100,8 @@ impl ContextSwitches {
         (!cpus.is_empty()).then_some(Self { source, cpus })
     }
 
-    /// Returns the increments since `before` for the CPUs in both readings; `None` if the two count
-    /// different things.
+    /// Returns the increments since `before` for the CPUs in both readings; `None` if their sources
+    /// differ.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Self> {
         if self.source != before.source {

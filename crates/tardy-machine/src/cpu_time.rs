@@ -1,9 +1,9 @@
-//! /proc/stat: how each CPU spent its time, context switches and new processes of the whole
-//! machine.
+//! /proc/stat: the time of each CPU by kind, and the context switches and new processes of the
+//! whole machine.
 //!
-//! Format: Documentation/filesystems/proc.rst 1.7; fs/proc/stat.c. The times come in clock ticks,
-//! so that a difference is right to one tick (10 ms on nearly every machine); the same document
-//! warns that `iowait` and, across offline phases, `idle` can fall.
+//! Format: Documentation/filesystems/proc.rst 1.7; fs/proc/stat.c. Times are in clock ticks, so a
+//! difference is exact to one tick (10 ms on nearly every machine). According to the document,
+//! `iowait` can decrease, and `idle` can if the CPU was offline in between.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use tardy_core::units::Nanos;
 
 use super::root::{Root, cpu_of_name};
 
-/// Time by kind: since the start of the system, or between two readings.
+/// Time of a CPU by kind: since the start of the system, or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuTime {
@@ -22,26 +22,26 @@ pub struct CpuTime {
     pub user: Nanos,
     /// Programs at lowered priority.
     pub nice: Nanos,
-    /// The kernel on behalf of programs.
+    /// The kernel, on behalf of programs.
     pub system: Nanos,
     /// Idle time.
     pub idle: Nanos,
-    /// Idle time while a program of this CPU waits for a disk.
+    /// Idle time while a program of this CPU waits for I/O.
     pub iowait: Nanos,
     /// Interrupt handlers.
     pub irq: Nanos,
     /// Deferred interrupt work.
     pub softirq: Nanos,
-    /// Time that the hypervisor gave to others while this CPU had work; absent before Linux 2.6.11.
+    /// Time in which the hypervisor ran others while this CPU had work; absent before Linux 2.6.11.
     pub steal: Option<Nanos>,
-    /// Part of `user` that guests took.
+    /// The part of `user` in which guests ran.
     pub guest: Option<Nanos>,
-    /// Part of `nice` that guests took.
+    /// The part of `nice` in which guests ran.
     pub guest_nice: Option<Nanos>,
 }
 
 impl CpuTime {
-    /// Returns the time since `before`, never negative.
+    /// Returns the time since `before`; no value is negative.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = |after: Nanos, before: Nanos| (after - before).max(Nanos::ZERO);
@@ -61,8 +61,8 @@ impl CpuTime {
         }
     }
 
-    /// Returns all time that was not idle: guests count once, in `user` and `nice`; steal time
-    /// counts.
+    /// Returns all time that was not idle, including steal time. Time of guests counts once, in
+    /// `user` and `nice`.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         self.user
@@ -74,11 +74,11 @@ impl CpuTime {
     }
 }
 
-/// One reading, or the difference of two.
+/// Times since the start of the system, or between two readings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuTimes {
-    /// The CPUs that were online.
+    /// The times of each CPU that was online.
     pub cpus: BTreeMap<CpuId, CpuTime>,
     /// Context switches of the whole machine (`ctxt`).
     pub context_switches: Option<u64>,
@@ -96,7 +96,7 @@ impl CpuTimes {
         root.read("proc/stat").map(|text| Self::parse(&text, tick))
     }
 
-    /// Parses the text, with the length of a clock tick; unknown lines are skipped.
+    /// Parses the text. `tick` is the length of a clock tick. Unknown lines are skipped.
     #[must_use]
     pub fn parse(text: &str, tick: Nanos) -> Self {
         let mut times = Self::default();
@@ -133,10 +133,10 @@ pub(super) enum StatEntry {
     Forks(u64),
 }
 
-/// Returns the lines that are understood; allocates nothing.
+/// Returns the known lines, without allocating memory.
 pub(super) fn entries(text: &str, tick: Nanos) -> impl Iterator<Item = StatEntry> + '_ {
     text.split_inclusive('\n').filter_map(move |line| {
-        // A last line without a line feed may be cut inside a number.
+        // A last line without a line feed may be truncated within a number.
         let line = line.strip_suffix('\n')?;
         let (name, values) = line.split_once(' ')?;
         match name {
@@ -167,11 +167,11 @@ fn cpu_time(values: &str, tick: Nanos) -> Option<CpuTime> {
     })
 }
 
-/// Returns the length of a clock tick of /proc/stat (USER_HZ): AT_CLKTCK of the auxiliary vector
-/// (getauxval(3)), which needs no system call.
+/// Returns the length of a clock tick of /proc/stat (USER_HZ): the entry AT_CLKTCK of
+/// /proc/self/auxv (getauxval(3)).
 ///
-/// If it cannot be read, it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which all
-/// current architectures but alpha use.
+/// If the entry cannot be read, returns 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which
+/// all current architectures except alpha use.
 #[must_use]
 pub fn tick_length(root: &Root) -> Nanos {
     const AT_CLKTCK: usize = 17;

@@ -16,7 +16,7 @@ use super::cgroup::CgroupLimits;
 use super::root::Root;
 use super::throttling::ThrottlingSettings;
 
-/// The machine as found at the start of a run. Unreadable facts are absent.
+/// The machine at the start of a run. Unreadable facts are absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineFacts {
@@ -24,9 +24,9 @@ pub struct MachineFacts {
     pub host_name: Option<String>,
     /// `PRETTY_NAME` of os-release(5).
     pub distribution: Option<String>,
-    /// The board or model: of the device tree, otherwise of the firmware (DMI).
+    /// The board or model, from the device tree, otherwise from the firmware (DMI).
     pub model: Option<String>,
-    /// The kernel's random boot ID: runs with the same ID were made in the same boot.
+    /// The kernel's random boot ID, the same for all runs of one boot.
     pub boot_id: Option<String>,
     pub kernel: KernelFacts,
     /// The CPUs.
@@ -35,14 +35,14 @@ pub struct MachineFacts {
     pub virtualization: Virtualization,
     /// Memory and swap.
     pub memory: MemoryFacts,
-    /// Mechanisms that may take CPUs from real-time tasks.
+    /// Mechanisms that can take CPUs from real-time tasks.
     pub throttling: ThrottlingSettings,
     /// The limits of this process.
     pub cgroup: CgroupLimits,
 }
 
 impl MachineFacts {
-    /// Reads all facts; about 100 small files and four more for each CPU.
+    /// Reads all facts: about 100 small files, and four more for each CPU.
     #[must_use]
     pub fn read(root: &Root) -> Self {
         let kernel = KernelFacts::read(root);

@@ -1,8 +1,8 @@
 //! Control groups that the user supplies: for the measuring threads, and for the loads.
 //!
-//! A thread joins a group itself if the group takes threads: `cgroup.threads` of a threaded group
-//! (Documentation/admin-guide/cgroup-v2.rst), `tasks` of version 1. So the tool's other threads
-//! stay where they were started.
+//! A single thread can join a group that accepts threads: `cgroup.threads` of a threaded group
+//! (Documentation/admin-guide/cgroup-v2.rst), `tasks` of version 1. The tool's other threads then
+//! stay in the group in which they were started.
 
 use std::io;
 use std::path::Path;
@@ -12,10 +12,10 @@ use tardy_sys::scoped;
 
 use crate::undo;
 
-/// Puts the calling thread into the group in `folder`.
+/// Moves the calling thread into the group in `folder`.
 ///
 /// # Errors
-/// Returns an error if the group does not take a thread of this process.
+/// Returns an error if the group does not accept a thread of this process.
 pub fn join_thread(folder: &Path) -> io::Result<()> {
     let own = tardy_sys::sched::thread_id().to_string();
     let (threaded, tasks) = (folder.join("cgroup.threads"), folder.join("tasks"));
@@ -26,16 +26,16 @@ pub fn join_thread(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Puts the calling process into the group in `folder`.
+/// Moves the calling process into the group in `folder`.
 ///
 /// # Errors
-/// Returns an error if the group does not take a process.
+/// Returns an error if the group does not accept a process.
 pub fn join_process(folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// Makes a group and removes it. Only an attempt shows whether groups can be made there: they can
-/// be delegated to any user.
+/// Checks whether a group can be made, by making and removing it. Only an attempt shows this,
+/// because groups can be delegated to any user.
 ///
 /// # Errors
 /// Returns errors of mkdir(2) and rmdir(2).
@@ -44,7 +44,7 @@ pub fn check_can_be_made(group: &Path) -> io::Result<()> {
     undo::remove_group_without_subgroups(group)
 }
 
-/// Returns the CPUs of the group in `folder`, if it has a cpuset (by the names of version 2 and 1).
+/// Returns the CPUs of the group in `folder`, if it has a cpuset of version 1 or 2.
 #[must_use]
 pub fn cpuset(folder: &Path) -> Option<CpuList> {
     let read = |name: &str| {
@@ -60,8 +60,8 @@ pub fn cpuset(folder: &Path) -> Option<CpuList> {
         .filter(|cpus| !cpus.is_empty())
 }
 
-/// Returns the result of `work` on a thread in the group, for example how its cpuset limits that
-/// thread.
+/// Runs `work` on a thread in the group, and returns its result. For example, `work` can find how
+/// the group's cpuset limits a thread.
 ///
 /// # Errors
 /// Returns the errors of [`join_thread`].

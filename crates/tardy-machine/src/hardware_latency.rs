@@ -1,6 +1,6 @@
 //! Time that hardware and firmware take, measured by the kernel's hwlat detector: a loop with
-//! interrupts off, on one CPU after the other (Documentation/trace/hwlat_detector.rst). It runs in
-//! a separate trace instance.
+//! interrupts off, on one CPU after the other (Documentation/trace/hwlat_detector.rst). The
+//! detector runs in a separate trace instance.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use tardy_core::units::Nanos;
 use super::root::Root;
 use super::tracefs::{Tracefs, instance_name};
 
-/// Why nothing was detected.
+/// The reason why the detector did not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DetectorError {
     #[error("tracefs: {0}")]
@@ -30,9 +30,9 @@ pub struct HardwareLatency {
     /// Duration of the test. The kernel runs the loop for a part of each second, half of it by
     /// default.
     pub span: Nanos,
-    /// Gaps above the kernel's threshold, 10 us by default.
+    /// Number of gaps above the kernel's threshold, 10 us by default.
     pub gaps: u64,
-    /// The longest; zero without any.
+    /// Length of the longest gap; zero if there was none.
     pub longest: Nanos,
 }
 
@@ -56,7 +56,8 @@ pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatenc
         .map_err(|error| DetectorError::Start(error.to_string()))
 }
 
-/// The instance is removed on drop; the next start removes the instance of a killed process.
+/// The detector's trace instance. It is removed on drop; the next start of tardy removes the
+/// instance of a killed process.
 struct Instance {
     tracefs: Tracefs,
     name: String,
@@ -81,7 +82,8 @@ impl Drop for Instance {
     }
 }
 
-/// Returns the samples stay in the buffer: changing the tracer would empty it.
+/// Stops the detector. The tracer stays selected, because a change would empty the buffer with the
+/// samples.
 fn stop(instance: &Path) {
     let _ = fs::write(instance.join("tracing_on"), "0");
 }

@@ -1,24 +1,24 @@
-//! The resources of this machine for loads, probes and costs: its kernel's file systems, scratch
+//! The resources of this machine for loads, probes and costs: mounted kernel file systems, scratch
 //! space and programs.
 
 use std::path::{Path, PathBuf};
 
 use tardy_sys::disk::{self, Room};
 
-/// Share of a file system that stays free, within a minimum and a maximum number of bytes: logs and
-/// the run itself need space, but a tenth of a large disk is more than they ever take.
+/// The share of a file system that stays free for logs and the run itself is one tenth, within the
+/// limits below.
 const DISK_FLOOR_PART: u64 = 10;
 const DISK_FLOOR_MIN: u64 = 256 << 20;
 const DISK_FLOOR_MAX: u64 = 4 << 30;
 
-/// The roots to read from; tests use their own folders.
+/// The folders from which the machine's state is read. Tests use other folders.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// procfs.
     pub proc: PathBuf,
     /// sysfs.
     pub sys: PathBuf,
-    /// Devices.
+    /// The folder of devices.
     pub dev: PathBuf,
     /// The folder for scratch files, on a real file system if possible.
     pub scratch: PathBuf,
@@ -31,7 +31,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Describes this machine; scratch files go to `TMPDIR`, otherwise to /var/tmp (on a disk),
+    /// Describes this machine. Scratch files go to `TMPDIR`, otherwise to /var/tmp (on a disk),
     /// otherwise to /tmp.
     #[must_use]
     pub fn of_this_machine() -> Self {
@@ -42,8 +42,8 @@ impl Host {
             scratch.or_else(|| Some(PathBuf::from("/var/tmp")).filter(|folder| folder.is_dir()));
         let mut program_folders: Vec<_> = std::env::var_os("PATH")
             .map_or_else(Vec::new, |path| std::env::split_paths(&path).collect());
-        // A user's PATH often lacks the folders of the superuser's programs, which may well be
-        // executable.
+        // The PATH of ordinary users often lacks these folders, although they may execute many of
+        // the programs there.
         program_folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
         Self {
             proc: PathBuf::from("/proc"),
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// Describes this machine, for a run in `out`, which need not exist yet.
+    /// Describes this machine, for a run in `out`, which may not exist yet.
     #[must_use]
     pub fn of_run(out: &Path) -> Self {
         let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
@@ -69,7 +69,7 @@ impl Host {
         }
     }
 
-    /// Returns the first program of this name on the path.
+    /// Returns the first program with this name in the folders.
     #[must_use]
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         use std::os::unix::fs::PermissionsExt;
@@ -83,8 +83,8 @@ impl Host {
             .find(executable)
     }
 
-    /// Returns the bytes of memory that new processes can use without swapping, by the kernel's own
-    /// estimate (MemAvailable).
+    /// Returns the memory that new processes can use without swapping, in bytes, as the kernel
+    /// estimates it (MemAvailable).
     #[must_use]
     pub fn memory_available(&self) -> Option<u64> {
         let text = std::fs::read_to_string(self.proc.join("meminfo")).ok()?;
@@ -122,7 +122,7 @@ impl Host {
     }
 }
 
-/// Bytes that stay free on a file system of `total` bytes.
+/// Returns how many bytes stay free on a file system of `total` bytes.
 #[must_use]
 pub fn disk_floor(total: u64) -> u64 {
     (total / DISK_FLOOR_PART).clamp(DISK_FLOOR_MIN, DISK_FLOOR_MAX)

@@ -4,13 +4,14 @@ use tardy_core::units::Nanos;
 
 use super::root::Root;
 
-/// Returns the idle time of all CPUs since boot, to 10 ms; `None` if the kernel does not report it.
+/// Returns the idle time of all CPUs since boot, in steps of 10 ms; `None` if the kernel does not
+/// report it.
 #[must_use]
 pub fn idle_time(root: &Root) -> Option<Nanos> {
     parse(&root.text("proc/uptime")?)
 }
 
-/// Returns the second number of /proc/uptime, in seconds with two decimals (proc_uptime(5)).
+/// Parses the second number of /proc/uptime, in seconds with two decimals (proc_uptime(5)).
 fn parse(text: &str) -> Option<Nanos> {
     let (seconds, hundredths) = text.split_whitespace().nth(1)?.split_once('.')?;
     let hundredths: i64 = (hundredths.len() == 2).then(|| hundredths.parse().ok())??;

@@ -13,30 +13,31 @@ use tardy_core::cpu::{CpuId, CpuList};
 use super::per_cpu_table::{columns, count_since, rows};
 use super::root::Root;
 
-/// One reading.
+/// The counts of all interrupts at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Interrupts {
     /// The CPUs that were online, in the order of the counts.
     pub cpus: Vec<CpuId>,
-    /// The lines in the kernel's order, without those that count for the whole machine (`ERR`,
-    /// `MIS`).
+    /// The lines in the kernel's order, without those for the whole machine (`ERR`, `MIS`).
     pub lines: Vec<InterruptLine>,
 }
 
-/// The counts of one kind since the start of the system.
+/// The counts of one interrupt since the start of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLine {
-    /// A number for a device's interrupt, letters (`LOC`, `IPI0`) for CPU-local ones.
+    /// The number of a device's interrupt, or letters (`LOC`, `IPI0`) for an interrupt of the CPU
+    /// itself.
     pub label: String,
-    /// Chip, trigger and handler names, or the meaning of the letters; may be empty.
+    /// Names of the chip, the trigger and the handlers, or the meaning of the letters; may be
+    /// empty.
     pub description: String,
-    /// One count for each of [`Interrupts::cpus`]; shorter if the kernel printed fewer.
+    /// The count of each of [`Interrupts::cpus`]; shorter if the kernel printed fewer.
     pub counts: Vec<u64>,
 }
 
-/// The increments between two readings: only lines and CPUs with a count above 0.
+/// The increments between two readings. Lines and CPUs without an increment are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptDelta {
@@ -44,15 +45,15 @@ pub struct InterruptDelta {
     pub lines: Vec<InterruptLineDelta>,
 }
 
-/// The increments of one kind.
+/// The increments of one interrupt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLineDelta {
-    /// Like [`InterruptLine::label`].
+    /// See [`InterruptLine::label`].
     pub label: String,
-    /// Like [`InterruptLine::description`].
+    /// See [`InterruptLine::description`].
     pub description: String,
-    /// Interrupts taken by each CPU.
+    /// Number of interrupts on each CPU.
     pub counts: BTreeMap<CpuId, u64>,
 }
 
@@ -94,7 +95,7 @@ impl Interrupts {
     }
 
     /// Returns the increments since `before`. A CPU that was offline at one of the readings is left
-    /// out; a new line counts from 0.
+    /// out. A line that is new counts from 0.
     #[must_use]
     pub fn since(&self, before: &Self) -> InterruptDelta {
         let old_lines: HashMap<&str, &InterruptLine> = before
@@ -139,8 +140,8 @@ impl Interrupts {
 }
 
 impl InterruptDelta {
-    /// Returns the lines with interrupts on any of `cpus`, each with the counts on those alone,
-    /// largest sum first.
+    /// Returns the lines with interrupts on any of `cpus`, with the counts on these CPUs only. The
+    /// largest sum comes first.
     #[must_use]
     pub fn on(&self, cpus: &CpuList) -> Vec<InterruptLineDelta> {
         let restricted = self.lines.iter().map(|line| InterruptLineDelta {
@@ -165,8 +166,8 @@ impl InterruptLineDelta {
         self.counts.values().sum()
     }
 
-    /// Returns the device's interrupt number; `None` for CPU-local interrupts (timer, inter-CPU),
-    /// which cannot be moved.
+    /// Returns the device's interrupt number; `None` for interrupts of the CPU itself (timer,
+    /// inter-CPU), which cannot be moved.
     #[must_use]
     pub fn irq(&self) -> Option<u32> {
         self.label.parse().ok()

@@ -1,8 +1,9 @@
-//! Moving device interrupts off CPUs, and back.
+//! Moves device interrupts off CPUs, and back.
 //!
-//! Planning is pure; [`IrqMove::apply`] and [`IrqMove::restore`] write one file each. The caller
-//! journals a move before it applies it. Format: Documentation/core-api/irq/irq-affinity.rst.
-//! Interrupts of the CPU itself (timer, inter-CPU) have no such file.
+//! Planning has no side effects; [`IrqMove::apply`] and [`IrqMove::restore`] write one file each.
+//! The caller journals a move before it applies it. Format:
+//! Documentation/core-api/irq/irq-affinity.rst. Interrupts of the CPU itself (timer, inter-CPU)
+//! have no affinity file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -14,29 +15,29 @@ use tardy_core::cpu::CpuList;
 
 use super::root::Root;
 
-/// An interrupt as found under /proc/irq.
+/// An interrupt in /proc/irq.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IrqState {
     pub irq: u32,
-    /// The names of its handlers; empty if no driver has requested it.
+    /// The names of the interrupt's handlers; empty if no driver has requested the interrupt.
     pub handlers: Vec<String>,
-    /// The CPUs that it may be delivered to (`smp_affinity_list`).
+    /// The CPUs to which the interrupt may be delivered (`smp_affinity_list`).
     pub allowed: CpuList,
-    /// The CPUs to which it is delivered, if the kernel reports them.
+    /// The CPUs to which the interrupt is delivered, if the kernel reports them.
     pub effective: Option<CpuList>,
-    /// Whether the file has a write bit: recent kernels omit it for interrupts whose affinity only
-    /// the kernel manages.
+    /// Whether the file has a write bit. Recent kernels omit it for interrupts whose affinity only
+    /// the kernel sets.
     pub writable: bool,
     /// The full path of `smp_affinity_list`.
     pub path: PathBuf,
 }
 
-/// One change: serialised into the plan and the journal.
+/// A move of one interrupt, stored in the plan and the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IrqMove {
     /// The interrupt's number.
     pub irq: u32,
-    /// The file that is written, `/proc/irq/N/smp_affinity_list`.
+    /// The file to write, `/proc/irq/N/smp_affinity_list`.
     pub path: PathBuf,
     /// The old content.
     pub old: CpuList,
@@ -49,18 +50,18 @@ pub struct IrqMove {
 #[serde(default)]
 pub struct IrqPlan {
     pub moves: Vec<IrqMove>,
-    /// Interrupts that may reach the CPUs and cannot be moved.
+    /// Interrupts that may reach the CPUs, but cannot be moved.
     pub staying: Vec<StayingIrq>,
 }
 
-/// An interrupt that was not moved.
+/// An interrupt that is not moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StayingIrq {
     /// The interrupt's number.
     pub irq: u32,
-    /// The names of its handlers.
+    /// The names of the interrupt's handlers.
     pub handlers: Vec<String>,
-    /// Why it stays.
+    /// Why the interrupt is not moved.
     pub reason: Refusal,
 }
 
@@ -68,8 +69,8 @@ pub struct StayingIrq {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// EIO, EPERM, or no write bit: a per-CPU interrupt, or one that the kernel spreads over the
-    /// queues of a device.
+    /// EIO, EPERM, or no write bit: a per-CPU interrupt, or one that the kernel distributes over
+    /// the queues of a device.
     #[error(
         "the kernel manages this interrupt's affinity: boot with isolcpus=managed_irq,... or give \
          the device fewer queues"
@@ -78,7 +79,7 @@ pub enum Refusal {
     /// EINVAL: no CPU of the list is online.
     #[error("all CPUs in the list are offline: leave an online CPU out of the measured ones")]
     NoOnlineCpu,
-    /// ENOSPC: the interrupt vectors of the other CPUs are used up.
+    /// ENOSPC: the other CPUs have no free interrupt vectors.
     #[error(
         "the other CPUs have no free interrupt vector: leave the interrupt where it is, or give \
          the devices fewer queues"
@@ -87,30 +88,30 @@ pub enum Refusal {
     /// The file cannot be opened for writing.
     #[error("permission denied: run as root")]
     NoRight,
-    /// The file is gone: the driver freed the interrupt.
+    /// The file does not exist: the driver freed the interrupt.
     #[error("the interrupt no longer exists: you can ignore this")]
     Gone,
-    /// The plan would free every CPU.
+    /// The plan would free all CPUs.
     #[error("every CPU is measured: measure fewer CPUs")]
     NoOtherCpu,
-    /// A reason of a later version of this program, or an error that none of the others names.
+    /// Another error, or a reason that a later version of tardy uses.
     #[error("the kernel refused: see its log")]
     #[serde(other)]
     Other,
 }
 
-/// The state found when a move was undone.
+/// The result of undoing a move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreOutcome {
-    /// The old value is in place; it was already, or it was written over the new one.
+    /// The old value is in place.
     Done,
-    /// The old value was restored over a third value, which another process had written in between.
+    /// The old value was written over this value, which another process had set.
     Over(CpuList),
     /// The interrupt no longer exists.
     Gone,
 }
 
-/// Reads all of /proc/irq; an interrupt whose list cannot be read is left out.
+/// Reads all interrupts in /proc/irq. An interrupt whose list cannot be read is left out.
 #[must_use]
 pub fn read(root: &Root) -> Vec<IrqState> {
     let mut states: Vec<IrqState> = root
@@ -139,10 +140,10 @@ fn read_one(root: &Root, irq: u32) -> Option<IrqState> {
 }
 
 impl IrqPlan {
-    /// Plans to move every interrupt that may reach `freed` to its other CPUs, or if there are
-    /// none, to all of `online` outside `freed`.
+    /// Plans to move every interrupt that may reach `freed` to its other allowed CPUs. If there are
+    /// none, the interrupt moves to all CPUs of `online` outside `freed`.
     ///
-    /// An interrupt that no driver has requested is left alone: it does not come.
+    /// Interrupts that no driver has requested never occur, and are left alone.
     #[must_use]
     pub fn new(states: &[IrqState], freed: &CpuList, online: &CpuList) -> Self {
         let mut plan = Self::default();
@@ -161,8 +162,8 @@ impl IrqPlan {
                 beside
             };
             let refusal = if !state.writable {
-                // An interrupt for all CPUs that is in fact delivered elsewhere does not disturb
-                // these.
+                // An interrupt that all CPUs may get does not disturb the freed CPUs if it is
+                // delivered to others.
                 let elsewhere = |cpus: &CpuList| !cpus.iter().any(|cpu| freed.contains(cpu));
                 if state.effective.as_ref().is_some_and(elsewhere) {
                     continue;
@@ -192,7 +193,7 @@ impl IrqPlan {
 impl IrqMove {
     /// Writes the new value and returns the resulting content of the file.
     ///
-    /// Its delivery (`effective_affinity_list`) may change only with the next interrupt: see
+    /// The delivery (`effective_affinity_list`) may change only with the next interrupt: see
     /// [`Self::effective`].
     ///
     /// # Errors
@@ -202,7 +203,7 @@ impl IrqMove {
         current(&self.path)
     }
 
-    /// Returns the CPUs of its current delivery, if the kernel reports them.
+    /// Returns the CPUs to which the interrupt is delivered now, if the kernel reports them.
     #[must_use]
     pub fn effective(&self) -> Option<CpuList> {
         current(&self.path.with_file_name("effective_affinity_list"))
@@ -210,10 +211,10 @@ impl IrqMove {
             .filter(|cpus| !cpus.is_empty())
     }
 
-    /// Restores the old value, whatever the current one is.
+    /// Restores the old value, independent of the current one.
     ///
     /// # Errors
-    /// The refusal, other than that the interrupt is gone.
+    /// Returns the refusal. An interrupt that no longer exists is no error.
     pub fn restore(&self) -> Result<RestoreOutcome, Refusal> {
         let found = match current(&self.path) {
             Err(Refusal::Gone) => return Ok(RestoreOutcome::Gone),
@@ -237,7 +238,8 @@ fn current(path: &Path) -> Result<CpuList, Refusal> {
 }
 
 fn write(path: &Path, cpus: &CpuList) -> Result<(), Refusal> {
-    // Not created if missing: a regular file in a fake /proc would look like success.
+    // The file is not created if it is missing, because in a fake /proc of a test that would look
+    // like success.
     let mut file = OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -255,8 +257,8 @@ fn refusal_to_open(error: &io::Error) -> Refusal {
     }
 }
 
-/// `write_irq_affinity` in kernel/irq/proc.c returns EIO, in later versions EPERM, for interrupts
-/// that only the kernel may set.
+/// Converts an error of writing. `write_irq_affinity` in kernel/irq/proc.c returns EIO, in later
+/// versions EPERM, for interrupts that only the kernel may set.
 fn refusal_to_write(error: &io::Error) -> Refusal {
     /// asm-generic/errno-base.h
     const EIO: i32 = 5;

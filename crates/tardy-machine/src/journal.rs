@@ -1,13 +1,13 @@
-//! Every change that would survive a killed process is journaled before it is made, so that the
-//! next start or `tardy restore` can undo it after a SIGKILL or a power cut.
+//! Journals every change that would survive a killed process, before the change is made. After a
+//! SIGKILL or a power cut, the next start or `tardy restore` undoes the change.
 //!
-//! Each independent change has a file, removed once everything is restored, and locked while its
-//! process lives: a process number is meaningless to users of the folder in another container or
-//! host. Kernel settings are lost at a reboot: of the journal of another boot, only folders are
-//! undone.
+//! Each independent change has a journal file, which is removed after everything is restored. The
+//! process locks the file while it lives, because its process number means nothing to a user of the
+//! same folder in another container or host. Kernel settings are lost at a reboot, so a journal of
+//! an earlier boot only has folders to undo.
 //!
-//! One function makes all scratch folders and journals them first. A snapshot of a guest has 90 MB;
-//! folders made elsewhere in the code would be in no journal.
+//! All scratch folders are made by one function, which journals them first. A snapshot of a guest
+//! has 90 MB; folders made elsewhere in the code would be in no journal.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ use crate::process;
 use crate::root::Root;
 use crate::undo::{self, Claim, FOLDER_PREFIX, Undo, UndoError, pin};
 
-/// More than any journal has.
+/// Maximum size of a journal file in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// The content of a journal file.
@@ -33,31 +33,31 @@ const BYTES_MAX: u64 = 1 << 20;
 pub struct Entries {
     /// The boot in which the changes were made.
     pub boot_id: Option<String>,
-    /// The process that made them.
+    /// The process that made the changes.
     pub process: u32,
-    /// Start of that process, in clock ticks since the boot; distinguishes it from a later one with
-    /// the same number.
+    /// Start time of that process, in clock ticks since boot. It distinguishes the process from a
+    /// later one with the same number.
     pub process_start: Option<u64>,
     /// Interrupts that were moved.
     #[serde(default)]
     pub interrupts: Vec<IrqMove>,
-    /// Changes of loads, which the supervisor undoes too if it lives, and folders that commands
-    /// made; the name is kept for older journals.
+    /// Changes made by loads, and folders made by commands. The supervisor, if it lives, undoes
+    /// changes of loads. The name is kept for older journals.
     #[serde(default)]
     pub loads: Vec<Undo>,
 }
 
-/// Changes that are in force.
+/// A journal whose changes are in force.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    /// Locked until the process is gone.
+    /// The journal file, which stays locked until the process ends.
     _file: File,
     entries: Entries,
     is_undone: bool,
 }
 
-/// Why the journal cannot be written.
+/// The journal cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot write a journal in {path} ({error}), and no setting is changed without one: make the \
@@ -76,8 +76,7 @@ pub struct UndoResult {
     pub result: Result<String, String>,
 }
 
-/// Returns the folder of journals: for root below /var/lib, otherwise in the user's own state
-/// folder.
+/// Returns the folder of journals: below /var/lib for root, otherwise in the user's state folder.
 #[must_use]
 pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("TARDY_STATE_DIR").filter(|folder| !folder.is_empty()) {
@@ -94,7 +93,8 @@ pub fn folder() -> PathBuf {
 }
 
 impl Journal {
-    /// Writes and syncs `interrupts` and the reversal of `loads`, before any of it is done.
+    /// Writes and syncs a journal with `interrupts` and the reversal of `loads`. The caller makes
+    /// these changes afterwards.
     ///
     /// # Errors
     /// Returns [`JournalError`].
@@ -124,21 +124,21 @@ impl Journal {
         })
     }
 
-    /// Restores everything and removes the journal; changes that could not be undone are returned,
-    /// and stay in the journal.
+    /// Restores everything and removes the journal. Returns the result of each change; changes that
+    /// could not be undone stay in the journal.
     pub fn undo(mut self) -> Vec<UndoResult> {
         self.is_undone = true;
         undo(&self.path, &self.entries, Claim::Own)
     }
 
-    /// Removes the journal of changes that were not made after all; restores nothing.
+    /// Removes the journal without restoring anything, because the changes were not made.
     pub fn withdraw(mut self) {
         self.is_undone = true;
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// A run that ends with an error or a panic still restores its changes.
+/// Restores the changes of a run that ends with an error or a panic.
 impl Drop for Journal {
     fn drop(&mut self) {
         if !self.is_undone {
@@ -147,8 +147,8 @@ impl Drop for Journal {
     }
 }
 
-/// Writes a journal atomically, under a unique name: in another container that shares the folder, a
-/// command can have the same process number.
+/// Writes a journal atomically under a unique name. The process number alone is not unique: a
+/// command in another container that shares the folder can have the same one.
 fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     fs::create_dir_all(folder)?;
@@ -166,10 +166,10 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             file => file?,
         };
-        // On a file system without locks, the process number is used.
+        // If the file system has no locks, the process number is used instead.
         let _ = file.try_lock();
-        // The holder of the temporary file owns the name: no other process makes such a journal
-        // meanwhile.
+        // The process that creates the temporary file owns the name: no other process creates this
+        // journal at the same time.
         let written = if path.exists() {
             None
         } else {
@@ -180,14 +180,14 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
         }
         let _ = fs::remove_file(&part);
         if matches!(written, Some(Err(_))) {
-            // It may have got its name already.
+            // The file may have been renamed already.
             let _ = fs::remove_file(&path);
         }
         written.transpose()?;
     }
 }
 
-/// Brings the journal to the disk, and then to its name.
+/// Writes and syncs the journal, then gives it its name.
 fn fill(file: &mut File, part: &Path, path: &Path, entries: &Entries) -> io::Result<()> {
     file.write_all(&serde_json::to_vec_pretty(entries)?)?;
     file.sync_all()?;
@@ -195,7 +195,8 @@ fn fill(file: &mut File, part: &Path, path: &Path, entries: &Entries) -> io::Res
     File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 
-/// Restored settings leave the journal: the next start must not overwrite later changes by others.
+/// Restores settings and removes them from the journal, so that the next start does not overwrite
+/// later changes by others.
 fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     let mut undone = Vec::new();
     let mut left = Entries {
@@ -248,13 +249,13 @@ fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
     } else if undone.iter().any(|undone| undone.result.is_ok()) {
-        // A different name from that of a new journal: two commands never write to one temporary
-        // file.
+        // The name differs from that of a new journal's temporary file, so two commands never write
+        // to the same one.
         let part = path.with_added_extension(PART.trim_start_matches('.'));
         let _ = (|| -> io::Result<()> {
             let mut file = File::create(&part)?;
-            // Locked like a new journal: no process mistakes it for the journal of a killed
-            // command.
+            // The file is locked like a new journal, so no process takes it for the journal of a
+            // killed command.
             let _ = file.try_lock();
             fill(&mut file, &part, path, &left)
         })();
@@ -262,11 +263,12 @@ fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     undone
 }
 
-/// A folder for files of a command, removed on drop; a killed command's is found in its journal.
+/// A folder for files of a command, removed on drop. If the command is killed, the next start finds
+/// the folder in the journal.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// `None` if no journal can be written: the folder is useful anyway.
+    /// `None` if no journal could be written; the folder is usable anyway.
     journal: Option<Journal>,
 }
 
@@ -281,7 +283,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Works like [`Scratch::make`], for a caller that makes the folder itself.
+    /// Works like [`Scratch::make`], but the caller makes the folder.
     ///
     /// # Errors
     /// Returns an error if `parent` is not a folder.
@@ -301,13 +303,14 @@ impl Scratch {
         Ok(Self { path, journal })
     }
 
-    /// Returns its path.
+    /// Returns the folder's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the purpose of the scratch folder at or above `path`, if there is one.
+    /// Returns the purpose of the scratch folder that is `path` or contains it; `None` if there is
+    /// none.
     #[must_use]
     pub fn purpose(path: &Path) -> Option<&str> {
         let rest = path
@@ -326,10 +329,10 @@ impl Drop for Scratch {
     }
 }
 
-/// Suffix of the name of a journal that is being written.
+/// Suffix of a journal file that is being written.
 const PART: &str = ".part";
 
-/// A journal that was left behind.
+/// A journal of a process that has ended.
 #[derive(Debug)]
 pub struct LeftBehind {
     path: PathBuf,
@@ -338,15 +341,15 @@ pub struct LeftBehind {
     claim: Claim,
 }
 
-/// The leftovers of ended processes.
+/// Journals of processes that have ended.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     pub journals: Vec<LeftBehind>,
-    /// Journals that cannot be read, and why: their content is unknown.
+    /// Unreadable journals, each with the reason. Their content is unknown.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
-/// Returns journals in `folder` whose process is gone.
+/// Returns the journals in `folder` whose process has ended.
 ///
 /// # Errors
 /// Returns errors of reading the folder.
@@ -355,7 +358,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftovers::default()),
         entries => entries?,
     };
-    // Fake settings of a test are on a disk.
+    // In tests, the settings are files on a disk.
     let claim = if *root == Root::system() {
         Claim::File
     } else {
@@ -373,7 +376,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
             continue;
         };
         if rest.ends_with(PART) {
-            // Its changes were never made.
+            // The process ended before it made its changes.
             let writer = rest
                 .split('-')
                 .next()
@@ -405,7 +408,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
                     });
                 }
             }
-            // Its process ended during this scan.
+            // The process removed its journal during this scan.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => found.unreadable.push((path, error.to_string())),
         }
@@ -420,11 +423,12 @@ fn is_locked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Lock attempts, and the pause between them: a scan holds the lock briefly, an undo longer.
+/// Maximum number of attempts to lock a journal, and the pause between them. A scan holds the lock
+/// briefly, an undo longer.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Returns the locked journal; `None` if another process has it, or has removed or replaced it.
+/// Locks the journal; `None` if another process has locked, removed or replaced it.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     let mut tries = 1;
@@ -435,14 +439,14 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         tries += 1;
         thread::sleep(LOCK_PAUSE);
     }
-    // On a file system without locks, the journal is undone anyway.
+    // If the file system has no locks, the journal is undone without one.
     let (locked, there) = (file.metadata()?, fs::symlink_metadata(path)?);
     let is_same = (locked.dev(), locked.ino()) == (there.dev(), there.ino());
     Ok(is_same.then_some(file))
 }
 
-/// A journal names folders to remove and files to write, so only the user's own journals are
-/// trusted.
+/// Reads a journal. It names folders to remove and files to write, so only the user's own journals
+/// are trusted.
 fn read(path: &Path) -> io::Result<Entries> {
     let owner = fs::symlink_metadata(path)?.uid();
     if owner != user::user_and_group().0 {
@@ -468,7 +472,7 @@ pub fn parse(text: &[u8]) -> io::Result<Entries> {
 }
 
 impl LeftBehind {
-    /// Returns the settings that are noted in it.
+    /// Returns the settings in the journal, as text.
     #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let describe = |to: &IrqMove| format!("{}: {} -> {}", to.path.display(), to.new, to.old);
@@ -487,15 +491,15 @@ impl LeftBehind {
             .collect()
     }
 
-    /// Returns its path.
+    /// Returns the journal's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Restores its settings if they are of this boot, and removes it. Files of loads survive a
-    /// reboot, so they are removed in any case. Does nothing if another command, which found it as
-    /// well, is doing so or has done it.
+    /// Undoes the journal's changes and removes it. Settings are restored only if they were changed
+    /// in this boot. Files of loads survive a reboot, so they are always removed. Does nothing if
+    /// another command is undoing or has undone the journal.
     #[must_use]
     pub fn undo(&self) -> Vec<UndoResult> {
         let (_file, entries) = match self.locked() {

@@ -1,24 +1,23 @@
-//! The kernel's build configuration, from the folders where distributions store it, otherwise from
-//! the kernel itself.
+//! The kernel's build configuration, from the folders in which distributions store it, otherwise
+//! from the kernel itself.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use super::root::Root;
 
-/// A configuration has about 300 KiB.
+/// Maximum size of a configuration in bytes; a usual one has about 300 KiB.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The options that are set. Unset options are not listed, so they cannot be distinguished from
-/// unknown ones.
+/// The options that are set. Unset options are not listed, so they look like unknown options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelConfiguration {
     options: BTreeMap<String, String>,
 }
 
 impl KernelConfiguration {
-    /// Reads `boot/config-RELEASE`, `lib/modules/RELEASE/config` or `proc/config.gz`, the first
-    /// existing one.
+    /// Reads the first existing one of `boot/config-RELEASE`, `lib/modules/RELEASE/config` and
+    /// `proc/config.gz`.
     #[must_use]
     pub fn read(root: &Root, release: Option<&str>) -> Option<Self> {
         let built = release.and_then(|release| {
@@ -66,7 +65,7 @@ impl KernelConfiguration {
             .is_some_and(|value| value == "y" || value == "m")
     }
 
-    /// Returns the value of an option, in the file's words.
+    /// Returns the value of an option, as it is written in the file.
     #[must_use]
     pub fn value(&self, option: &str) -> Option<&str> {
         self.options.get(option).map(String::as_str)

@@ -1,5 +1,5 @@
-//! A kernel's source: its path, whether it can be built, and the programs that build it into a
-//! separate folder.
+//! The source of a kernel: where it is, whether it can be built, and the commands that build it
+//! into a separate folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::process::Command;
 
 use super::unsupported::Unsupported;
 
-/// Memory of one compiler process, in bytes: gcc 12 has peaks of about 200 MiB on the kernel's
-/// largest files.
+/// Memory of one compiler process, in bytes: on the kernel's largest files, gcc 12 needs up to
+/// about 200 MiB.
 pub const JOB_BYTES: u64 = 256 << 20;
-/// Space for the objects of x86-64's defconfig (1.5 GiB for 6.1, without debugging information),
-/// rounded up.
+/// Space for the objects of x86-64's defconfig, in bytes: 1.5 GiB for Linux 6.1 without debugging
+/// information, rounded up.
 pub const OBJECTS_BYTES: u64 = 2 << 30;
-/// Space for an unpacked tree (1.4 GiB), rounded up.
+/// Space for an unpacked tree, in bytes: 1.4 GiB, rounded up.
 pub const TREE_BYTES: u64 = 2 << 30;
-/// The programs that a build needs; the package names are Debian's.
+/// The programs that a build needs, with their Debian packages.
 pub const PROGRAMS: [(&str, &str); 6] = [
     ("make", "make"),
     ("gcc", "gcc"),
@@ -24,17 +24,17 @@ pub const PROGRAMS: [(&str, &str); 6] = [
     ("bison", "bison"),
     ("bc", "bc"),
 ];
-/// The programs that unpacking an archive needs.
+/// The programs that unpack an archive, with their Debian packages.
 pub const ARCHIVE_PROGRAMS: [(&str, &str); 2] = [("tar", "tar"), ("xz", "xz-utils")];
 /// Remedy for a failed build.
 pub const MORE_PACKAGES: &str =
     "the kernel's configuration may need more packages, such as libelf-dev and libssl-dev";
 
-/// Returns the tree or archive to build: the one given with `flag`, otherwise that of the
+/// Returns the tree or archive to build: the one given with `flag`, otherwise the one from the
 /// distribution's package.
 ///
 /// # Errors
-/// Returns what is missing: a source, or one that was not built in.
+/// Returns an error if there is no source, or if it was built in place.
 pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Unsupported> {
     let packaged = || {
         let remedy = format!("install the package linux-source, or give a kernel tree with {flag}");
@@ -46,13 +46,13 @@ pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Unsupported> {
     Ok(tree)
 }
 
-/// `command`, which runs make, in `tree` and with its output in `objects`.
+/// Completes `command`, which runs make, for a build of `tree` with its output in `objects`.
 #[must_use]
 pub fn make(mut command: Command, tree: &Path, objects: &Path, arguments: &[&str]) -> Command {
     let mut output = OsString::from("O=");
     output.push(objects);
     command.arg("-C").arg(tree).arg(output).args(arguments);
-    // Flags of a make that tardy itself may have been started by.
+    // Removes the flags of a make that may have started tardy.
     command
         .env_remove("MAKEFLAGS")
         .env_remove("MFLAGS")
@@ -61,7 +61,7 @@ pub fn make(mut command: Command, tree: &Path, objects: &Path, arguments: &[&str
     command
 }
 
-/// `command`, which runs tar, unpacking `archive` into `tree`.
+/// Completes `command`, which runs tar, to unpack `archive` into `tree`.
 #[must_use]
 pub fn unpack(mut command: Command, archive: &Path, tree: &Path) -> Command {
     command
@@ -73,7 +73,7 @@ pub fn unpack(mut command: Command, archive: &Path, tree: &Path) -> Command {
     command
 }
 
-/// Returns the newest source that the distribution's package installed there, by name.
+/// Returns the newest source, by name, that the distribution's package installed in `folder`.
 fn packaged_source(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder)
         .ok()?
@@ -107,8 +107,8 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
             "give the top folder of a kernel's source",
         ));
     }
-    // The kernel's own Makefile refuses to build elsewhere from such a tree, and cleaning it would
-    // write to it.
+    // The kernel's Makefile refuses to build such a tree into another folder, and cleaning the tree
+    // would write to it.
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         return Err(Unsupported::new(
             format!("a clean kernel tree ({shown} has been built in)"),

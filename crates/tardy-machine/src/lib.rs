@@ -1,8 +1,8 @@
-//! The machine and its activity beside the measurement: facts, counters, settings.
+//! The machine on which a run is made: facts, activity counters, and settings.
 //!
-//! Everything is read below a [`root::Root`], so that tests use a folder. An unreadable value is
-//! absent, never 0. Only [`irq_affinity`], [`journal`], [`spool`] and [`undo`] write, and only
-//! changes that their callers have put into a plan and a journal before.
+//! All files are read below a [`root::Root`], which tests replace by a folder. An unreadable value
+//! is absent, never 0. Only [`irq_affinity`], [`journal`], [`spool`] and [`undo`] change settings.
+//! Their callers have recorded the change in a plan and a journal before.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! The table with one column a CPU that /proc/interrupts and /proc/softirqs share.
+//! The table format, with one column per CPU, of /proc/interrupts and /proc/softirqs.
 //!
-//! The header names the columns (`CPU0 CPU2 ...`): /proc/interrupts lists the CPUs that are online
-//! (`show_interrupts` in kernel/irq/proc.c), /proc/softirqs those that are possible
-//! (fs/proc/softirqs.c). A row is a label, a colon, at most one count per column, and, for
-//! interrupts, a description with blanks in it.
+//! The header names the columns (`CPU0 CPU2 ...`). /proc/interrupts lists the online CPUs
+//! (`show_interrupts` in kernel/irq/proc.c), /proc/softirqs the possible CPUs (fs/proc/softirqs.c).
+//! A row is a label, a colon, at most one count per column, and, for interrupts, a description that
+//! may contain blanks.
 
 use tardy_core::cpu::CpuId;
 
-/// One row of the text.
+/// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row<'a> {
     pub(super) label: &'a str,
@@ -17,8 +17,8 @@ pub(super) struct Row<'a> {
 impl<'a> Row<'a> {
     /// Returns the next count, which belongs to the next column; `None` at the end of the counts.
     ///
-    /// The caller stops after as many as there are columns, because a description may start with a
-    /// number.
+    /// The caller must not read more counts than there are columns, because a description may start
+    /// with a number.
     pub(super) fn next_count(&mut self) -> Option<u64> {
         let rest = self.rest.trim_start();
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -32,8 +32,8 @@ impl<'a> Row<'a> {
         self.rest.trim()
     }
 
-    /// Returns whether the row has one number for the machine: `ERR` and `MIS` on x86, `Err` on
-    /// Arm.
+    /// Returns whether the row has one count for the whole machine: `ERR` and `MIS` on x86, `Err`
+    /// on Arm.
     pub(super) fn is_machine_wide(&self) -> bool {
         self.label.eq_ignore_ascii_case("err") || self.label == "MIS"
     }
@@ -58,17 +58,17 @@ pub(super) fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     })
 }
 
-/// Returns the kernel ends each line with a line feed: a last line without one may be cut inside a
-/// number.
+/// Returns the lines that end with a line feed, as the kernel writes them. A last line without one
+/// may be truncated within a number.
 fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// Returns the increment of a counter. The kernel stores these counts in 32 bits (`struct irqstat`,
-/// `kernel_stat::softirqs`), and a local timer at 1 kHz overflows them in 50 days; a counter that
-/// fell from the lower half was reset (the interrupt was freed and requested again), and has
-/// counted at least its current value.
+/// Returns the increment of a counter. The kernel stores these counters in 32 bits (`struct
+/// irqstat`, `kernel_stat::softirqs`), and a local timer at 1 kHz overflows one in 50 days. If a
+/// counter decreased from a value in the lower half, the interrupt was freed and requested again,
+/// which reset the counter; its current value is then a lower bound of the increment.
 pub(super) fn count_since(before: u64, after: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     match after.checked_sub(before) {

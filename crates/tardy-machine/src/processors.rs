@@ -1,13 +1,12 @@
-//! Divides the CPUs: those isolated for real-time work, and the housekeeping CPUs.
+//! Divides the CPUs into those that are set apart for real-time work, and the housekeeping CPUs.
 //!
-//! The shell's own affinity is not enough. `isolcpus=` moves the first process, and with it every
-//! shell, off the isolated CPUs: the place where real-time tasks run. The affinity that the kernel
-//! accepts shows the usable CPUs, and a control group's cpuset still limits it.
+//! The affinity that a shell passes on is not enough: `isolcpus=` moves the first process, and with
+//! it every shell, off the isolated CPUs, where real-time tasks run. So a thread requests all CPUs
+//! from the kernel, and reads back its actual affinity, which a control group's cpuset still
+//! limits.
 //!
-//! The kernel decides which CPUs exist. `isolcpus=` moves every shell off the isolated CPUs, so a
-//! thread requests all CPUs and reads back its actual affinity; a cpuset still limits it. Isolated
-//! CPUs are the default unless the process was restricted further, because real-time tasks run
-//! there; loads and the tool's threads stay on the others.
+//! CPUs set apart are measured by default, unless the user has restricted the process to other
+//! CPUs. Loads and the tool's own threads stay on the housekeeping CPUs.
 
 use std::io;
 
@@ -21,8 +20,8 @@ const FOLDER: &str = "sys/devices/system/cpu";
 
 /// Returns the isolated CPUs; `None` if the files are missing.
 ///
-/// `sys/devices/system/cpu/isolated` contains only those of `isolcpus=`, as at boot. The root
-/// control group of version 2 adds those of isolated partitions (seen with Linux 6.12 and 7.3).
+/// `sys/devices/system/cpu/isolated` contains only the CPUs of `isolcpus=`. The root control group
+/// of version 2 lists those of isolated partitions (seen with Linux 6.12 and 7.3).
 pub(crate) fn isolated(root: &Root) -> Option<CpuList> {
     let at_boot = root.cpu_list(format!("{FOLDER}/isolated"));
     let in_partitions = cgroup::cpus_of_isolated_partitions(root);
@@ -34,29 +33,29 @@ pub(crate) fn isolated(root: &Root) -> Option<CpuList> {
     }
 }
 
-/// The CPUs of this process.
+/// The CPUs that this process can use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Processors {
-    /// The CPUs that the kernel gives a thread on request.
+    /// The CPUs that a thread gets if it requests all.
     pub usable: CpuList,
-    /// The CPUs that this process was started on; a user may have chosen them (`taskset`).
+    /// The CPUs on which this process was started. The user may have chosen them (`taskset`).
     pub own: CpuList,
-    /// The usable isolated CPUs: by `isolcpus=`, or by an isolated partition, whose CPUs are usable
-    /// from its control group only.
+    /// The usable CPUs that are isolated, by `isolcpus=` or by an isolated partition. The CPUs of a
+    /// partition are usable only in its control group.
     pub isolated: CpuList,
-    /// The usable ones that stop their tick: `nohz_full=`.
+    /// The usable CPUs that stop their tick (`nohz_full=`).
     pub nohz_full: CpuList,
 }
 
 impl Processors {
-    /// Reads them from the kernel.
+    /// Reads the CPUs from the kernel.
     ///
     /// # Errors
     /// Returns errors of sched_getaffinity(2).
     pub fn read(root: &Root) -> io::Result<Self> {
         let list = |cpus: Vec<u32>| cpus.into_iter().map(CpuId).collect::<CpuList>();
         let own = list(affinity::get(0)?);
-        // The process may use its current CPUs, even if a sandbox refuses the attempt.
+        // The process's current CPUs are usable even if a sandbox refuses the request.
         let usable: CpuList = list(affinity::obtainable().unwrap_or_default())
             .iter()
             .chain(own.iter())
@@ -70,13 +69,14 @@ impl Processors {
         })
     }
 
-    /// Returns the usable CPUs that are set apart for real-time work, in either way.
+    /// Returns the usable CPUs that are set apart for real-time work: isolated, or without a tick.
     #[must_use]
     pub fn set_apart(&self) -> CpuList {
         self.isolated.iter().chain(self.nohz_full.iter()).collect()
     }
 
-    /// Returns the usable CPUs for everything else; all of them if every one is set apart.
+    /// Returns the usable CPUs for everything else. If all usable CPUs are set apart, returns all
+    /// of them.
     #[must_use]
     pub fn housekeeping(&self) -> CpuList {
         let rest = self.usable.minus(&self.set_apart());
@@ -87,15 +87,15 @@ impl Processors {
         }
     }
 
-    /// Returns whether this process was kept off some housekeeping CPUs, which `isolcpus=` never
-    /// does: the user chose its CPUs.
+    /// Returns whether this process may not use some housekeeping CPUs. `isolcpus=` never causes
+    /// this, so the user chose the CPUs.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()
     }
 
-    /// Returns the CPUs to measure by default: isolated ones, if there are any and the user chose
-    /// no others.
+    /// Returns the CPUs to measure by default: those set apart, unless there are none or the user
+    /// chose other CPUs.
     #[must_use]
     pub fn by_default(&self) -> CpuList {
         let apart = self.set_apart();
@@ -106,9 +106,10 @@ impl Processors {
         }
     }
 
-    /// Returns the CPUs for the tool's own threads beside `measured` ones: housekeeping CPUs,
-    /// otherwise any that this process was started on; none if all of them are measured. Only a
-    /// process that was started exclusively on isolated CPUs leaves them.
+    /// Returns the CPUs for the tool's own threads if `measured` are measured: the other
+    /// housekeeping CPUs, otherwise any other CPU on which this process was started; none if all of
+    /// them are measured. A process that was started only on isolated CPUs moves to housekeeping
+    /// CPUs.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
         let housekeeping = self.housekeeping();
@@ -163,7 +164,7 @@ mod tests {
             (V2, vec![of_partition], Some("3-4")),
             (V2, vec![none_at_boot, of_partition], Some("3-4")),
             (V2, vec![of_boot, of_partition], Some("2-4")),
-            // As `tardy doctor --root` may find it, for a machine whose /proc was not copied.
+            // The case of `tardy doctor --root` if /proc of the machine was not copied.
             ("", vec![of_boot, of_partition], Some("2-4")),
             (V1, vec![of_boot], Some("2")),
             (
@@ -196,7 +197,7 @@ mod tests {
             chosen(&processors("0-3", "0-1", "2", "2-3")),
             ("2-3".into(), "0-1".into())
         );
-        // nohz_full= alone does not move the shell.
+        // nohz_full= alone does not move the shell to other CPUs.
         assert_eq!(
             chosen(&processors("0-3", "0-3", "", "3")),
             ("3".into(), "0-2".into())
@@ -217,8 +218,8 @@ mod tests {
 
     #[test]
     fn a_choice_of_the_user_goes_before_isolation() {
-        // `taskset -c 0` on a machine with isolated CPUs: one of two housekeeping CPUs was excluded
-        // by hand.
+        // `taskset -c 0` on a machine with isolated CPUs: the user excluded one of two housekeeping
+        // CPUs.
         assert_eq!(chosen(&processors("0-3", "0", "2-3", "")).0, "0");
         assert_eq!(
             chosen(&processors("0-3", "2", "2-3", "")),

@@ -6,32 +6,32 @@ use std::collections::BTreeMap;
 use super::root::Root;
 use super::tasks::{self, Task};
 
-/// A process, looked at twice.
+/// A process, from two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub process: u32,
     pub name: String,
-    /// Its threads at the second reading.
+    /// The threads at the second reading.
     pub threads: Vec<Task>,
-    /// Page faults of each thread between the readings: without and with a disk.
+    /// Page faults of each thread between the readings: those without and those with disk access.
     pub faults: BTreeMap<u32, (u64, u64)>,
-    /// Memory that is locked, in KiB; absent if its status cannot be read.
+    /// Locked memory in KiB; absent if the process's status cannot be read.
     pub locked_kib: Option<u64>,
-    /// Memory that is there, in KiB.
+    /// Resident memory in KiB.
     pub resident_kib: Option<u64>,
     /// Timer slack of each ordinary thread, in ns; threads with an unreadable file are left out.
     pub timer_slack_ns: BTreeMap<u32, u64>,
-    /// Maximum run time of a real-time thread without sleeping before it gets a signal; absent if
-    /// its limits cannot be read.
+    /// RLIMIT_RTTIME: the time for which a real-time thread may run without sleeping before it gets
+    /// a signal; absent if the process's limits cannot be read.
     pub real_time_limit: Option<RealTimeLimit>,
 }
 
-/// RLIMIT_RTTIME.
+/// A value of RLIMIT_RTTIME.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RealTimeLimit {
-    /// For ever.
+    /// No limit.
     Unlimited,
-    /// A number of us.
+    /// The limit in us.
     Microseconds(u64),
 }
 
@@ -43,7 +43,7 @@ pub struct ProgramWatch {
 }
 
 impl ProgramWatch {
-    /// Takes the first reading; `None` if there is no such process.
+    /// Takes the first reading; `None` if the process does not exist.
     #[must_use]
     pub fn begin(root: &Root, process: u32) -> Option<Self> {
         let threads = tasks::of_process(root, process);
@@ -54,8 +54,8 @@ impl ProgramWatch {
         (!threads.is_empty()).then_some(Self { process, faults })
     }
 
-    /// Takes the second reading; `None` if the process has ended. Faults of a thread that started
-    /// in between count from its start.
+    /// Takes the second reading; `None` if the process has ended. For a thread that started in
+    /// between, all its faults count.
     #[must_use]
     pub fn end(self, root: &Root) -> Option<Program> {
         let process = self.process;
@@ -83,7 +83,7 @@ impl ProgramWatch {
                     .ok()
             })
         };
-        // Under /proc a thread's number is not listed, but it can be opened.
+        // /proc does not list numbers of threads, but their folders can be opened.
         let slack = |thread: &Task| {
             Some((
                 thread.thread,
@@ -119,7 +119,7 @@ pub(crate) mod tests {
     use super::super::fake_root::FakeRoot;
     use super::*;
 
-    /// A stat file of a thread.
+    /// Returns the text of a thread's stat file.
     pub(crate) fn stat(name: &str, policy: u32, priority: u32, faults: (u64, u64)) -> String {
         let zeros = "0 ".repeat(26);
         format!(

@@ -1,5 +1,5 @@
-//! The folder that contains `proc`, `sys`, `dev` and `etc`: `/`, or a folder with fake files in
-//! tests.
+//! The folder that contains `proc`, `sys`, `dev` and `etc`: `/`, or a folder with simulated files
+//! in tests.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,16 +10,16 @@ use std::str::FromStr;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_sys::regular_file;
 
-/// Kernel files that are read here are much smaller: /proc/interrupts of a machine with 1024 CPUs
-/// has about 10 MiB.
+/// Maximum size of a file that is read. The kernel's files are much smaller: on a machine with 1024
+/// CPUs, /proc/interrupts has about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The root of the machine's files. Paths given to its methods are relative, as in `proc/stat`.
+/// The root of the machine's files. Its methods take relative paths, such as `proc/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// Returns the running machine.
+    /// Returns the root of the running machine.
     #[must_use]
     pub fn system() -> Self {
         Self::at("/")
@@ -33,7 +33,7 @@ impl Root {
     /// Returns the full path of a file.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         let relative = relative.as_ref();
-        // `join` would replace the root by an absolute path, and a test would then read the real
+        // An absolute path would replace the root in `join`, and a test would read the real
         // machine.
         self.0.join(relative.strip_prefix("/").unwrap_or(relative))
     }
@@ -47,8 +47,8 @@ impl Root {
         if self.0 != Path::new("/") {
             return regular_file::open(&path);
         }
-        // Devices are read here, too. Opening a FIFO in the place of one would wait for a writer
-        // without end.
+        // Opening a FIFO would wait for a writer, perhaps forever. One could be in place of a
+        // device, which this function also opens.
         if fs::metadata(&path)?.file_type().is_fifo() {
             let what = format!("{} is a FIFO", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -56,7 +56,7 @@ impl Root {
         File::open(path)
     }
 
-    /// Returns the whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.
+    /// Returns the content, up to 64 MiB. Bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
     /// Returns errors of open(2) and read(2); many files of /proc and /sys refuse with EPERM,
@@ -70,21 +70,21 @@ impl Root {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// Returns the content without white space (and NUL, which the device tree appends) around it;
-    /// absent if unreadable or empty.
+    /// Returns the content without surrounding white space and without the NUL that the device tree
+    /// appends; `None` if the file is unreadable or empty.
     pub fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
         let content = self.read(relative).ok()?;
         let text = content.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// Returns the content as one number.
+    /// Returns the content as a number.
     pub fn number<T: FromStr>(&self, relative: impl AsRef<Path>) -> Option<T> {
         self.text(relative)?.parse().ok()
     }
 
-    /// Returns the content as a list of CPUs. An empty file is an empty list, and so is `(null)`,
-    /// which kernels print for an unset mask.
+    /// Returns the content as a list of CPUs. An empty file is an empty list; so is `(null)`, which
+    /// kernels print for an unset mask.
     pub fn cpu_list(&self, relative: impl AsRef<Path>) -> Option<CpuList> {
         let content = self.read(relative).ok()?;
         match content.trim() {
@@ -93,7 +93,7 @@ impl Root {
         }
     }
 
-    /// Returns the names in a folder, sorted; empty if the folder is absent.
+    /// Returns the names in a folder, sorted; empty if the folder does not exist.
     pub fn names(&self, relative: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(relative)) else {
             return Vec::new();
@@ -142,8 +142,8 @@ impl Root {
         found
     }
 
-    /// Returns the CPUs that are online: from `sys/devices/system/cpu/online`, otherwise from the
-    /// `cpuN` lines of `proc/stat` (which lists only those).
+    /// Returns the online CPUs, from `sys/devices/system/cpu/online`, otherwise from the `cpuN`
+    /// lines of `proc/stat`, which lists only online CPUs.
     pub fn online_cpus(&self) -> Option<CpuList> {
         let listed = self
             .cpu_list("sys/devices/system/cpu/online")
@@ -159,7 +159,7 @@ impl Root {
     }
 }
 
-/// Parses `cpu12` to 12; `cpu` alone is the sum of all and gives `None`.
+/// Parses `cpu12` to 12. Returns `None` for `cpu`, the name of the sum over all CPUs.
 pub(crate) fn cpu_of_name(name: &str) -> Option<CpuId> {
     name.strip_prefix("cpu")?.parse().ok().map(CpuId)
 }

@@ -1,8 +1,8 @@
-//! System management interrupts: the firmware stops a CPU without the kernel's knowledge, and only
-//! a counter reveals it.
+//! Counts system management interrupts (SMIs). In an SMI, the firmware stops a CPU without the
+//! kernel's knowledge, so only a counter reveals it.
 //!
-//! MSR_SMI_COUNT (0x34) counts them in its low 32 bits on Intel CPUs since Nehalem (Intel SDM
-//! volume 4; turbostat of the kernel's tools reads the same). AMD has no such register, only a
+//! On Intel CPUs since Nehalem, MSR_SMI_COUNT (0x34) counts SMIs in its low 32 bits (Intel SDM
+//! volume 4; turbostat of the kernel's tools reads the same register). AMD CPUs have only a
 //! performance event.
 
 use std::collections::BTreeMap;
@@ -16,18 +16,18 @@ use tardy_core::cpu::{CpuId, CpuList};
 use super::root::Root;
 
 const MSR_SMI_COUNT: u64 = 0x34;
-/// asm-generic/errno-base.h; the msr device returns it for a register that the CPU, or the
-/// hypervisor, lacks.
+/// asm-generic/errno-base.h. The msr device returns it for a register that the CPU or the
+/// hypervisor lacks.
 const EIO: i32 = 5;
 
-/// Counts since the start of the system or, from [`since`], between two readings.
+/// The count of each CPU: since the start of the system, or from [`since`] between two readings.
 pub type SmiCounts = BTreeMap<CpuId, u32>;
 
-/// Why the count cannot be read.
+/// The reason why SMIs cannot be counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum SmiUnavailable {
-    /// Only Intel's CPUs have the register.
+    /// Only Intel CPUs have the register.
     #[error(
         "the CPU ({vendor}) has no counter of system management interrupts: only Intel CPUs have \
          one"
@@ -36,13 +36,13 @@ pub enum SmiUnavailable {
         /// `vendor_id` of /proc/cpuinfo, or `unknown`.
         vendor: String,
     },
-    /// The msr driver is not there.
+    /// The device of the msr driver does not exist.
     #[error("{path} is missing: load the driver with `modprobe msr`")]
     NoDevice {
         /// The device file.
         path: String,
     },
-    /// The driver refused: rights, or kernel lockdown.
+    /// Access was denied: missing rights, or kernel lockdown.
     #[error(
         "{path} may not be read: run as root (CAP_SYS_RAWIO), and not with kernel lockdown in \
          confidentiality mode"
@@ -62,19 +62,19 @@ pub enum SmiUnavailable {
     Failed {
         /// The device file.
         path: String,
-        /// The system's words.
+        /// The text of the error.
         message: String,
     },
 }
 
-/// Open msr devices of some CPUs.
+/// The open msr devices of some CPUs.
 #[derive(Debug)]
 pub struct SmiReader {
     devices: Vec<(CpuId, File)>,
 }
 
 impl SmiReader {
-    /// Opens the devices of `cpus` and reads each once.
+    /// Opens the devices of `cpus`, and reads each once as a check.
     ///
     /// # Errors
     /// Returns the first reason why a count cannot be read.
@@ -96,9 +96,8 @@ impl SmiReader {
         Ok(reader)
     }
 
-    /// Returns the counts of all CPUs that were opened. Each reading interrupts the CPU
-    /// (`rdmsr_safe_on_cpu` in arch/x86/kernel/msr.c), so it belongs before and after a
-    /// measurement.
+    /// Reads the counts of all opened CPUs. Reading interrupts each CPU (`rdmsr_safe_on_cpu` in
+    /// arch/x86/kernel/msr.c), so call this only before and after a measurement.
     ///
     /// # Errors
     /// Returns the first reason why a count cannot be read.
@@ -156,7 +155,7 @@ mod tests {
         let mut bytes = vec![0xee; 0x34];
         bytes.extend_from_slice(&u64::from(smi_count).to_le_bytes());
         bytes.extend_from_slice(&[0xdd; 8]);
-        // The high half is reserved.
+        // The high half of the register is reserved.
         bytes[0x34 + 7] = 0xff;
         bytes
     }

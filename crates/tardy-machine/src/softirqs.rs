@@ -1,4 +1,4 @@
-//! /proc/softirqs: how often each kind of deferred interrupt work ran on every CPU
+//! /proc/softirqs: how often each kind of softirq ran on each CPU
 //! (Documentation/filesystems/proc.rst 1.2).
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Softirqs {
-    /// For each kind, the count of each CPU.
+    /// For each kind, the count on each CPU.
     pub kinds: BTreeMap<String, BTreeMap<CpuId, u64>>,
 }
 
@@ -44,8 +44,7 @@ impl Softirqs {
         }
     }
 
-    /// Returns the increments since `before`: only counts above 0, and only of CPUs in both
-    /// readings.
+    /// Returns the increments since `before`, without zeros, for CPUs in both readings.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let kinds = self.kinds.iter().filter_map(|(kind, counts)| {
@@ -61,7 +60,8 @@ impl Softirqs {
         }
     }
 
-    /// Returns the kinds that ran on any of `cpus`, with the sum over those, largest first.
+    /// Returns the kinds that ran on any of `cpus`, with the sum over these CPUs. The largest sum
+    /// comes first.
     #[must_use]
     pub fn on(&self, cpus: &CpuList) -> Vec<(&str, u64)> {
         let sums = self.kinds.iter().map(|(kind, counts)| {

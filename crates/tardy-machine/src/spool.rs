@@ -1,4 +1,4 @@
-//! The folder below `--spool` that has the samples while a run lasts.
+//! The folder below `--spool` that holds the samples during a run.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -9,15 +9,15 @@ use crate::journal::{Journal, JournalError, UndoResult};
 use crate::root::Root;
 use crate::undo::{SPOOL_PREFIX, Undo};
 
-/// A folder for the samples of one run. On drop they are moved to the run; those of a killed run
-/// are found through its journal.
+/// A folder for the samples of one run. On drop, the samples are moved to the run folder. If the
+/// run is killed, the next start finds them through its journal.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
     journal: Journal,
 }
 
-/// Why there is no spool.
+/// The reason why the spool cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     #[error(transparent)]
@@ -28,18 +28,18 @@ pub enum SpoolError {
 }
 
 impl Spool {
-    /// Makes a folder in `parent` for files that will move to the existing folder `samples`, and
-    /// records it in the folder `journals`.
+    /// Makes a folder in `parent` for files that will be moved to the existing folder `samples`,
+    /// and journals it in `journals`.
     ///
     /// # Errors
-    /// Returns [`SpoolError`]; then nothing was made or touched.
+    /// Returns [`SpoolError`]; nothing was changed then.
     pub fn make(
         journals: &Path,
         root: &Root,
         parent: &Path,
         samples: PathBuf,
     ) -> Result<Self, SpoolError> {
-        // Processes of two containers may have the same number.
+        // Processes in two containers may have the same number.
         let name = format!(
             "{SPOOL_PREFIX}{}-{}",
             std::process::id(),
@@ -59,25 +59,26 @@ impl Spool {
             samples,
         };
         let journal = Journal::write(journals, root, Vec::new(), vec![undo])?;
-        // On a file system without owners, moving the samples would be refused later.
+        // On a file system without owners, the folder could not be verified later, and its samples
+        // would not be moved.
         let check = || private_folder::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)));
         match private_folder::make_new(&path).and_then(|()| check()) {
             Ok(_) => Ok(Self { path, journal }),
             Err(error) => {
-                // The name belongs to another user's file.
+                // A file of another user has this name.
                 journal.withdraw();
                 Err(error.into())
             }
         }
     }
 
-    /// Returns its path.
+    /// Returns the folder's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Moves the samples to the run.
+    /// Moves the samples to the run folder.
     pub fn store(self) -> Vec<UndoResult> {
         self.journal.undo()
     }

@@ -1,8 +1,8 @@
-//! The state of the system along a run, read about once a second by a thread that stays off the
-//! measured CPUs.
+//! The state of the system during a run. A thread on unmeasured CPUs reads it about once per
+//! second.
 //!
-//! Files stay open and share one buffer. Reads nothing that is known to interrupt a measured CPU:
-//! see [`StateOptions`].
+//! Files stay open and share one buffer. By default, the thread reads no file that is known to
+//! interrupt a measured CPU: see [`StateOptions`].
 
 mod kept_file;
 mod sample;
@@ -19,16 +19,16 @@ use super::cpu_time::{StatEntry, entries, tick_length};
 use super::per_cpu_table::{columns, rows};
 use super::root::Root;
 
-/// The scope of a series.
+/// What the samples contain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateOptions {
     /// The CPUs of the samples.
     pub cpus: CpuList,
-    /// The CPUs whose frequency is read. On x86 before Linux 5.19 reading it may interrupt the CPU
-    /// (`aperfmperf_snapshot_cpu` in arch/x86/kernel/cpu/aperfmperf.c): leave the measured ones out
-    /// there.
+    /// The CPUs whose frequency is read. On x86 before Linux 5.19, reading it may interrupt the CPU
+    /// (`aperfmperf_snapshot_cpu` in arch/x86/kernel/cpu/aperfmperf.c), so measured CPUs should be
+    /// left out.
     pub frequency_of: CpuList,
-    /// Whether to read sensors that interrupt a CPU for each reading, as Intel's do.
+    /// Whether to read sensors that interrupt a CPU at each reading, such as Intel's.
     pub disturbing_sensors: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct StateReader {
 }
 
 impl StateReader {
-    /// Opens the existing files; values of absent files stay absent in every sample.
+    /// Opens the files. Values of missing files are absent in all samples.
     #[must_use]
     pub fn open(root: &Root, options: &StateOptions) -> Self {
         let file = |path: String| KeptFile::new(root.path(path));
@@ -64,8 +64,7 @@ impl StateReader {
                 ))
             })
         };
-        // A count that is missing at the start never appears, and checking each second would be
-        // wasted work.
+        // If a count is missing at the start, it never appears, so later attempts are skipped.
         let thermal = |cpu: &CpuId| {
             Some(file(format!(
                 "sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"
@@ -106,7 +105,7 @@ impl StateReader {
         &self.sensor_names
     }
 
-    /// Reads everything into `sample`, reusing its memory; `now` becomes its time.
+    /// Reads all values into `sample`, reusing its memory. `now` is the sample's time.
     pub fn read_into(&mut self, now: Nanos, sample: &mut StateSample) {
         sample.at = now;
         sample.cpus.clear();
@@ -189,7 +188,7 @@ fn state_of(states: &mut [CpuState], cpu: CpuId) -> Option<&mut CpuState> {
         .map(|at| &mut states[at])
 }
 
-/// Adds every row's counts to the CPUs of their columns.
+/// Adds all counts in each column of the table to the state of the column's CPU.
 fn add_columns(
     table: &str,
     states: &mut [CpuState],

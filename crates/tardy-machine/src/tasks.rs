@@ -9,13 +9,13 @@ use super::root::Root;
 
 /// PF_KTHREAD: the task is a thread of the kernel.
 const KERNEL_THREAD: u32 = 0x0020_0000;
-/// PF_NO_SETAFFINITY: only the kernel chooses its CPUs.
+/// PF_NO_SETAFFINITY: only the kernel chooses the task's CPUs.
 const BOUND_BY_THE_KERNEL: u32 = 0x0400_0000;
 
 /// The scheduling policy of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, or one that this program does not know.
+    /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, or a policy that this program does not know.
     Ordinary,
     /// SCHED_FIFO.
     Fifo,
@@ -25,40 +25,39 @@ pub enum Policy {
     Deadline,
 }
 
-/// One task: a thread of a process or of the kernel.
+/// A task: a thread of a process or of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
     pub thread: u32,
-    /// The number of its process.
+    /// The number of the task's process.
     pub process: u32,
-    /// Its name; 15 bytes at most.
+    /// The task's name, at most 15 bytes.
     pub name: String,
-    /// Whether it is a kernel thread.
+    /// Whether the task is a kernel thread.
     pub is_of_kernel: bool,
-    /// Whether only the kernel may choose its CPUs.
+    /// Whether only the kernel may choose the task's CPUs.
     pub is_bound_by_kernel: bool,
-    /// Its scheduling policy.
     pub policy: Policy,
-    /// Its real-time priority, 1 to 99; 0 for an ordinary task.
+    /// The real-time priority, 1 to 99; 0 for an ordinary task.
     pub priority: u32,
-    /// The CPU that it last ran on.
+    /// The CPU on which the task ran last.
     pub last_cpu: Option<CpuId>,
-    /// The CPUs that it may run on; absent if its status could not be read.
+    /// The CPUs on which the task may run; absent if its status could not be read.
     pub allowed: Option<CpuList>,
-    /// Page faults that needed no disk, since it started.
+    /// Page faults without disk access, since the task started.
     pub minor_faults: u64,
-    /// Page faults that waited for a disk, since it started.
+    /// Page faults with disk access, since the task started.
     pub major_faults: u64,
 }
 
 impl Task {
-    /// Returns whether it runs before all ordinary tasks.
+    /// Returns whether the task runs before all ordinary tasks.
     #[must_use]
     pub fn is_real_time(&self) -> bool {
         self.policy != Policy::Ordinary
     }
 
-    /// Returns whether it may run on one of `cpus`.
+    /// Returns whether the task may run on one of `cpus`.
     #[must_use]
     pub fn may_run_on(&self, cpus: &CpuList) -> bool {
         self.allowed
@@ -66,7 +65,7 @@ impl Task {
             .is_some_and(|allowed| !allowed.and(cpus).is_empty())
     }
 
-    /// Name, number and priority, as in `irq/9-acpi (61, FIFO 50)`.
+    /// Returns name, number and priority, as in `irq/9-acpi (61, FIFO 50)`.
     #[must_use]
     pub fn label(&self) -> String {
         let policy = match self.policy {
@@ -79,7 +78,7 @@ impl Task {
     }
 }
 
-/// Reads all tasks, in the order of their numbers; one that ends meanwhile is left out.
+/// Reads all tasks, in the order of their numbers. A task that ends during the call is left out.
 #[must_use]
 pub fn read(root: &Root) -> Vec<Task> {
     let processes: BTreeMap<u32, ()> = root
@@ -111,7 +110,7 @@ pub fn of_process(root: &Root, process: u32) -> Vec<Task> {
 
 fn read_one(root: &Root, process: u32, thread: u32, folder: &str) -> Option<Task> {
     let stat = root.text(format!("{folder}/stat"))?;
-    // A name may have blanks and parentheses; the last parenthesis ends it.
+    // A name may contain blanks and parentheses, so it ends at the last parenthesis.
     let (before, after) = stat.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = after.split_whitespace().collect();
@@ -186,7 +185,7 @@ mod tests {
         assert_eq!((tasks[0].minor_faults, tasks[0].major_faults), (11, 12));
     }
 
-    /// Returns the fields of a stat file, most of them 0.
+    /// Returns the text of a stat file, with most fields 0.
     fn fake_stat(name: &str, flags: u32, policy: u32, priority: u32) -> String {
         let zeros = "0 ".repeat(38 - 12);
         format!("1 ({name}) S 2 0 0 0 -1 {flags} 11 0 12 {zeros}3 {priority} {policy} 0 0 0\n")

@@ -1,11 +1,11 @@
-//! Mechanisms that stop a runnable task for a known time by rule: real-time throttling, the fair
-//! server, a hot CPU.
+//! Mechanisms that stop a runnable task by a rule: real-time throttling and the fair server, whose
+//! duration is known, and throttling of a hot CPU.
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
 //! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and
 //! deadline.c (since Linux 6.12); the ext server there and in kernel/sched/ext.c (since Linux 7.0);
-//! drivers/thermal/intel/therm_throt.c for the counts of hot CPUs.
-//! Quotas of control groups are in [`super::cgroup`].
+//! drivers/thermal/intel/therm_throt.c for the counts of hot CPUs. Quotas of control groups are in
+//! [`super::cgroup`].
 
 use std::collections::BTreeMap;
 
@@ -22,19 +22,19 @@ use super::root::Root;
 pub struct RealTimeThrottling {
     /// The period; 1 s by default.
     pub period: Nanos,
-    /// Time that real-time tasks may use per period, 950 ms by default; negative (-1 us) is no
-    /// limit.
+    /// Time that real-time tasks may use per period, 950 ms by default. A negative value (-1 us)
+    /// sets no limit.
     pub runtime: Nanos,
 }
 
-/// The share that the fair server or the ext server of a CPU gives to ordinary tasks starved by
-/// real-time tasks.
+/// The share that a CPU's fair server or ext server gives to ordinary tasks that real-time tasks
+/// starve.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairServer {
     /// The CPUs with these values.
     pub cpus: CpuList,
-    /// Time in each period; 50 ms by default, 0 is off.
+    /// Time for ordinary tasks in each period; 50 ms by default, 0 switches the server off.
     pub runtime: Nanos,
     /// The period; 1 s by default.
     pub period: Nanos,
@@ -44,38 +44,38 @@ pub struct FairServer {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThrottlingSettings {
-    /// Absent without the sysctl.
+    /// Real-time throttling; absent if the kernel lacks the setting.
     pub real_time: Option<RealTimeThrottling>,
     /// Whether this kernel has a fair server, which replaced real-time throttling in Linux 6.12;
     /// absent if the release cannot be parsed.
     pub has_fair_server: Option<bool>,
-    /// The fair servers' values; absent if debugfs is not mounted, not for this user, or locked
-    /// down.
+    /// The settings of the fair servers; absent if debugfs is not mounted, not accessible to this
+    /// user, or locked down.
     pub fair_servers: Option<Vec<FairServer>>,
-    /// The values of the ext servers, which serve tasks of BPF schedulers (sched_ext); absent while
-    /// no BPF scheduler is loaded, and where they cannot be read.
+    /// The settings of the ext servers, which serve tasks of BPF schedulers (sched_ext); absent if
+    /// no BPF scheduler is loaded, or if they cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ext_servers: Option<Vec<FairServer>>,
-    /// The group's own limit, with RT_GROUP_SCHED only.
+    /// The real-time limit of the control group, only with RT_GROUP_SCHED.
     pub group: Option<CpuQuota>,
 }
 
-/// The rule that a gap follows.
+/// The rule that causes a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThrottlingRule {
-    /// `sched_rt_runtime_us`.
+    /// Real-time throttling by `sched_rt_runtime_us`.
     RealTimeThrottling,
-    /// The fair server with the values read.
+    /// The fair server, with its actual settings.
     FairServer,
-    /// The fair server with the kernel's default values (50 ms in 1 s), because the actual ones are
-    /// unreadable.
+    /// The fair server with the kernel's default settings (50 ms in 1 s), because the actual ones
+    /// are unreadable.
     FairServerByDefault,
     /// The ext server, which serves tasks of a BPF scheduler.
     ExtServer,
-    /// `cpu.rt_runtime_us` of the control group.
+    /// Real-time throttling by `cpu.rt_runtime_us` of the control group.
     GroupRealTimeThrottling,
-    /// A rule of a later version of this program.
+    /// A rule that a later version of tardy knows.
     #[serde(other)]
     Unknown,
 }
@@ -104,24 +104,25 @@ impl std::fmt::Display for ThrottlingRule {
     }
 }
 
-/// The time for which a rule can throttle real-time tasks.
+/// The time for which a rule throttles real-time tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
     pub rule: ThrottlingRule,
-    /// Its duration, once per period.
+    /// Length of the gap, once per period.
     pub gap: Nanos,
 }
 
-/// A latency within this share of the gap is called consistent with it: a wake-up at the start of
-/// the gap waits for all of it, minus at most a period of the probe, plus other delays.
+/// Maximum difference, as a percentage of the gap, up to which a latency is consistent with the
+/// gap. A wake-up at the start of the gap waits for all of it, minus at most one period of the
+/// probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 
-/// The fair server's default of kernel/sched/deadline.c, `sched_init_dl_servers`.
+/// The fair server's default time (`sched_init_dl_servers` in kernel/sched/deadline.c).
 const FAIR_SERVER_DEFAULT: Nanos = Nanos::from_millis(50);
 
 impl ThrottlingSettings {
-    /// Reads the settings; `release` is the kernel's (`6.12.5-rt1`), `group` the control group's
-    /// real-time limit.
+    /// Reads the settings. `release` is the kernel's release (`6.12.5-rt1`), `group` the control
+    /// group's real-time limit.
     #[must_use]
     pub fn read(root: &Root, release: Option<&str>, group: Option<CpuQuota>) -> Self {
         let fair_servers = read_servers(root, "fair_server");
@@ -147,7 +148,7 @@ impl ThrottlingSettings {
         }
     }
 
-    /// Returns the gaps that `cpu` can have, by the settings.
+    /// Returns the gaps that the settings allow on `cpu`.
     #[must_use]
     pub fn gaps(&self, cpu: CpuId) -> Vec<ThrottlingGap> {
         let rule = |rule, gap: Nanos| (gap > Nanos::ZERO).then_some(ThrottlingGap { rule, gap });
@@ -180,8 +181,8 @@ impl ThrottlingSettings {
         gaps.into_iter().flatten().collect()
     }
 
-    /// Returns the rule that a latency on `cpu` is consistent with: within 20 % of one of its gaps.
-    /// This is a hint, not a proof.
+    /// Returns the gap that a latency on `cpu` is consistent with: the latency is within 20 % of
+    /// its length. This is a hint, not a proof.
     #[must_use]
     pub fn consistent_with(&self, cpu: CpuId, latency: Nanos) -> Option<ThrottlingGap> {
         let near = |gap: &ThrottlingGap| {
@@ -204,7 +205,7 @@ impl RealTimeThrottling {
     }
 }
 
-/// Returns the servers in a folder of debugfs.
+/// Reads the settings of the servers in a folder of debugfs.
 fn read_servers(root: &Root, name: &str) -> Option<Vec<FairServer>> {
     let folder = format!("sys/kernel/debug/sched/{name}");
     let mut servers: BTreeMap<(Nanos, Nanos), CpuList> = BTreeMap::new();
@@ -232,7 +233,7 @@ fn read_servers(root: &Root, name: &str) -> Option<Vec<FairServer>> {
     (!servers.is_empty()).then_some(servers)
 }
 
-/// `6.12.5-rt1` -> (6, 12).
+/// Parses `6.12.5-rt` to (6, 12).
 pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
@@ -240,17 +241,18 @@ pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// How often a CPU was throttled by heat.
+/// Counts of throttling of a CPU by heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThermalThrottling {
-    /// Events of the core.
+    /// Count of the core.
     pub core: Option<u64>,
-    /// Events of the package it is part of.
+    /// Count of the package that contains the core.
     pub package: Option<u64>,
 }
 
-/// Returns the counts of all online CPUs that have them (Intel), since the start of the system.
+/// Returns the counts of all online CPUs that have them (Intel only), since the start of the
+/// system.
 #[must_use]
 pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
     let cpus = root.online_cpus().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The kernel's tracing file system, and the instances that this tool makes in it: separate
-//! buffers, events and clocks, which leave other tracing unaffected.
+//! The kernel's tracing file system, and the instances that tardy makes in it. An instance has
+//! separate buffers, events and a clock, so it does not affect other tracing.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,17 +11,17 @@ use tardy_sys::mount;
 use crate::process;
 use crate::root::Root;
 
-/// Prefix of the name of every instance that this tool makes, followed by the process and its start
-/// time. Other instances are never removed.
+/// Prefix of the name of every instance that tardy makes. The process number and its start time
+/// follow. Other instances are never removed.
 pub const INSTANCE_PREFIX: &str = "tardy-";
 /// Possible mount points.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// The file system, open.
+/// The open file system.
 #[derive(Debug)]
 pub struct Tracefs {
     path: PathBuf,
-    /// A private mount, if it was not mounted.
+    /// A private mount, if the file system was not mounted.
     _mount: Option<OwnedFd>,
 }
 
@@ -30,7 +30,8 @@ impl Tracefs {
     ///
     /// # Errors
     /// Returns errors of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV if the kernel
-    /// has no tracing. Returns `PermissionDenied` also if it is mounted and access is denied.
+    /// has no tracing. Returns `PermissionDenied` also if the file system is mounted but access is
+    /// denied.
     pub fn open(root: &Root) -> io::Result<Self> {
         for place in PLACES {
             let path = root.path(place);
@@ -50,7 +51,7 @@ impl Tracefs {
         })
     }
 
-    /// Returns its path.
+    /// Returns the path of the file system.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -62,7 +63,7 @@ impl Tracefs {
         self.path.join("instances").join(name)
     }
 
-    /// Removes an instance that a run made; a missing one is not an error.
+    /// Removes an instance that a run made. A missing instance is not an error.
     ///
     /// # Errors
     /// Returns `InvalidInput` for a name that this tool does not use, and EBUSY while another
@@ -78,12 +79,12 @@ impl Tracefs {
         self.remove_uprobes(&uprobe_group(name))
     }
 
-    /// Makes an event of a program's function; `definition` is a line for `uprobe_events`. The event
-    /// is removed with the instance whose [`uprobe_group`] it is in.
+    /// Makes an event for a function of a program; `definition` is a line for `uprobe_events`. If
+    /// the event is in the [`uprobe_group`] of an instance, it is removed with that instance.
     ///
     /// # Errors
-    /// `NotFound` if the kernel has no such events (CONFIG_UPROBE_EVENTS); else why the kernel
-    /// refused this one.
+    /// Returns `NotFound` if the kernel lacks such events (CONFIG_UPROBE_EVENTS), otherwise the
+    /// kernel's error.
     pub fn add_uprobe(&self, definition: &str) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).open(self.uprobes())?;
         file.write_all(definition.as_bytes())
@@ -109,8 +110,8 @@ impl Tracefs {
         Ok(())
     }
 
-    /// Removes the instances of ended processes, and returns their names. An instance stays if
-    /// another process is reading it.
+    /// Removes the instances of ended processes, and returns their names. An instance that another
+    /// process is reading stays.
     pub fn remove_left_behind(&self, root: &Root) -> Vec<String> {
         let entries = fs::read_dir(self.path.join("instances"))
             .into_iter()
@@ -131,7 +132,8 @@ impl Tracefs {
 /// Returns the name of this process's instance.
 #[must_use]
 pub fn instance_name(root: &Root) -> String {
-    // In a PID namespace with the /proc of another one, a process has another number there.
+    // In a PID namespace with /proc of another namespace, /proc/self shows a different process
+    // number; that one is used.
     let process = root
         .text("proc/self/stat")
         .and_then(|stat| stat.split_once(' ')?.0.parse().ok())
@@ -142,20 +144,21 @@ pub fn instance_name(root: &Root) -> String {
     )
 }
 
-/// The group of events that are removed with the instance of this name; groups have no hyphens.
+/// Returns the group of events that belong to the instance with this name. Names of groups have no
+/// hyphens.
 #[must_use]
 pub fn uprobe_group(instance: &str) -> String {
     instance.replace('-', "_")
 }
 
-/// Returns the process that made an instance, and when that one started.
+/// Parses number and start time of the process that made an instance.
 fn maker(name: &str) -> Option<(u32, u64)> {
     let (process, start) = name.strip_prefix(INSTANCE_PREFIX)?.split_once('-')?;
     Some((process.parse().ok()?, start.parse().ok()?))
 }
 
-/// A missing instance is not an error. The kernel reports ENODEV if another process removed it
-/// during the call (`instance_rmdir` in kernel/trace/trace.c).
+/// Ignores the error if the instance is missing. The kernel reports ENODEV if another process
+/// removed it during the call (`instance_rmdir` in kernel/trace/trace.c).
 fn unless_gone(error: io::Error) -> io::Result<()> {
     const ENODEV: i32 = 19;
     if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ENODEV) {

@@ -1,6 +1,6 @@
-//! Changes that the tool and its loads make to the machine beyond their own processes, as values:
-//! journaled before they are made, undone at the end (those of loads by the supervisor), or by the
-//! next start and `tardy restore` when all of them were killed.
+//! Changes that the tool and its loads make to the machine beyond their own processes, as values.
+//! They are journaled before they are made. At the end, the tool undoes them; the supervisor undoes
+//! those of loads. If these processes were killed, the next start or `tardy restore` undoes them.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,25 +15,25 @@ use crate::tracefs::Tracefs;
 
 /// Prefix of the name of every temporary folder; other folders are never removed.
 pub const FOLDER_PREFIX: &str = "tardy-scratch-";
-/// The start of the name of the folder that a run makes below `--spool`.
+/// Prefix of the name of the folder that a run makes below `--spool`.
 pub const SPOOL_PREFIX: &str = "tardy-spool-";
 
-/// One change, described by its reversal. Repeating it is harmless.
+/// A change, described by its reversal. Repeating the reversal is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
-    /// Remove a folder that was made for the time of a command, with everything in it.
+    /// Remove a temporary folder of a command, with its content.
     RemoveFolder(PathBuf),
-    /// Move samples to the folder of their run, and remove the folder they were in.
+    /// Move samples to the folder of their run, and remove the folder in which they were.
     StoreSamples {
         /// The folder below `--spool`.
         spool: PathBuf,
-        /// The folder `samples` of the run.
+        /// The folder `samples` of the run folder.
         samples: PathBuf,
     },
-    /// Remove an empty group that a load made, with its subgroups.
+    /// Remove an empty control group that a load made, with its subgroups.
     RemoveCgroup(PathBuf),
-    /// Write a value back.
+    /// Restore the value of a setting.
     Write {
         /// The file, in /sys or /proc.
         path: PathBuf,
@@ -45,24 +45,24 @@ pub enum Undo {
     },
     /// Show a virtual terminal again.
     ShowTerminal {
-        /// Any open virtual terminal, as /dev/tty0.
+        /// Any open virtual terminal, such as /dev/tty0.
         console: PathBuf,
         /// The terminal's number.
         number: u16,
     },
-    /// Remove an instance of the kernel's tracing that a run made, by its name.
+    /// Remove the trace instance with this name, which a run made.
     RemoveTraceInstance(String),
-    /// Makes the keyboard's lights show its state again.
+    /// Make the keyboard's lights show its state again.
     FollowKeyboardState {
-        /// Any open virtual terminal, as /dev/tty0.
+        /// Any open virtual terminal, such as /dev/tty0.
         console: PathBuf,
     },
 }
 
-/// Why a change could not be undone.
+/// The reason why a change could not be undone.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
-    /// A journal that was tampered with could name any folder.
+    /// The folder has a name that tardy does not use: a manipulated journal could name any folder.
     #[error("{} has a name that tardy does not use: remove it by hand if you do not need \
              it", .0.display())]
     NotOurs(PathBuf),
@@ -72,10 +72,10 @@ pub enum UndoError {
         .0.display()
     )]
     NotASetting(PathBuf),
-    /// The kernel refused.
+    /// The kernel returned an error.
     #[error("{}: {source}; undo it by hand", path.display())]
     System {
-        /// The path in question.
+        /// The path of the setting, file or folder.
         path: PathBuf,
         /// The error of the kernel.
         source: io::Error,
@@ -112,18 +112,18 @@ impl std::fmt::Display for Undo {
 }
 
 impl Undo {
-    /// Undoes the change; one that was never made, or is undone, is no error.
+    /// Undoes the change. It is no error if the change was never made, or is already undone.
     ///
     /// # Errors
-    /// Returns what is left, with the request to undo it by hand.
+    /// Returns an error that names the remaining change and asks the user to undo it.
     pub fn run(&self) -> Result<(), UndoError> {
         self.run_as(Claim::Own)
     }
 
-    /// Works like [`Self::run`], for a change that `claim` describes.
+    /// Works like [`Self::run`], for a change whose source is `claim`.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Self::run`].
     pub fn run_as(&self, claim: Claim) -> Result<(), UndoError> {
         let (path, result) = match self {
             Self::RemoveTraceInstance(name) => return remove_instance(name),
@@ -191,17 +191,17 @@ impl Undo {
 /// Maximum length of a kernel setting: a page.
 const SETTING_BYTES: u64 = 4096;
 
-/// The source of the claim that a change was made.
+/// The source of the information that a change was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// This process, or one that it trusts.
+    /// This process, or a process that it trusts.
     Own,
-    /// A file, which may have been forged: only settings of the kernel are written to.
+    /// A file, which may have been forged: only kernel settings are written then.
     File,
 }
 
-/// Opens the file of a setting, so that a later file of the same name is not used; returns `None`
-/// if the path cannot be a setting.
+/// Opens the file of a setting, so that a file that later takes its name is not used. Returns
+/// `None` if the path cannot be a setting.
 ///
 /// # Errors
 /// Returns the errors of [`kernel_file::pin`].
@@ -211,8 +211,8 @@ pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     Ok(may_be_one.then_some(file))
 }
 
-/// Writes a value back unless the file has it already: a read-only file may never have been
-/// changed.
+/// Restores a value, unless the file already has it. Such a file may be read-only, because the
+/// change was never made.
 fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
     let setting = private_folder::inside(setting);
     let mut found = String::new();
@@ -239,8 +239,8 @@ fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -
     }
 }
 
-/// Returns whether both are numbers, and differ. The kernel may print other values in another form
-/// than they are written.
+/// Returns whether both texts are numbers and differ. The kernel may print other values in a
+/// different form than they were written.
 fn is_another_number(found: &str, written: &str) -> bool {
     let number = |text: &str| text.trim().parse::<i64>().ok();
     number(found)
@@ -248,14 +248,14 @@ fn is_another_number(found: &str, written: &str) -> bool {
         .is_some_and(|(found, written)| found != written)
 }
 
-/// Undoes changes in reverse order of planning; returns each with its result.
+/// Undoes changes in the reverse order of planning. Returns each with its result.
 pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), UndoError>)> {
     changes.iter().rev().map(|undo| (undo, undo.run()))
 }
 
-/// Moves every file of `spool` to the existing folder `samples`, syncs them, and removes `spool`.
-/// After a reboot another user may have made a folder of that name, with links in it: files of
-/// other users are not taken, and links are not followed.
+/// Moves all files of `spool` to the existing folder `samples`, syncs them, and removes `spool`.
+/// After a reboot, another user may have made a folder with this name and links in it. Files of
+/// other users are therefore not moved, and links are not followed.
 fn store_samples(spool: &Path, samples: &Path) -> io::Result<()> {
     let (from, to) = (
         private_folder::open(spool)?,
@@ -295,7 +295,7 @@ fn remove_instance(name: &str) -> Result<(), UndoError> {
     })
 }
 
-/// Removes it with everything in it. One call that fails, as on a busy disk, leaves nothing behind.
+/// Removes a folder with its content, and tries again if a call fails, as on a busy disk.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(path).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Err(error),
@@ -303,7 +303,8 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     })
 }
 
-/// cgroupfs folders contain files that cannot be removed; removing the folder removes them.
+/// Removes a control group. The files in its folder cannot be removed, but disappear with the
+/// folder.
 fn remove_cgroup(path: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(path)?.filter_map(Result::ok) {
         if entry.file_type()?.is_dir() {
@@ -313,10 +314,10 @@ fn remove_cgroup(path: &Path) -> io::Result<()> {
     remove_group_without_subgroups(path)
 }
 
-/// Needs no descriptor.
+/// Removes a control group without opening any file.
 pub(crate) fn remove_group_without_subgroups(path: &Path) -> io::Result<()> {
-    // A process that was killed is a member until the kernel has taken all of it apart, which is
-    // after it can no longer be seen.
+    // A killed process stays a member until the kernel has fully removed it, although it is no
+    // longer visible.
     let end = Instant::now() + MEMBERS_GONE_LIMIT;
     loop {
         match std::fs::remove_dir(path) {
@@ -328,8 +329,7 @@ pub(crate) fn remove_group_without_subgroups(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How long members of a group that were killed may take to be gone, and how often that is looked
-/// at.
+/// Maximum wait until killed members of a group are gone, and the interval between attempts.
 const MEMBERS_GONE_LIMIT: Duration = Duration::from_secs(5);
 const MEMBERS_GONE_CHECK: Duration = Duration::from_millis(10);
 
@@ -453,7 +453,7 @@ mod tests {
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o777)).unwrap();
         refused("other users may access the folder");
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o700)).unwrap();
-        // Only root can make files for another owner.
+        // Only root can give a file to another owner.
         if tardy_sys::user::is_root() {
             chown(&spool, Some(65534), None).unwrap();
             refused("the folder belongs to user 65534");

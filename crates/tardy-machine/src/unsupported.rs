@@ -1,13 +1,13 @@
-//! The missing requirement of a requested feature.
+//! A missing requirement of a requested feature.
 
 use serde::{Deserialize, Serialize};
 
-/// Why something cannot be done here.
+/// The reason why something cannot be done on this machine, with a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unsupported {
-    /// What is missing: a device, a right, a program.
+    /// The missing requirement: a device, a right, a program.
     pub missing: String,
-    /// How to get it.
+    /// How to provide it.
     pub remedy: String,
 }
 

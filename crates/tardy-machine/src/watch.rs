@@ -1,4 +1,4 @@
-//! Counters that must not change on a tuned machine, read twice: interrupts, steal time, system
+//! Counters that must not grow on a tuned machine, read twice: interrupts, steal time, system
 //! management interrupts.
 
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use super::interrupts::{InterruptDelta, Interrupts};
 use super::root::Root;
 use super::smi::{self, SmiCounts, SmiReader, SmiUnavailable};
 
-/// Network devices that are no loopback, bridge or tunnel.
+/// Network devices except loopback, bridges and tunnels.
 pub(crate) const NETWORK_DEVICES: &str = "sys/class/net/*/device/uevent";
-/// errno-base.h, errno.h: the driver has no such setting, or the device has gone.
+/// errno-base.h, errno.h: the driver lacks the setting, or the device has been removed.
 const EOPNOTSUPP: i32 = 95;
 const ENODEV: i32 = 19;
 
-/// The first look.
+/// The first reading.
 #[derive(Debug)]
 pub struct Watch {
     interrupts: Option<Interrupts>,
@@ -30,22 +30,23 @@ pub struct Watch {
 /// The increments between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchDelta {
-    /// How long it was, by the caller's clock.
+    /// Time between the readings, on the caller's clock.
     pub span: Nanos,
     /// The interrupts; absent if the table cannot be read.
     pub interrupts: Option<InterruptDelta>,
-    /// Time that the host gave to others, by CPU; absent if the kernel does not count it.
+    /// Steal time of each CPU; absent if the kernel does not count it.
     pub stolen: Option<BTreeMap<CpuId, Nanos>>,
-    /// System management interrupts, or why they cannot be counted.
+    /// System management interrupts, or the reason why they cannot be counted.
     pub smi: Result<SmiCounts, SmiUnavailable>,
-    /// BPF programs that are loaded at the end, or why they cannot be listed.
+    /// BPF programs that are loaded at the second reading, or the reason why they cannot be listed.
     pub bpf: Result<Vec<BpfProgram>, String>,
-    /// How network devices gather packets, by name, of those that can; or why they cannot be asked.
+    /// The coalescing settings of network devices, by name of the device, or the reason why they
+    /// cannot be read.
     pub coalescing: Result<BTreeMap<String, Coalescing>, String>,
 }
 
 impl Watch {
-    /// Looks for the first time.
+    /// Takes the first reading.
     #[must_use]
     pub fn begin(root: &Root, cpus: &CpuList) -> Self {
         let smi = SmiReader::open(root, cpus)
@@ -57,7 +58,7 @@ impl Watch {
         }
     }
 
-    /// Looks for the second time, `span` later.
+    /// Takes the second reading, `span` later.
     #[must_use]
     pub fn end(self, root: &Root, span: Nanos) -> WatchDelta {
         let interrupts = self
@@ -94,7 +95,7 @@ impl Watch {
     }
 }
 
-/// Reads devices that have hardware, or a substitute for it.
+/// Reads the coalescing settings of network devices, real or emulated.
 fn coalescing(root: &Root) -> Result<BTreeMap<String, Coalescing>, String> {
     let mut found = BTreeMap::new();
     for path in root.matching(NETWORK_DEVICES) {

@@ -1,7 +1,7 @@
 //! Counts of a series' samples by bucket for each time interval, and one exact histogram per phase.
 //!
-//! Memory is independent of the length of the run: at most about a thousand intervals of a few
-//! thousand buckets.
+//! Memory does not grow with the length of the run: there are at most about a thousand intervals of
+//! a few thousand buckets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,9 +24,9 @@ pub type PhaseIndex = Option<usize>;
 pub struct BlockGrid {
     /// Start of the first interval.
     pub start: Nanos,
-    /// Length of each.
+    /// Length of each interval.
     pub length: Nanos,
-    /// Start and end of each phase, as far as its loads ran.
+    /// For each phase, the start and the end of the time under its loads.
     pub phases: Vec<(Nanos, Nanos)>,
 }
 
@@ -46,17 +46,17 @@ impl BlockGrid {
     }
 }
 
-/// One series of a run.
+/// The counts of one series of a run.
 #[derive(Debug, Clone)]
 pub struct SeriesBlocks {
-    /// Head of the series.
+    /// Descriptor of the series.
     pub descriptor: Descriptor,
-    /// Counts of each interval in each phase, in order of time.
+    /// Counts of each interval, separately for each phase in it, in order of time.
     pub stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
-    /// All samples of each phase.
+    /// Histogram of all samples of each phase.
     pub exact: BTreeMap<PhaseIndex, Histogram>,
-    /// All samples, if the series stores only a part of them individually; `stretches` is then
-    /// empty.
+    /// Histogram of all samples, if the series stores only some of them individually; `stretches`
+    /// is then empty.
     pub stored: Option<Histogram>,
 }
 
@@ -64,7 +64,7 @@ impl SeriesBlocks {
     /// Reads the series in `path`, on as many threads as there are CPUs.
     ///
     /// # Errors
-    /// Returns [`SeriesError`] if it cannot be read.
+    /// Returns [`SeriesError`] if the series cannot be read.
     pub fn read(path: &Path, grid: &BlockGrid) -> Result<Self, SeriesError> {
         let file = SeriesFile::open(path)?;
         let new = || Reader::new(file.descriptor().schedule, grid.clone());
@@ -75,7 +75,7 @@ impl SeriesBlocks {
             exact: reader.exact,
             stored: None,
         };
-        // There may be a thousand series, all in memory at once.
+        // Up to a thousand series are in memory at the same time.
         whole.exact.values_mut().for_each(Histogram::pack);
         if let Some(stored) = histogram_file::of_all(path, &file, whole.exact.values()) {
             whole.stored = Some(stored);
@@ -86,7 +86,7 @@ impl SeriesBlocks {
     }
 }
 
-/// One pass over a part of a series.
+/// Counts the samples of a part of a series, in one pass.
 struct Reader {
     schedule: Schedule,
     grid: BlockGrid,
@@ -113,7 +113,8 @@ impl Reader {
             return;
         }
         let place = self.grid.place(chunk.first_due);
-        // Nearly all chunks lie within one interval, so their due times need no check.
+        // Nearly all chunks lie within one interval, so a check of the last due time suffices for
+        // them.
         if last_due_at_most(chunk, &self.schedule)
             .is_some_and(|last| self.grid.place(last) == place)
         {
@@ -147,7 +148,7 @@ impl Reader {
         }
     }
 
-    /// Adds the part of the series that follows.
+    /// Adds the next part of the series.
     fn merge(&mut self, mut part: Self) {
         part.close();
         for (place, stretch) in part.stretches {

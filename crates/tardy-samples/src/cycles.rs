@@ -1,6 +1,6 @@
-//! Cycles of a followed thread, from a wake-up to the next sleep in the thread's wait place. The
-//! times of a cycle add up. [`cut`] makes cycles from stints, and the file `cycles.json` of a run
-//! folder stores them.
+//! Cycles of a followed thread. A cycle lasts from a wake-up to the next sleep in the thread's wait
+//! place, and is divided into times that add up to its length. [`cut`] makes cycles from stints,
+//! and the file `cycles.json` of a run folder stores them.
 
 pub mod chains;
 pub mod cut;
@@ -14,7 +14,7 @@ use tardy_sys::regular_file;
 
 use self::chains::WakeUpChain;
 
-/// The file in a run folder.
+/// Name of the file in a run folder.
 pub const FILE: &str = "cycles.json";
 /// Maximum size of the file in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -45,31 +45,32 @@ pub struct WaitPlace {
 pub struct Stretch {
     /// Reason why the thread did not run.
     pub kind: StretchKind,
-    /// Start of the part, from the start of the cycle.
+    /// Start of the part, relative to the start of the cycle.
     pub at_ns: Nanos,
-    /// Its duration.
+    /// Duration of the part.
     pub length_ns: Nanos,
-    /// The wait place.
+    /// The wait place in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
-    /// Waker that ended the sleep, or first thread that had the CPU.
+    /// The waker that ended the sleep, or the first thread that had the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Last thread that had the CPU, if not the first one.
+    /// The last thread that had the CPU, if not the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
 }
 
-/// Times of one cycle, or of several cycles. Their sum always equals the response time.
+/// Division of the time of one cycle, or of several cycles. The sum of the parts equals the
+/// response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shares {
-    /// The thread waited for a CPU after the wake-up that started the cycle.
+    /// Time in which the thread waited for a CPU after the wake-up that started the cycle.
     pub wake_up_ns: Nanos,
-    /// The thread had a CPU.
+    /// Time in which the thread had a CPU.
     pub running_ns: Nanos,
-    /// The thread was runnable, but another thread had its CPU.
+    /// Time in which the thread was runnable, but another thread had its CPU.
     pub preempted_ns: Nanos,
-    /// The thread slept.
+    /// Time in which the thread slept.
     pub blocked_ns: Nanos,
 }
 
@@ -95,22 +96,22 @@ impl Shares {
     }
 }
 
-/// A cycle.
+/// A cycle of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cycle {
     /// ID of the thread.
     pub thread: i32,
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Start, by the monotonic clock: the due time of the wake-up, or the wake-up itself if it had
+    /// Start, on the monotonic clock: the due time of the wake-up, or the wake-up itself if it had
     /// no due time.
     pub begin_ns: Nanos,
-    /// Time from there to the sleep that ends the cycle.
+    /// Response time: from the start to the sleep that ends the cycle.
     pub response_ns: Nanos,
     /// Division of the response time.
     #[serde(flatten)]
     pub shares: Shares,
-    /// In order of time; only the longest ones if there are many.
+    /// Parts in which the thread did not run, in order of time; only the longest if there are many.
     pub stretches: Vec<Stretch>,
     /// Number of parts that were omitted because they were short.
     pub left_out: u64,
@@ -124,11 +125,11 @@ pub struct PlaceRow {
     /// The wait place.
     #[serde(flatten)]
     pub place: WaitPlace,
-    /// Number of sleeps there.
+    /// Number of sleeps in this place.
     pub sleeps: u64,
-    /// Sum of all sleeps there.
+    /// Sum of the sleeps in this place.
     pub sum_ns: Nanos,
-    /// The longest.
+    /// Longest sleep in this place.
     pub max_ns: Nanos,
 }
 
@@ -137,61 +138,62 @@ pub struct PlaceRow {
 pub struct CycleRow {
     /// ID of the thread.
     pub thread: i32,
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
     /// Number of complete cycles.
     pub cycles: u64,
-    /// The wait place between cycles; absent if the kernel does not show where threads sleep.
+    /// The wait place in which the thread sleeps between cycles; absent if the kernel does not show
+    /// where threads sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in: Option<WaitPlace>,
-    /// Half of the response times are at or below this one.
+    /// Median of the response times.
     pub median_ns: Nanos,
-    /// 99 % of them are at or below this one.
+    /// 99th percentile of the response times.
     pub p99_ns: Nanos,
-    /// The longest.
+    /// Longest response time.
     pub max_ns: Nanos,
-    /// Sum of all cycles.
+    /// Division of the time of all cycles together.
     pub sum: Shares,
-    /// Sleeps inside cycles by place, the longest sum first.
+    /// Sleeps inside cycles by wait place, the largest sum first.
     pub blocked_in: Vec<PlaceRow>,
 }
 
-/// How often threads reached the two functions between which time is measured. Each start was
-/// measured, cut off, or followed by another start.
+/// Counts of calls of the two functions between which cycles are measured. After each start, a
+/// cycle was measured or cut off, or another start followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Marks {
     /// Calls of the first function.
     pub starts: u64,
     /// Calls of the second function.
     pub ends: u64,
-    /// Starts that were followed by another start of the same thread, without an end in between.
+    /// Starts that another start of the same thread followed, without an end in between.
     pub restarts: u64,
-    /// Ends in a thread that had not called the first function before.
+    /// Ends in a thread without an earlier start.
     pub ends_without_start: u64,
 }
 
 /// The cycles of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cycles {
-    /// The thread with the longest cycle first.
+    /// The cycles of each thread; the thread with the longest cycle comes first.
     pub threads: Vec<CycleRow>,
     /// The longest cycles of each thread, the longest first.
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups that started a cycle.
     pub chains: Vec<WakeUpChain>,
-    /// Calls of the functions, if the cycles are the times between two functions.
+    /// Calls of the two functions, if cycles are the times between two functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
     /// Number of cycles without a measured end, because events were lost or the thread changed its
     /// wait place.
     pub cut_off: u64,
-    /// Whether there were more threads than the tool follows.
+    /// Whether there were more threads than tardy follows.
     pub has_more_threads: bool,
 }
 
 impl Cycles {
     /// Returns the content of the file. If it is longer than `bytes_max`, the shortest of the
-    /// stored cycles are left out, and then the threads with the shortest maxima.
+    /// stored cycles are left out first, then the threads with the shortest maxima.
     #[must_use]
     pub fn encode(mut self, bytes_max: Option<u64>) -> Vec<u8> {
         loop {

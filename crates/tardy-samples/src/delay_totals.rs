@@ -1,4 +1,4 @@
-//! Sums of late samples by holder of the CPU, by component, and by stack.
+//! Sums the delays of late samples by holder of the CPU, by component, and by stack.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -13,44 +13,44 @@ use tardy_trace::explain::{Cause, Component};
 use crate::delays::{DelayChunk, DelayHolder, DelayReader, SampleDelay};
 use crate::read_series::{SeriesError, SeriesFile};
 
-/// How late.
+/// Latencies of late wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lateness {
     /// Sum of all latencies.
     pub sum_ns: u64,
-    /// The least.
+    /// The smallest latency.
     pub min_ns: u64,
-    /// Half are at most as late.
+    /// Median of the latencies.
     pub median_ns: u64,
-    /// 99 of 100 are at most as late.
+    /// 99th percentile of the latencies.
     pub p99_ns: u64,
-    /// The most.
+    /// The largest latency.
     pub max_ns: u64,
 }
 
-/// A part of the way.
+/// The sums of one component of the delay.
 #[derive(Debug, Serialize)]
 pub struct ComponentRow {
-    /// Which.
+    /// The component.
     pub component: Component,
     /// Sum over all wake-ups.
     pub sum_ns: u64,
-    /// Median over the wake-ups that have it.
+    /// Median over the wake-ups that have this component.
     pub median_ns: u64,
     /// Largest delay in one wake-up.
     pub max_ns: u64,
-    /// Wake-ups that have it.
+    /// Number of wake-ups that have this component.
     pub wake_ups: u64,
 }
 
-/// The delay that one holder caused.
+/// The delay that one holder of the CPU caused.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct HolderTotal {
     /// Sum over all wake-ups.
     pub sum_ns: u64,
-    /// Number of wake-ups that waited for it.
+    /// Number of wake-ups that the holder delayed.
     pub wake_ups: u64,
-    /// The most in one wake-up.
+    /// Largest delay in one wake-up.
     pub max_ns: u64,
 }
 
@@ -62,8 +62,8 @@ impl HolderTotal {
     }
 }
 
-/// Lengths of time: their sum, and quantiles, which are exact unless there are too many different
-/// values.
+/// Durations: their sum, and their quantiles. Quantiles are exact unless there are too many
+/// different values.
 #[derive(Debug)]
 struct Lengths {
     histogram: Histogram,
@@ -85,7 +85,7 @@ impl Lengths {
         self.histogram.record(i64::try_from(ns).unwrap_or(i64::MAX));
     }
 
-    /// Quantiles are the least values that so many are not above.
+    /// A quantile is the smallest value that the given share of values does not exceed.
     fn lateness(&self) -> Option<Lateness> {
         let count = self.histogram.count();
         let rank = |hundredths: u64| (count * hundredths).div_ceil(100).max(1);
@@ -109,12 +109,13 @@ impl Lengths {
     }
 }
 
-/// Limit of separate holders: it bounds the memory for a trace of made-up names.
+/// Maximum number of holders that are counted separately. It bounds the memory for traces with
+/// invented names.
 pub const HOLDERS_MAX: usize = 100_000;
-/// The place that all further holders share, beyond [`HOLDERS_MAX`].
+/// Index that all holders beyond [`HOLDERS_MAX`] share.
 pub const OTHERS: usize = 0;
 
-/// Late wake-ups added up. A holder is a place in a list of the caller.
+/// Sums over late wake-ups. A holder is an index in a list of the caller.
 #[derive(Debug, Default)]
 pub struct DelayTotals {
     all: Lengths,
@@ -125,7 +126,7 @@ pub struct DelayTotals {
 }
 
 impl DelayTotals {
-    /// Takes in a wake-up that was so late, with its pieces: part of the way, holder, ns.
+    /// Adds a wake-up with its latency and its pieces: component, holder, ns.
     pub fn take(
         &mut self,
         lateness: u64,
@@ -148,7 +149,7 @@ impl DelayTotals {
         }
     }
 
-    /// Wake-ups.
+    /// Returns the number of wake-ups.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.all.histogram.count()
@@ -160,7 +161,7 @@ impl DelayTotals {
         self.all.lateness()
     }
 
-    /// Parts of the way, in its order.
+    /// Returns the sums of each component, in the order of time.
     #[must_use]
     pub fn components(&self) -> Vec<ComponentRow> {
         let row = |(&component, lengths): (&Component, &Lengths)| {
@@ -176,7 +177,7 @@ impl DelayTotals {
         self.components.iter().filter_map(row).collect()
     }
 
-    /// Holders by place.
+    /// Returns the sums of each holder, by index.
     #[must_use]
     pub fn holders(&self) -> &BTreeMap<usize, HolderTotal> {
         &self.holders
@@ -186,35 +187,35 @@ impl DelayTotals {
 /// Maximum number of distinct stacks; a run has a few hundred.
 const STACKS_MAX: usize = 100_000;
 
-/// A stack, and the latency attributed to it.
+/// A stack, and the delay that it caused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StackRow {
     /// The cause of the wait.
     pub cause: Cause,
     /// Name of the thread or softirq.
     pub name: String,
-    /// Whether these functions finally gave up the CPU. Otherwise they were running when the timer
-    /// interrupt came.
+    /// Whether the delay ended because these functions gave up the CPU. Otherwise they were running
+    /// when the timer interrupt came.
     pub is_end: bool,
-    /// Functions, the innermost first.
+    /// Functions, innermost first.
     pub functions: Vec<String>,
     /// Sum over all samples.
     pub sum_ns: u64,
-    /// Samples that waited for it.
+    /// Number of samples that this stack delayed.
     pub samples: u64,
-    /// The most in one sample.
+    /// Largest delay of one sample.
     pub max_ns: u64,
 }
 
-/// Cause, name, whether it is the end, functions.
+/// Cause, name, whether the functions gave up the CPU, and the functions.
 type Key = (Cause, String, bool, Vec<Arc<str>>);
 
-/// Adds lateness up by stack.
+/// Sums delays by stack.
 #[derive(Debug, Default)]
 pub struct StackTotals(HashMap<Key, (u64, u64, u64)>);
 
 impl StackTotals {
-    /// Takes in a piece of `ns`; one without a stack is in no row.
+    /// Adds a piece of `ns`. A piece without a stack is ignored.
     pub fn take(&mut self, holder: &DelayHolder, ns: u64) {
         let (is_end, functions) = match (&*holder.stack, &*holder.ended) {
             ([], []) => return,
@@ -234,7 +235,7 @@ impl StackTotals {
         (*sum, *samples, *max) = (sum.saturating_add(ns), *samples + 1, ns.max(*max));
     }
 
-    /// Most lateness first.
+    /// Returns the stacks, those with the largest delay first.
     #[must_use]
     pub fn rows(self) -> Vec<StackRow> {
         let row =
@@ -258,26 +259,26 @@ impl StackTotals {
     }
 }
 
-/// The late samples of a run added up.
+/// Sums over the late samples of a run.
 #[derive(Debug, Default)]
 pub struct SampleTotals {
-    /// Explained samples.
+    /// Number of explained samples.
     pub explained: u64,
-    /// Samples whose latency is only partly explained.
+    /// Number of samples whose latency is only partly explained.
     pub with_unknown: u64,
-    /// Samples above the threshold.
+    /// Number of samples above the threshold.
     pub ranked: u64,
-    /// Ranked samples.
+    /// Sums over the samples above the threshold.
     pub delays: DelayTotals,
-    /// All other samples; their holders are counted as one.
+    /// Sums over all other samples; their holders are counted as one.
     pub ordinary: DelayTotals,
-    /// Stacks of ranked samples.
+    /// Stacks of the samples above the threshold.
     pub stacks: StackTotals,
 }
 
 impl SampleTotals {
-    /// Counts a sample of `chunk`, whose holders have these `places`. Returns its latency in ns if
-    /// that exceeds `above`.
+    /// Adds a sample of `chunk`, whose holders have the indices `places`. Returns the sample's
+    /// latency in ns if it exceeds `above`.
     pub fn take(
         &mut self,
         sample: &SampleDelay,
@@ -309,7 +310,7 @@ impl SampleTotals {
         Some(latency)
     }
 
-    /// Counts all samples of `chunk`, with their stacks. Calls `late` with each sample above `above`
+    /// Adds all samples of `chunk`, with their stacks. Calls `late` with each sample above `above`
     /// whose latency in ns exceeds `least`; `late` returns the next `least`.
     pub fn take_chunk(
         &mut self,
@@ -333,10 +334,10 @@ impl SampleTotals {
     }
 }
 
-/// Returns the latencies of all explained samples in the file of delays at `path`, in ns.
+/// Adds the latencies of all explained samples in the file of delays at `path` to `found`, in ns.
 ///
 /// # Errors
-/// If the file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
     let mut reader = DelayReader::open(path)?;
     while let Some(chunk) = reader.next_chunk()? {
@@ -357,11 +358,12 @@ pub struct SumChecks {
     pub not_adding_up: u64,
 }
 
-/// Compares the sum of each sample's pieces, in the file of delays at `delays`, with the latency in
-/// its series. Both files have samples in the same order.
+/// Compares the sum of each sample's pieces, in the file of delays at `delays`, with the latency
+/// that the series stores. Both files must have their samples in the same order.
 ///
 /// # Errors
-/// If the file of delays cannot be opened (the outer one), or the series cannot be read.
+/// Returns the outer error if the file of delays cannot be opened, the inner error if the series
+/// cannot be read.
 pub fn check(series: &SeriesFile, delays: &Path) -> io::Result<Result<SumChecks, SeriesError>> {
     let mut reader = DelayReader::open(delays)?;
     let mut chunk = DelayChunk::default().samples.into_iter();

@@ -1,26 +1,27 @@
-//! Files `trace/SERIES.delays`: the holders of the CPU for each sample of a series, from due to the
-//! clock read. Keyed by the sample's due time.
+//! Files `trace/SERIES.delays`: for each sample of a series, the holders of the CPU from the due
+//! time to the clock read. The key of a sample is its due time.
 //!
 //! ```text
 //! head    "TARDYDL1"
 //! chunk   "DLYS"  u32 length of the body  u32 CRC-32 of the body  body
 //! body    varints:
 //!         texts, then for each: length in bytes, bytes
-//!         holders, then for each: cause, how it is known (0 seen, 1 inferred, 2 + the other cause), name, priority (0 none, else folded + 1),
-//!           work (0 none, else its text + 1)
+//!         holders, then for each: cause, certainty (0 seen, 1 inferred, 2 + the alternative cause), name, priority (0 none, else folded + 1),
+//!           work (0 none, else the index of its text + 1)
 //!         shapes, then for each: waker (0 none, 1 timer, 2 interrupt, 3 softirq, 4 thread), its name, 1 if the switch was seen,
-//!           pieces, then for each: component, holder, CPU (0 the sample's, else its number + 1)
+//!           pieces, then for each: component, holder, CPU (0 the sample's, else the CPU number + 1)
 //!         samples, then for each: change of the distance of due times (folded), CPU, shape, then for each piece its length in ns
-//!         where stacks or senders are known: stacks, then for each: functions, then for each its text; then for each holder: the stack that was
-//!           interrupted, the one that gave the CPU up, and the sender's text (0 none, else its place + 1)
+//!         if stacks or senders are known: stacks, then for each: functions, then for each the index of its text; then for each holder: the stack that was
+//!           interrupted, the stack that gave up the CPU, the sender's text (each 0 none, else its index + 1)
 //! ```
-//! Fixed-width integers are little-endian. Causes and components are places in `Cause::ALL` and
-//! `Component::ALL` of tardy-trace. Each chunk can be read alone; one that is damaged costs itself
-//! only. The lengths of a sample's pieces add up to its latency, which is not stored here.
+//! Fixed-width integers are little-endian. Causes and components are indices in `Cause::ALL` and
+//! `Component::ALL` of tardy-trace. Each chunk can be read alone, so a damaged chunk does not
+//! affect others. The lengths of a sample's pieces add up to its latency, which is not stored here.
 //!
 //! In a run with `--disk`, the files are bounded ([`DelayWriter::bounded`]).
 //!
-//! History: 1 (2026-11): first; stacks and senders (2026-11), which readers from before skip.
+//! Version 1 dates from 2026-11. Stacks and senders were added later in 2026-11; older readers skip
+//! them.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -41,14 +42,14 @@ use self::bounded::Bound;
 pub const FILE_MAGIC: [u8; 8] = *b"TARDYDL1";
 const CHUNK_MAGIC: [u8; 4] = *b"DLYS";
 const CHUNK_HEAD_BYTES: usize = 12;
-/// Largest body that is written or believed, in bytes.
+/// Maximum size of a body in bytes, for writers and readers.
 const BODY_BYTES_MAX: usize = 16 << 20;
-/// Maximum number of frames of a chunk's holders; a chunk of 4,096 samples has far fewer.
+/// Maximum number of stack frames of a chunk's holders; a chunk of 4,096 samples has far fewer.
 const FRAMES_MAX: usize = 1 << 20;
-/// Samples after which a chunk ends.
+/// Maximum number of samples in a chunk.
 const CHUNK_SAMPLES: usize = 4096;
 
-/// The holder of the CPU, in terms that stay meaningful on another machine.
+/// The holder of the CPU, described without numbers that only this machine understands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DelayHolder {
     /// The cause of the wait.
@@ -57,59 +58,59 @@ pub struct DelayHolder {
     pub known: Certainty,
     /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
-    /// The kernel's priority of a thread.
+    /// The kernel's priority of the thread.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with.
+    /// The function that a kernel worker ran.
     pub work: Option<String>,
-    /// The functions that were under way when the interrupt that woke the thread came, the
-    /// innermost first; empty if no stack was recorded.
+    /// The functions that were running when the interrupt that woke the thread came, innermost
+    /// first; empty if no stack was recorded.
     pub stack: Vec<Arc<str>>,
-    /// The functions that finally gave up the CPU.
+    /// The functions that gave up the CPU at the end.
     pub ended: Vec<Arc<str>>,
-    /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
+    /// The thread that ran on the sending CPU, for an interrupt that one CPU sent to another.
     pub sender: Option<String>,
 }
 
 /// The context that woke the thread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DelayWaker {
-    /// The thread was awake.
+    /// No waker: the thread was awake.
     Nobody,
-    /// A timer, by its function.
+    /// A timer, named by its function.
     Timer(Arc<str>),
     /// A hard interrupt; its name is not stored.
     Interrupt,
     /// A softirq; its name is not stored.
     Softirq,
-    /// A thread, by its name.
+    /// A thread, with its name.
     Thread(Arc<str>),
 }
 
-/// Part of a sample's interval.
+/// A part of a sample's delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayPiece {
-    /// The part of the way.
+    /// The component of the delay.
     pub component: Component,
-    /// Place in the list of holders.
+    /// Index in the list of holders.
     pub holder: usize,
-    /// The CPU.
+    /// The CPU that the holder had.
     pub cpu: u32,
-    /// Its length in ns.
+    /// Length of the part in ns.
     pub length: u64,
 }
 
-/// A sample's way, from due to the clock read, without a gap.
+/// The delay of a sample, divided without gaps into pieces from the due time to the clock read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleDelay {
-    /// When the sample was due: its key.
+    /// Due time of the sample: its key.
     pub due: Nanos,
-    /// The CPU that it was taken on.
+    /// The CPU on which the sample was taken.
     pub cpu: u32,
     /// The context that woke the thread.
     pub waker: DelayWaker,
     /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
-    /// In the order of time.
+    /// The pieces, in order of time.
     pub pieces: Vec<DelayPiece>,
 }
 
@@ -127,13 +128,13 @@ impl SampleDelay {
 /// The content of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DelayChunk {
-    /// The holders, which the pieces name by index.
+    /// The holders, to which the pieces refer by index.
     pub holders: Vec<DelayHolder>,
-    /// In the order of time.
+    /// The samples, in order of time.
     pub samples: Vec<SampleDelay>,
 }
 
-/// Returns the path of the file that goes with a series file of the run in `folder`.
+/// Returns the path of the file of delays for a series file of the run in `folder`.
 #[must_use]
 pub fn path(folder: &Path, series_file: &str) -> PathBuf {
     folder
@@ -153,7 +154,7 @@ struct Shape {
 /// Component, index of the holder, and CPU: 0 for the sample's CPU, otherwise the CPU number plus 1.
 type ShapePiece = (Component, usize, u32);
 
-/// A holder with its texts by place: name, and work; and its stacks and sender by place and 1.
+/// A holder: texts are indices; stacks and the sender are indices plus 1, or 0 for none.
 type ChunkHolder = (
     Cause,
     Certainty,
@@ -174,7 +175,7 @@ struct Encoder {
     shapes: Table<Shape>,
     /// The shape of the current sample, reused so that no sample allocates.
     shape: Shape,
-    /// Index of the previous shape, which usually repeats.
+    /// Index of the previous shape, because most samples repeat it.
     last_shape: usize,
     /// Name and index of the previous waker.
     last_name: Option<(Arc<str>, usize)>,
@@ -186,7 +187,7 @@ struct Encoder {
     step: i64,
 }
 
-/// Values by place, each once.
+/// Distinct values, each with an index.
 #[derive(Debug)]
 struct Table<T> {
     places: HashMap<T, usize>,
@@ -203,7 +204,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Table<T> {
-    /// Returns the index of a value; `owned` makes the copy to store.
+    /// Returns the index of a value. For a new value, `owned` makes the copy that is stored.
     fn place<Q: Eq + std::hash::Hash + ?Sized>(
         &mut self,
         value: &Q,
@@ -318,7 +319,7 @@ impl Encoder {
         }
     }
 
-    /// Returns the chunk's bytes; the encoder is empty then.
+    /// Returns the chunk's bytes, and empties the encoder.
     fn finish(&mut self) -> Vec<u8> {
         let Self {
             texts,
@@ -405,7 +406,7 @@ pub struct DelayWriter {
     encoder: Encoder,
     bytes: u64,
     samples: u64,
-    /// The bound of the series' files, if any, and the bytes of the newest one.
+    /// The limits of a bounded series' files, and the size of the newest file in bytes.
     bound: Option<(Bound, u64)>,
 }
 
@@ -424,8 +425,8 @@ impl DelayWriter {
         })
     }
 
-    /// Creates files that together take at most `bytes`: beyond that, the oldest explanations are
-    /// dropped, except the worst ones.
+    /// Creates files that together take at most `bytes`. When they are full, the oldest
+    /// explanations are dropped, except the worst ones.
     ///
     /// # Errors
     /// Returns the errors of [`Self::create`].
@@ -437,11 +438,11 @@ impl DelayWriter {
         })
     }
 
-    /// Adds a sample, whose pieces name holders by index in `holders`, a list that only grows
-    /// between calls; writes a chunk when it is full.
+    /// Adds a sample, and writes a chunk when it is full. The sample's pieces refer to `holders` by
+    /// index; this list may only grow between calls.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of writing.
     pub fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) -> io::Result<()> {
         self.encoder.push(sample, holders);
         self.samples += 1;
@@ -456,10 +457,10 @@ impl DelayWriter {
         }
     }
 
-    /// Writes the waiting samples.
+    /// Writes the samples that were added but not yet written.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of writing.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.encoder.samples > 0 {
             let chunk = self.encoder.finish();
@@ -477,13 +478,13 @@ impl DelayWriter {
         Ok(())
     }
 
-    /// Returns the number of explanations that were dropped for newer ones.
+    /// Returns the number of old explanations that were dropped to make space.
     #[must_use]
     pub fn given_way(&self) -> u64 {
         self.bound.as_ref().map_or(0, |(bound, _)| bound.given_way)
     }
 
-    /// Samples taken in, and bytes written.
+    /// Returns the number of added samples, and the number of written bytes.
     #[must_use]
     pub fn written(&self) -> (u64, u64) {
         (self.samples, self.bytes)
@@ -516,10 +517,10 @@ fn open_file(path: &Path) -> io::Result<io::BufReader<File>> {
 #[derive(Debug)]
 pub struct DelayReader {
     file: io::BufReader<File>,
-    /// The following files, the next one last.
+    /// The files that are still to be read, the next one last.
     later: Vec<PathBuf>,
-    /// The due time of the latest sample so far, and of the previous files. A kill may leave a
-    /// sample both among the worst and in the older file.
+    /// The due time of the latest sample read so far. After a kill, a sample may be both among the
+    /// worst and in the older file.
     last: Nanos,
     floor: Nanos,
     damaged: u64,
@@ -537,7 +538,7 @@ impl DelayReader {
         Self::of(files)
     }
 
-    /// Opens these files, the first one last.
+    /// Opens these files in reverse order, the last one first.
     fn of(mut later: Vec<PathBuf>) -> io::Result<Self> {
         let first = later.pop().ok_or(io::ErrorKind::NotFound)?;
         Ok(Self {
@@ -549,11 +550,11 @@ impl DelayReader {
         })
     }
 
-    /// Returns the next chunk, or `None` at the end. A truncated end, as a killed run leaves it, is
-    /// not an error: the counts of run.json show what is missing.
+    /// Returns the next chunk, or `None` at the end. A truncated end, which a killed run leaves, is
+    /// no error: the counts of run.json show how much is missing.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// Returns errors of reading.
     pub fn next_chunk(&mut self) -> io::Result<Option<DelayChunk>> {
         loop {
             if let Some(mut chunk) = self.chunk_of_file()? {
@@ -582,7 +583,7 @@ impl DelayReader {
             };
             let length = word(4) as usize;
             if head[..4] != CHUNK_MAGIC || length > BODY_BYTES_MAX {
-                // Where the next chunk starts is unknown.
+                // The start of the next chunk is unknown, so the rest counts as damaged.
                 let rest = io::copy(&mut self.file, &mut io::sink())?;
                 self.damaged += head.len() as u64 + rest;
                 return Ok(None);
@@ -607,15 +608,15 @@ impl DelayReader {
         }
     }
 
-    /// Bytes that were damaged so far.
+    /// Returns the number of damaged bytes so far.
     #[must_use]
     pub fn damaged_bytes(&self) -> u64 {
         self.damaged
     }
 }
 
-/// Reads the body of a chunk. Every count is bounded by the bytes that are there: each thing
-/// counted takes one at least.
+/// Decodes the body of a chunk; `None` if it is damaged. The length of the body limits every count,
+/// because each counted thing takes at least one byte.
 #[must_use]
 pub fn decode(body: &[u8]) -> Option<DelayChunk> {
     let mut reader = Reader::new(body);
@@ -725,8 +726,8 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
                 .collect::<Option<_>>()?,
         );
     }
-    // A large stack that many holders share could otherwise take memory quadratic in the body's
-    // length.
+    // Without this limit, a large stack that many holders share could take memory quadratic in the
+    // body's length.
     let mut frames_left = FRAMES_MAX;
     for holder in &mut holders {
         for frames in [&mut holder.stack, &mut holder.ended] {

@@ -1,12 +1,13 @@
-//! Times of files that others may have written, before anything is computed with them.
+//! Rejects impossible times in files that others may have written, before anything is computed with
+//! them.
 
 use serde_json::Value;
 
 /// Upper bound of every time of a run, in ns: the year 2116 on the wall clock, 146 years on other
-/// clocks. Differences of smaller times fit 64 bits.
+/// clocks. Differences of smaller times fit into 64 bits.
 pub const FAR_NS: i64 = 1 << 62;
 
-/// Returns the key of a time that no run has; keys of times end in `_ns`.
+/// Returns the key of the first time beyond [`FAR_NS`], if any; keys of times end in `_ns`.
 #[must_use]
 pub fn far_time(value: &Value) -> Option<&str> {
     match value {
@@ -22,10 +23,10 @@ pub fn far_time(value: &Value) -> Option<&str> {
     }
 }
 
-/// Returns whether it is, or contains, such a time.
+/// Returns whether the value is or contains a time beyond [`FAR_NS`].
 fn is_far(value: &Value) -> bool {
     match value {
-        // Marks something without an end.
+        // The maximum stands for no end.
         Value::Number(number) if number.as_i64() == Some(i64::MAX) => false,
         Value::Number(number) => number
             .as_f64()

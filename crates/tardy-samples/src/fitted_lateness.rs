@@ -1,5 +1,6 @@
-//! Converts interval errors to latencies: compares the events of a series with the fitted grid of
-//! expiries. One pass, shared with the summary, fits the grid; a second one counts the latencies.
+//! Converts interval errors to latencies, by comparing the events of a series with a fitted grid of
+//! expiries. A first pass, shared with the summary, fits the grid; a second one counts the
+//! latencies.
 
 use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;
@@ -10,11 +11,11 @@ use tardy_core::units::Nanos;
 
 use crate::read_series::{SeriesError, SeriesFile};
 
-/// The latencies of one series against its fitted grid.
+/// The latencies of one series relative to its fitted grid.
 pub struct FittedLateness {
-    /// The grid, with how many events and expiries it has.
+    /// The grid, with its numbers of events and expiries.
     pub grid: FittedGrid,
-    /// Latencies against the grid.
+    /// Latencies relative to the grid.
     pub lateness: Cell,
 }
 
@@ -27,7 +28,7 @@ pub struct GridFitter {
 }
 
 impl GridFitter {
-    /// Fits to events of a series with this schedule.
+    /// Creates a fitter for the events of a series with this schedule.
     #[must_use]
     pub fn new(schedule: Schedule, has_own_clock: bool) -> Self {
         Self {
@@ -40,7 +41,7 @@ impl GridFitter {
     /// Adds the next chunk of the series.
     pub fn add(&mut self, chunk: &Chunk) {
         for (_, sample) in chunk.samples(&self.schedule) {
-            // The first interval started with an event, too.
+            // The first interval also started with an event.
             if std::mem::take(&mut self.is_first) {
                 self.fit.add(sample.due - self.schedule.period());
             }
@@ -49,7 +50,7 @@ impl GridFitter {
     }
 }
 
-/// Reads the latencies against the fitted grid; `None` if there were too few events to fit one.
+/// Reads the latencies relative to the fitted grid; `None` if there were too few events for a fit.
 ///
 /// # Errors
 /// Returns [`SeriesError`] if the file cannot be read.

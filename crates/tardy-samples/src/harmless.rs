@@ -1,7 +1,8 @@
-//! Texts of files that others may have written, before anything prints them.
+//! Replaces control characters in texts of files that others may have written, before anything
+//! prints them.
 //!
-//! Texts are made harmless where a run is opened, not where they are printed. Two functions open a
-//! run and fifty print it; exports and reports get the same text.
+//! Texts are cleaned when a run is opened, not when they are printed: two functions open runs, and
+//! fifty print them. Exports and reports thus get the same text.
 
 use serde_json::Value;
 use tardy_sys::printable::is_printable;
@@ -17,7 +18,7 @@ pub fn harmless(value: &mut Value) -> bool {
             );
             true
         }
-        // Does not short-circuit: every value must be checked.
+        // Does not stop at the first find, because every value must be cleaned.
         Value::Array(values) => values
             .iter_mut()
             .fold(false, |found, value| harmless(value) | found),

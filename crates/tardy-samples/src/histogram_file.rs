@@ -7,8 +7,8 @@
 //!             difference to the value before (folded), count;
 //!             CRC-32 of the file's name, absent in files of older tools
 //! ```
-//! Version 1 (2026-11); since later in 2026-11 with the CRC-32 of its name, so that a reader
-//! refuses the file of another series.
+//! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11; with it,
+//! a reader refuses the file of another series.
 
 use std::path::Path;
 
@@ -21,20 +21,20 @@ use crate::file_name_mark::mark;
 use crate::read_series::SeriesFile;
 
 const MAGIC: &[u8; 8] = b"TARDYHG1";
-/// Largest file that is believed, in bytes.
+/// Maximum size of a file that readers accept, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A histogram read from its file.
 #[derive(Debug, Clone)]
 pub struct StoredHistogram {
-    /// All samples of the series.
+    /// Counts of all samples of the series.
     pub histogram: Histogram,
-    /// The number of samples known only to 1/64.
+    /// Number of samples whose value is known only to 1/64.
     pub coarse: u64,
     mark: Option<u64>,
 }
 
-/// Returns the bytes of the file at `path`.
+/// Encodes the file at `path`.
 #[must_use]
 pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     let mut entries = Vec::new();
@@ -55,8 +55,8 @@ pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Encodes the histogram in at most `bytes_max` bytes, if its counts fit into that: values lose
-/// precision if necessary.
+/// Encodes the histogram in at most `bytes_max` bytes, if possible. Values lose precision if
+/// necessary.
 #[must_use]
 pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Vec<u8> {
     let (mut bytes, mut values) = (encode(histogram, path), 1 << 16);
@@ -79,8 +79,8 @@ pub fn read(path: &Path) -> Option<StoredHistogram> {
     })
 }
 
-/// Returns all samples of the series in `path`, open as `series`, if not every one is stored
-/// individually. `kept` are the individually stored ones.
+/// Returns the counts of all samples of the series in `path`, which is open as `series`; `None` if
+/// every sample is stored individually. `kept` are the counts of the individually stored samples.
 #[must_use]
 pub fn of_all<'a>(
     path: &Path,
@@ -100,7 +100,7 @@ pub fn of_all<'a>(
     })
 }
 
-/// Reads the bytes of the file; `None` if they are damaged.
+/// Decodes the bytes of a file; `None` if they are damaged.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<StoredHistogram> {
     let (body, crc) = bytes.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;

@@ -1,28 +1,29 @@
-//! Folded samples, as histograms by hour: `PROBE.cpuN.hours` next to the series file of a run with
-//! `--disk`.
+//! Samples of old segments, folded into histograms by hour: `PROBE.cpuN.hours` next to the series
+//! file of a run with `--disk`.
 //!
 //! ```text
 //! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
-//! body     varints: number of the last segment whose samples are in it, samples, length of a stretch in ns,
-//!          cumulative expected, recorded, skipped, lost, unstored as the last chunk of that segment has them,
-//!          1 and the window by which misses were counted: latest, 1 and earliest, or 0 in place of each that is absent;
-//!          stretches, then for each in order of time: part of the run, number, length in bytes, bytes;
+//! body     varints: number of the last folded segment, samples, length of an interval in ns,
+//!          cumulative counts of that segment's last chunk: expected, recorded, skipped, lost, unstored,
+//!          latest and earliest latency of the window that defined misses: each 1 and the value, or 0 if absent;
+//!          intervals, then for each in order of time: part of the run, number, length in bytes, bytes;
 //!          CRC-32 of the file's name, absent in files of older tools
-//! stretch  varints: due time of its first sample, last wake-up, samples, samples that skipped, lost and skipped between samples, skipped, misses,
-//!          skipped ones among them, sum (low and high half), values known to 1/64 only, due time, latency and skipped of the worst sample,
-//!          then three histograms (latencies; of skipped due times; the most that it can have been of others): entries, then for each
-//!          in ascending order: difference to the value before (folded), count
+//! interval varints: due time of its first sample, last wake-up, samples, samples that skipped, lost and skipped between samples, skipped, misses,
+//!          skipped due times among the misses, sum (low and high half), values known to 1/64 only,
+//!          worst sample: due time, latency, skipped,
+//!          then three histograms (latencies; latencies of skipped due times; upper bounds of other skipped due times):
+//!          entries, then for each in ascending order: difference to the value before (folded), count
 //! ```
 //! An interval holds the samples that were due within one hour of the clock. When the file reaches
 //! its size limit, pairs of intervals are merged into intervals of twice the length, repeatedly. A
 //! single interval that is too large loses precision: its values are then known to 1/64, while its
 //! counts, its sum and its worst sample stay exact.
 //!
-//! The file is replaced as a whole before a segment is removed, and names it. A segment that is
-//! there all the same is not counted again.
+//! The file names the last segment that it includes, and is replaced as a whole before that segment
+//! is removed. If the segment still exists after a crash, it is not counted again.
 //!
-//! Version 1 (2026-11); since later in 2026-11 with the CRC-32 of its name, so that a reader
-//! refuses the file of another series.
+//! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11; with it,
+//! a reader refuses the file of another series.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,27 +43,28 @@ use tardy_sys::regular_file;
 use crate::file_name_mark::mark;
 
 const MAGIC: &[u8; 8] = b"TARDYHR1";
-/// Largest file that is believed, in bytes.
+/// Maximum size of a file that readers accept, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// More samples than a series can have: a million a second for a century.
+/// Maximum number of samples of a series: a million per second for a century.
 const SAMPLES_MAX: u64 = 1 << 52;
-/// Maximum number of doublings before parts of the run are merged: enough for more than a lifetime.
+/// Maximum number of times that the interval is doubled before the parts of a resumed run are
+/// merged. The longest interval exceeds a lifetime.
 const DOUBLINGS_MAX: usize = 20;
-/// Number of exact values of an interval that alone exceeds the limit; halved until the interval
-/// fits.
+/// Initial number of exact values for a single interval that exceeds the limit; halved until the
+/// interval fits.
 const EXACT_VALUES_FIRST: usize = 1 << 16;
 
 /// Initial length of an interval: one hour.
 pub const HOUR: Nanos = Nanos::from_secs(3600);
 
-/// How samples are counted when their segment is folded into histograms.
+/// The rule by which samples are counted when their segment is folded into histograms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountingRule {
     /// The window by which misses are counted.
     pub window: Option<Window>,
     /// Whether the samples time work: see [`tardy_core::series::Descriptor::is_work`].
     pub is_work: bool,
-    /// Times at which an interval ends regardless of the hour: the starts and ends of phases.
+    /// Times at which an interval ends before the hour does: the starts and ends of phases.
     pub cuts: Vec<Nanos>,
     /// Length of an interval.
     pub stretch: Nanos,
@@ -71,11 +73,11 @@ pub struct CountingRule {
 /// The folded samples of a series.
 #[derive(Debug, Clone)]
 pub struct Hours {
-    /// The last folded segment; 0 for none.
+    /// Number of the last folded segment; 0 if none was folded.
     pub through: u64,
-    /// The number of samples.
+    /// Number of folded samples.
     pub samples: u64,
-    /// Cumulative counts of the series at its end.
+    /// Cumulative counts of the series at the end of the last folded segment.
     pub counts: Counts,
     /// The window by which misses were counted.
     pub window: Option<Window>,
@@ -85,7 +87,8 @@ pub struct Hours {
     mark: Option<u64>,
 }
 
-/// An interval as bytes: a series may have a thousand of them, and few are ever read.
+/// An interval in encoded form: a series may have a thousand intervals, and few of them are ever
+/// decoded.
 #[derive(Debug, Clone)]
 struct PackedStretch {
     part: u64,
@@ -93,22 +96,22 @@ struct PackedStretch {
     bytes: Vec<u8>,
 }
 
-/// The samples that were due in an hour.
+/// The counts of one interval.
 #[derive(Debug, Clone)]
 pub struct Stretch {
-    /// Due time of its first sample.
+    /// Due time of the interval's first sample.
     pub first_due: Nanos,
-    /// Wake-up of its last sample.
+    /// Time of the last wake-up.
     pub last_wake: Nanos,
-    /// Their number.
+    /// Number of samples.
     pub samples: u64,
-    /// The number of them that skipped due times.
+    /// Number of samples that skipped due times.
     pub skipping: u64,
-    /// What was lost between them.
+    /// Samples that were lost within the interval.
     pub gaps: Gap,
     /// Number of values known only to 1/64.
     pub coarse: u64,
-    /// Their counts: latencies, skipped due times, misses, and the worst.
+    /// Counts of the samples: latencies, skipped due times, misses, and the worst sample.
     pub cell: Cell,
 }
 
@@ -119,7 +122,7 @@ pub fn path(series: &Path) -> PathBuf {
 }
 
 impl Hours {
-    /// Starts for a series without folded samples.
+    /// Creates histograms without samples.
     #[must_use]
     pub fn new(rule: &CountingRule) -> Self {
         Self {
@@ -133,7 +136,7 @@ impl Hours {
         }
     }
 
-    /// Returns the same histograms, marked as the file at `path`.
+    /// Returns the same histograms, with the mark of the file at `path`.
     #[must_use]
     pub(crate) fn at(self, path: &Path) -> Self {
         Self {
@@ -145,7 +148,8 @@ impl Hours {
     /// Reads the file; `None` if there is none.
     ///
     /// # Errors
-    /// Returns errors of reading, and InvalidData if it is damaged, or belongs to another series.
+    /// Returns errors of reading, and InvalidData if the file is damaged or belongs to another
+    /// series.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let is_own = |hours: &Self| hours.mark.is_none_or(|mark_there| mark_there == mark(path));
         match regular_file::read(path, FILE_BYTES_MAX) {
@@ -161,7 +165,7 @@ impl Hours {
         }
     }
 
-    /// Replaces a damaged or missing file.
+    /// Returns the stand-in for a damaged or missing file.
     pub(crate) fn unknown() -> Self {
         Self {
             through: 0,
@@ -174,8 +178,8 @@ impl Hours {
         }
     }
 
-    /// Starts to add the samples of a segment, which come in their order; [`Counting::end_segment`]
-    /// ends it.
+    /// Starts to add the samples of a segment, which must come in order. [`Counting::end_segment`]
+    /// ends the segment.
     #[must_use]
     pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {
         Counting {
@@ -193,14 +197,14 @@ impl Hours {
             .filter_map(|packed| Stretch::decode(&packed.bytes))
     }
 
-    /// Wake-up of the last sample in it.
+    /// Returns the time of the last wake-up in the folded samples.
     #[must_use]
     pub fn last_wake(&self) -> Option<Nanos> {
         self.stretches().map(|stretch| stretch.last_wake).max()
     }
 
-    /// Converts all times to another clock, which is `by` ahead. Hours are then those of that
-    /// clock.
+    /// Converts all times to a clock that is ahead by `by`. Intervals then start at the hours of
+    /// that clock.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         for packed in std::mem::take(&mut self.stretches) {
@@ -234,7 +238,7 @@ impl Hours {
         self
     }
 
-    /// Returns the latencies of all samples in it.
+    /// Returns the latencies of all folded samples.
     #[must_use]
     pub fn latency(&self) -> Histogram {
         let mut all = Histogram::new(Budget::ANALYSIS);
@@ -243,7 +247,7 @@ impl Hours {
         all
     }
 
-    /// Returns the bytes of the file: at most `bytes_max`, if the counts fit into that.
+    /// Encodes the file, in at most `bytes_max` bytes if the counts fit into them.
     #[must_use]
     pub fn encode(&mut self, bytes_max: u64) -> Vec<u8> {
         let too_large = |bytes: &Vec<u8>| bytes.len() as u64 > bytes_max;
@@ -271,7 +275,7 @@ impl Hours {
         bytes
     }
 
-    /// Gives each interval a new part and number, and merges intervals that get the same ones.
+    /// Assigns a new part and number to each interval, and merges intervals that get the same ones.
     fn renumber(&mut self, new: impl Fn(u64, i64) -> (u64, i64)) {
         let mut renumbered: Vec<PackedStretch> = Vec::new();
         for packed in std::mem::take(&mut self.stretches) {
@@ -370,7 +374,7 @@ impl Hours {
     }
 }
 
-/// A segment that is being folded.
+/// Counts the samples of a segment that is being folded.
 #[derive(Debug)]
 pub struct Counting<'a> {
     hours: Hours,
@@ -401,13 +405,13 @@ impl Counting<'_> {
             }
             self.hours.samples += 1;
         }
-        // The largest counts win: segments may have changed places.
+        // The largest counts are kept, because segments may be read out of order.
         if chunk.counts.recorded >= self.hours.counts.recorded {
             self.hours.counts = chunk.counts;
         }
     }
 
-    /// Returns the histograms with the samples of segment `number`, which was read to its end.
+    /// Returns the histograms including segment `number`, after all its samples were added.
     #[must_use]
     pub fn end_segment(mut self, number: u64) -> Hours {
         self.close();
@@ -631,7 +635,7 @@ fn take_histogram(reader: &mut Reader<'_>) -> Option<Histogram> {
     for _ in 0..entries {
         value = value.wrapping_add(reader.take_signed()?);
         let count = reader.take()?;
-        // Keeps sums of written values far below overflow.
+        // The limits keep sums of these counts from overflowing.
         (count <= SAMPLES_MAX && histogram.count() <= SAMPLES_MAX).then_some(())?;
         histogram.record_many(value, count);
     }

@@ -1,12 +1,12 @@
 //! The files of samples, and every loop that runs once per stored sample. This crate is compiled
-//! for speed, so that the crates that call it need not be: they get whole chunks, or results.
+//! for speed. Its callers get whole chunks or results, so they need no optimisation.
 //!
 //! Samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
 //! [`read_series`], with a histogram ([`histogram_file`]) if not all of them are stored. In runs
 //! with `--disk`, a series has several files ([`rotation`]), the oldest of which are folded into
-//! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample, and
-//! [`delay_totals`] add them up. [`cycles`] are what the threads of a followed program did between two
-//! sleeps, and [`wake_up_kind`] names what ended a sleep.
+//! histograms by hour ([`hours`]). [`delays`] stores the causes of each late sample, and
+//! [`delay_totals`] sums them. [`cycles`] divides the time of a followed thread between two sleeps,
+//! and [`wake_up_kind`] names the causes that end sleeps.
 //!
 //! One pass over a series yields its time intervals for comparisons ([`blocks`]), its extremes for
 //! charts ([`sweep`]), its largest samples for a tail model ([`tail`]), or the grid behind its

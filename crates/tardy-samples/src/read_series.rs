@@ -1,13 +1,11 @@
-//! Reading a series file, whole or in parts, in constant memory.
+//! Reads a series file, whole or in parts, in constant memory.
 //!
-//! A damaged range is skipped and counted; reading resumes at the next chunk with a valid checksum.
-//! A truncated end is not damage.
+//! After a damaged range, reading resumes at the next chunk with a valid checksum. Damaged bytes
+//! are counted. The cumulative counts in each chunk show how many samples are missing. A truncated
+//! end is not damage.
 //!
-//! A series of a run with `--disk` has several files ([`crate::rotation`]): they are read as one,
+//! A series of a run with `--disk` has several files ([`crate::rotation`]). They are read as one,
 //! and [`SeriesFile::hours`] has the folded samples.
-//!
-//! Reading resynchronises after damage instead of stopping there. The counts in each chunk make
-//! guesses unnecessary.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -27,12 +25,12 @@ use crate::harmless::harmless;
 use crate::hours::{self, Hours};
 use crate::segments::{segment_path, segments_behind};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Bytes of a file for which a further thread is worth while.
+/// Minimum size of a file, in bytes, for each further reading thread.
 const PART_BYTES: u64 = 1 << 20;
 
-/// Why a series cannot be read at all.
+/// The reason why a series cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
     /// The file cannot be opened or read.
@@ -51,14 +49,14 @@ pub enum SeriesError {
         /// The format error.
         error: FormatError,
     },
-    /// The file of one series has the name of another one.
+    /// The file has the name of another series.
     #[error(
         "{path} holds another series, {name}: copy the folder again from its original location"
     )]
     Exchanged {
         /// The series file.
         path: PathBuf,
-        /// The name of the file that the series was made in.
+        /// The file name that belongs to the descriptor.
         name: String,
     },
 }
@@ -73,38 +71,40 @@ pub struct SeriesFile {
     segments: Option<SeriesSegments>,
 }
 
-/// The parts of a series that are stored in separate files.
+/// The other files of a series with `--disk`.
 #[derive(Debug)]
 struct SeriesSegments {
     hours: Hours,
-    /// Bytes of the histograms by hour, if they are damaged.
+    /// Size in bytes of the histograms by hour, if they are damaged.
     damaged_bytes: u64,
     pieces: Vec<Piece>,
 }
 
-/// A segment. It stays open, because it may be deleted while it is read.
+/// A segment. The file stays open, because another thread may delete it during reading.
 #[derive(Debug)]
 struct Piece {
     file: Arc<File>,
-    /// Its start among the bytes of all files.
+    /// Offset of the segment among the bytes of all files.
     begin: u64,
     chunks_begin: u64,
     length: u64,
-    /// Whether another series wrote it: its bytes then count as damaged.
+    /// Whether the segment belongs to another series; all its bytes then count as damaged.
     is_foreign: bool,
 }
 
-/// Maximum number of attempts to list segments that are deleted while they are opened.
+/// Maximum number of attempts to open all segments, because segments may be deleted at the same
+/// time.
 const LOOKS_MAX: usize = 100;
-/// Bits of a place in a series of several files that are the place in one.
+/// Number of low bits of a position that are the offset in the segment; the high bits are the
+/// segment's number.
 const PLACE_BITS: u32 = 40;
 
-/// The outcome of reading a part, apart from its chunks.
+/// The result of reading a part, besides its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartEnd {
-    /// Bytes between chunks that are no chunk.
+    /// Number of bytes between chunks that belong to no chunk.
     pub damaged_bytes: u64,
-    /// Bytes at the file's end that are the start of a chunk, cut off.
+    /// Number of bytes of a truncated chunk at the end of the file.
     pub torn_bytes: u64,
     /// Whether the file was closed properly.
     pub is_closed: bool,
@@ -117,7 +117,7 @@ impl SeriesFile {
     /// Returns [`SeriesError`].
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let mut series = Self::open_alone(path, path)?;
-        // Segments may exist even if the hourly histograms are missing.
+        // Segments may exist even if the histograms by hour are missing.
         let is_head_alone = series.length <= series.chunks_begin;
         let has_segments = || segments_behind(path, 0).is_ok_and(|segments| !segments.is_empty());
         if hours::path(path).exists() || (is_head_alone && has_segments()) {
@@ -160,7 +160,7 @@ impl SeriesFile {
         let cleaned = harmless(&mut value).then(|| value.to_string());
         let descriptor: Descriptor =
             serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
-        // 0 means that the importing tool did not state the interval.
+        // An imported event series may have an interval of 0: the tool did not state it.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
@@ -180,8 +180,8 @@ impl SeriesFile {
         })
     }
 
-    /// Opens a segment of the series in `series`; if the segment's head is damaged, the series'
-    /// head replaces it, and chunks are searched for.
+    /// Opens a segment of the series in `series`. If the segment's head is damaged, the series'
+    /// head replaces it, and the first chunk is searched for.
     pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
         match Self::open_alone(path, series) {
             Err(SeriesError::Format { .. }) => {}
@@ -215,14 +215,14 @@ impl SeriesFile {
         &self.descriptor
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.length
     }
 
-    /// Returns ranges of bytes that together contain all chunks; each can be read alone, and yields
-    /// the chunks that start in it.
+    /// Divides the file into ranges of bytes that can be read independently. Each range yields the
+    /// chunks that start in it.
     #[must_use]
     pub fn parts(&self, count: u64) -> Vec<Range<u64>> {
         let total = self.length.saturating_sub(self.chunks_begin);
@@ -265,8 +265,8 @@ impl SeriesFile {
         Ok(walk.end)
     }
 
-    /// Calls `visit` with each whole chunk from byte `place` on, of a file that may have grown
-    /// since it was opened. Returns the byte at which to resume; start with 0.
+    /// Calls `visit` with each complete chunk from position `place` on, also in a file that has
+    /// grown since it was opened. Returns the position at which to resume; the first call uses 0.
     ///
     /// # Errors
     /// Returns the errors of [`Self::read_part`].
@@ -290,12 +290,12 @@ impl SeriesFile {
             end: PartEnd::default(),
         };
         walk.run(u64::MAX, visit).map_err(unreadable)?;
-        // A chunk that is just being written is read when it is whole.
+        // A chunk that is being written is read in a later call, when it is complete.
         Ok(walk.place - walk.end.torn_bytes)
     }
 
-    /// Adds all chunks to accumulators made by `new`, on up to `threads_max` threads: each thread
-    /// reads its own part of the file, and `merge` joins the parts in file order.
+    /// Adds all chunks to accumulators made by `new`, on up to `threads_max` threads. Each thread
+    /// reads one part of the file, and `merge` joins the accumulators in file order.
     ///
     /// # Errors
     /// Returns the errors of [`Self::read_part`].
@@ -311,7 +311,7 @@ impl SeriesFile {
             let end = self.read_part(part, &mut |chunk| add(&mut read, chunk))?;
             Ok((read, end))
         };
-        // Small files are not worth a thread.
+        // Small files are read by one thread.
         let parts = self.parts(threads_max.min(self.bytes() / PART_BYTES + 1));
         let count = parts.len();
         let (mut whole, mut end) = (new(), PartEnd::default());
@@ -325,7 +325,7 @@ impl SeriesFile {
         Ok((whole, end))
     }
 
-    /// Returns the number of reading threads, one per CPU.
+    /// Returns the number of threads that read: one per CPU.
     #[must_use]
     pub fn threads() -> u64 {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
@@ -340,7 +340,7 @@ impl SeriesFile {
     }
 }
 
-/// Returns whether `descriptor` belongs to the series in the file `series`.
+/// Returns whether `descriptor` belongs to the series file `series`.
 fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
     series
         .file_name()
@@ -348,14 +348,14 @@ fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
 }
 
 impl SeriesSegments {
-    /// Opens the histograms by hour and a consistent set of the segments after them, even while the
-    /// run is writing. `head` is the length of the series' main file.
+    /// Opens the histograms by hour and a consistent set of the later segments, also while the run
+    /// is writing. `head` is the length of the series' main file.
     fn open(series: &Path, head: u64) -> io::Result<Self> {
         let path = hours::path(series);
         for _ in 0..LOOKS_MAX {
             let (hours, damaged_bytes) = match Hours::read(&path) {
                 Ok(Some(hours)) => (hours, 0),
-                // Single samples are there all the same.
+                // The individually stored samples can be read without the damaged histograms.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     (Hours::unknown(), std::fs::metadata(&path)?.len().max(1))
                 }
@@ -380,7 +380,7 @@ impl SeriesSegments {
         ))
     }
 
-    /// Returns `None` if one of them was folded meanwhile.
+    /// Opens the segments; `None` if one of them was folded during the call.
     fn pieces(series: &Path, through: u64, head: u64) -> io::Result<Option<Vec<Piece>>> {
         let (mut pieces, mut begin) = (Vec::new(), head);
         for number in segments_behind(series, through)? {
@@ -419,8 +419,8 @@ impl SeriesSegments {
         Ok(end)
     }
 
-    /// Works like [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment.
-    /// Samples that were folded before they could be read are skipped.
+    /// Works like [`SeriesFile::read_on`]. The upper bits of a position are the number of the
+    /// segment. Samples that were folded before they could be read are skipped.
     fn read_on(&self, series: &Path, place: u64, visit: &mut dyn FnMut(&Chunk)) -> io::Result<u64> {
         let (open, offset) = (place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1));
         let mut reached = place;
@@ -448,7 +448,7 @@ impl Piece {
         }
         .take(DESCRIPTOR_BYTES_MAX as u64 + 16)
         .read_to_end(&mut head)?;
-        // If its head is damaged, chunks are searched for.
+        // If the segment's head is damaged, the first chunk is searched for.
         let (json, chunks_begin) =
             chunk::decode_head(&head).map_or((&[][..], length), |(json, at)| (json, at as u64));
         let is_foreign =
@@ -463,7 +463,8 @@ impl Piece {
         })
     }
 
-    /// Visits the chunks that start in bytes `from..to`, and returns where it stopped.
+    /// Visits the chunks that start in bytes `from..to`, and returns the position at which it
+    /// stopped.
     fn read(
         &self,
         from: u64,
@@ -501,7 +502,7 @@ impl Read for OpenFile {
     }
 }
 
-/// A range of the file in memory.
+/// A buffered range of the file.
 struct Window<R> {
     file: R,
     bytes: Vec<u8>,
@@ -519,7 +520,8 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Returns at least `wanted` bytes from the current position on, or fewer at the end.
+    /// Returns at least `wanted` bytes from the current position on; fewer only at the end of the
+    /// file.
     fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         while self.bytes.len() - self.begin < wanted && !self.is_at_end {
             self.bytes.drain(..self.begin);
@@ -542,7 +544,7 @@ impl<R: Read> Window<R> {
 struct Walk<R> {
     window: Window<R>,
     place: u64,
-    /// Whether `place` is a chunk boundary; in the middle of a file one has to be searched for.
+    /// Whether `place` is the start of a chunk. If not, the next start is searched for.
     is_synchronised: bool,
     end: PartEnd,
 }
@@ -587,7 +589,7 @@ impl<R: Read> Walk<R> {
         }))
     }
 
-    /// Skips at least one byte, up to the next possible chunk.
+    /// Skips at least one byte, to the next possible start of a chunk.
     fn skip_to_next_magic(&mut self) -> io::Result<()> {
         let window = self.window.fill(BUFFER_BYTES)?;
         let found = window
@@ -612,7 +614,7 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// Returns whether the bytes up to the file's end are the start of a chunk.
+    /// Returns whether the remaining bytes are the start of a truncated chunk.
     fn looks_torn(&mut self) -> io::Result<bool> {
         let window = self.window.fill(CHUNK_HEAD_BYTES)?;
         Ok(match ChunkHead::decode(window) {

@@ -1,8 +1,8 @@
-//! A file whose space is reserved in advance, so that a full disk cannot prevent its writing.
+//! A file whose space is reserved in advance, so that it can be written even if the disk is full.
 //!
 //! Space for the last `run.json` and the last histograms is reserved at the start, so a run on a
 //! full disk can still report that the disk was full. The space has no name (O_TMPFILE) until it is
-//! written, so a killed tool leaves none of it behind.
+//! written, so a killed tool leaves nothing behind.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::unnamed_file;
 
-/// A file that will replace another one atomically. If the file system supports it, the file has no
+/// A file that replaces another one atomically. If the file system supports it, the file has no
 /// name until then, so a killed tool leaves no temporary file.
 #[derive(Debug)]
 pub struct ReservedFile {
     file: File,
     place: PathBuf,
-    /// Its path, if it had to get a name.
+    /// The file's temporary path, if the file system supports no unnamed files.
     waiting: Option<PathBuf>,
 }
 
 impl ReservedFile {
-    /// Reserves `bytes` next to `place`.
+    /// Reserves `bytes` in the folder of `place`.
     ///
     /// # Errors
     /// Returns errors of creating and writing a file.
@@ -51,7 +51,7 @@ impl ReservedFile {
         })
     }
 
-    /// Writes `content` into the reserved space and moves the file to its place.
+    /// Writes `content` into the reserved space and moves the file to its final path.
     ///
     /// # Errors
     /// Returns errors of writing, if `content` exceeds the space, and of fsync(2) and rename(2).
@@ -64,11 +64,11 @@ impl ReservedFile {
             Some(waiting) => waiting,
             None => {
                 let name = beside(&self.place, "reserved");
-                // Left by a tool that was killed between the two lines below.
+                // Removes the file of a tool that was killed between give_name and rename.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
-                    // The disk has no space for a name: overwrite the existing file in place, in
-                    // the space freed here.
+                    // The disk has no space for a name. Overwrites the existing file instead, in
+                    // the space that dropping frees.
                     let place = std::mem::take(&mut self.place);
                     drop(self);
                     return fs::write(place, content).map_err(|_| error);
@@ -103,8 +103,8 @@ pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Works like [`replace`], and calls `behind` when the new content is synced but not yet in its
-/// place; an error of `behind` keeps it there.
+/// Works like [`replace`], and calls `behind` after the new content is synced and before it
+/// replaces the old one. If `behind` fails, the new content stays in the temporary file.
 ///
 /// # Errors
 /// Returns the errors of [`replace`] and `behind`.
@@ -130,8 +130,8 @@ pub(crate) fn replace_watched(
     Ok(())
 }
 
-/// Brings the name of a file to the disk, if the file system can: a failure of power then leaves
-/// the file under it.
+/// Syncs the folder of a file, if the file system can, so that the file keeps its name after a
+/// power failure.
 pub fn sync_name(file: &Path) {
     let folder = file
         .parent()
@@ -140,7 +140,7 @@ pub fn sync_name(file: &Path) {
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
-/// Works like [`replace`], without waiting for the disk.
+/// Works like [`replace`], but does not wait for the disk.
 ///
 /// # Errors
 /// Returns errors of writing and rename(2); the old file then stays.

@@ -1,17 +1,15 @@
-//! The files of a series in a run with `--disk`: segments of bounded length, the oldest of which
-//! are folded into hourly histograms ([`crate::hours`]).
+//! The files of a series in a run with `--disk`: segments of limited length, the oldest of which
+//! are folded into histograms by hour ([`crate::hours`]).
 //!
-//! `PROBE.cpuN.series` contains only the head. `PROBE.cpuN.series.1` and so on contain a head each,
-//! and the chunks. The recorder starts a new segment when the last one is full, and never waits.
-//! Another thread adds the oldest segment to the histograms and syncs them to disk before it
-//! removes the segment.
+//! `PROBE.cpuN.series` contains only the head. `PROBE.cpuN.series.1` and so on are segments, each
+//! with a head and chunks. When a segment is full, the recorder starts a new one, and never waits.
+//! Another thread frees space: it folds the oldest segment into the histograms, syncs them to disk,
+//! and removes the segment.
 //!
-//! With `--disk`, samples are folded into histograms by whole segments. A file cannot lose its
-//! start, so a series is a head, segments, and one file of hourly histograms. The histograms name
-//! the last segment that they include and reach the disk before it is removed: a crash between any
-//! two steps counts nothing twice and loses nothing (a property test stops at each step). The
-//! writer of samples only opens a new segment; another thread frees space. Without `--disk`, the
-//! files of a run are the usual ones.
+//! Samples are folded by whole segments, because a file cannot lose its start. The histograms name
+//! the last segment that they include, and reach the disk before that segment is removed. A crash
+//! between any two steps therefore counts no sample twice and loses none (a property test stops at
+//! each step).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -28,35 +26,34 @@ use crate::read_series::{SeriesError, SeriesFile};
 use crate::reserved_file;
 use crate::segments::{new_head_path, segment_path, segments_behind};
 
-/// Minimum disk usage of a file, in bytes: file systems allocate whole blocks.
+/// Minimum disk usage of a file, in bytes, because file systems allocate whole blocks.
 const BLOCK_BYTES: u64 = 4096;
-/// Number of segments of a series that has used its share of the disk.
+/// Number of segments of a series that has used its share of the disk budget.
 const SEGMENTS: u64 = 8;
-/// Minimum share of one series, in bytes.
+/// Minimum share of one series of the disk budget, in bytes.
 const SHARE_LEAST: u64 = 256 << 10;
-/// Maximum size of the histogram file, in bytes: folding holds it in memory several times.
+/// Maximum size of the histograms by hour, in bytes: folding holds several copies in memory.
 const HOURS_BYTES_MAX: u64 = 8 << 20;
-/// Disk usage of a run's record plus the space reserved for its replacement, in bytes.
+/// Disk usage of a run's record, and of the space reserved for its replacement, in bytes.
 const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
-/// Minimum disk usage of the system state log, in bytes.
+/// Minimum disk usage of `state.jsonl`, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
 
-/// Space reserved for the histogram of a series after the disk is full, in bytes.
+/// Space reserved for the histogram of a series, in bytes. It is written when the disk is full.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
-/// Pause after a failure to free space, at first and at most: each attempt may read a whole
-/// segment.
+/// First and longest pause after a failure to free space: each attempt may read a whole segment.
 const REST_FIRST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(60);
 
 /// Division of the disk budget of a run with `--disk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskDivision {
-    /// Bytes of `state.jsonl`.
+    /// Size limit of `state.jsonl`, in bytes.
     pub state_bytes: u64,
-    /// Bytes for the segments of one series.
+    /// Size limit of the segments of one series, in bytes.
     pub kept_bytes: u64,
-    /// Bytes for the hourly histograms of one series.
+    /// Size limit of the histograms by hour of one series, in bytes.
     pub hours_bytes: u64,
 }
 
@@ -64,10 +61,11 @@ impl DiskDivision {
     /// Divides `bytes` for a run with `series` series.
     ///
     /// # Errors
-    /// The least number of bytes, where these are fewer.
+    /// Returns the minimum number of bytes if `bytes` is less.
     pub fn of(bytes: u64, series: usize) -> Result<Self, u64> {
         let series = series.max(1) as u64;
-        // A histogram is replaced as a whole, with space reserved for the last one.
+        // A histogram is replaced as a whole, and space for the last replacement is reserved: three
+        // copies.
         let fixed = RECORD_BYTES + series * 3 * HISTOGRAM_BYTES;
         let least = fixed + 2 * STATE_BYTES_LEAST + series * SHARE_LEAST;
         if bytes < least {
@@ -75,7 +73,8 @@ impl DiskDivision {
         }
         let state_bytes =
             ((bytes - fixed - series * SHARE_LEAST) / 32).clamp(STATE_BYTES_LEAST, 64 << 20);
-        // Both are replaced as a whole: the old and the new one exist together for a moment.
+        // The log and the histograms are replaced as a whole, so the old and the new file exist
+        // together for a moment.
         let share = ((bytes - fixed).saturating_sub(2 * state_bytes) / series).max(SHARE_LEAST);
         let hours_bytes = (share / 8).min(HOURS_BYTES_MAX);
         Ok(Self {
@@ -86,16 +85,16 @@ impl DiskDivision {
     }
 }
 
-/// Division of one series into segments and hours.
+/// The limits of the files of one series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RotationRule {
-    /// Bytes of the segments.
+    /// Size limit of the segments, in bytes.
     pub kept_bytes: u64,
-    /// Bytes of the histograms by hour.
+    /// Size limit of the histograms by hour, in bytes.
     pub hours_bytes: u64,
     /// The window by which misses are counted.
     pub window: Option<Window>,
-    /// Moments after the series' start at which an hour is cut in two.
+    /// Times after the start of the series at which an hour is divided: the edges of phases.
     pub cuts: Vec<Nanos>,
     /// Length of an hourly interval.
     pub hour: Nanos,
@@ -125,22 +124,22 @@ pub struct Rotation {
     series: PathBuf,
     rule: RotationRule,
     kept: Mutex<KeptSegments>,
-    /// Whether a new head waits next to the previous part's.
+    /// Whether the new head of a resumed series waits next to the old one.
     has_new_head: Mutex<bool>,
 }
 
 #[derive(Debug, Default)]
 struct KeptSegments {
-    /// Number and bytes of each, in order of time.
+    /// Number and size in bytes of each segment, in order of time.
     segments: Vec<(u64, u64)>,
-    /// The last segment that was folded before the first of these.
+    /// Number of the last folded segment, which precedes the first of these.
     through: u64,
     /// Number of folded samples.
     given_way: u64,
     is_asked: bool,
-    /// Pause between requests after a failure, and its start.
+    /// After a failure: the pause before the next request, and its start.
     rest: Option<(Duration, Instant)>,
-    /// Whether [`Rotation::settle`] has yet to process the newest segment.
+    /// Whether there is a new segment that [`Rotation::settle`] has not processed.
     has_new: bool,
 }
 
@@ -153,16 +152,16 @@ impl KeptSegments {
     }
 }
 
-/// Changes on disk while a segment is folded, in this order; a crash may follow any of them.
+/// The changes on disk while a segment is folded, in this order. A crash may follow any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The samples were read.
+    /// The samples were counted.
     Counted,
-    /// The new histograms are next to the old ones.
+    /// The new histograms were written, next to the old ones.
     Written,
-    /// They are in their place, and on the disk.
+    /// The new histograms replaced the old ones, on disk.
     Replaced,
-    /// The segment is gone.
+    /// The segment was removed.
     Removed,
 }
 
@@ -184,7 +183,7 @@ impl Rotation {
         &self.series
     }
 
-    /// Returns the rotation of a resumed series whose `earlier` histograms are already in place.
+    /// Makes the rotation of a resumed series, whose `earlier` histograms are already in place.
     #[must_use]
     pub fn behind(series: &Path, rule: RotationRule, earlier: &Hours) -> Self {
         let kept = KeptSegments {
@@ -198,12 +197,13 @@ impl Rotation {
         }
     }
 
-    /// Returns the last segment that was folded before this rotation started; 0 for none.
+    /// Returns the number of the last segment that was folded before this rotation started; 0 if
+    /// none was.
     pub(crate) fn through(&self) -> u64 {
         self.kept().through
     }
 
-    /// Moves the empty histograms into place, which tell readers that there are segments.
+    /// Writes empty histograms by hour. Their file shows readers that there are segments.
     ///
     /// # Errors
     /// Returns errors of writing.
@@ -217,13 +217,13 @@ impl Rotation {
         )
     }
 
-    /// Makes segment `number`, which starts with `head`.
+    /// Creates segment `number`, which starts with `head`.
     pub(crate) fn create(&self, number: u64, head: &[u8]) -> io::Result<File> {
         let path = segment_path(&self.series, number);
         let made = OpenOptions::new().write(true).create_new(true).open(&path);
         let written = made.and_then(|mut file| file.write_all(head).map(|()| file));
         let file = written.inspect_err(|_| {
-            // Half a head is no segment.
+            // A segment with half a head is removed.
             let _ = fs::remove_file(&path);
         })?;
         let mut kept = self.kept();
@@ -241,8 +241,8 @@ impl Rotation {
     /// Reserves space for `bytes` more in the newest segment, or in a new one.
     ///
     /// # Errors
-    /// Fails if there is no space, because the thread that frees it was delayed. The samples are
-    /// then counted but not stored.
+    /// Returns an error if the thread that frees space was delayed and there is none. The samples
+    /// are then counted, but not stored.
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
@@ -253,7 +253,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Notes how long segment `number` is.
+    /// Records that segment `number` has `length` bytes.
     pub(crate) fn note_length(&self, number: u64, length: u64) {
         if let Some((_, bytes)) = self
             .kept()
@@ -266,7 +266,7 @@ impl Rotation {
         }
     }
 
-    /// Returns whether space is needed and not yet requested; the caller then runs
+    /// Returns whether space is needed and was not requested yet. The caller then runs
     /// [`Self::make_room`] on another thread.
     #[must_use]
     pub fn wants_room(&self) -> bool {
@@ -284,7 +284,7 @@ impl Rotation {
             && kept.bytes() > self.rule.kept_bytes - self.rule.kept_bytes / SEGMENTS * 3
     }
 
-    /// Folds the oldest segments until there is enough space.
+    /// Folds the oldest segments until there is enough space for a new one.
     ///
     /// # Errors
     /// Returns errors of the disk; samples that were not folded stay in their segments.
@@ -342,8 +342,8 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // The power failed before the empty histograms reached the disk: nothing was folded
-            // yet, otherwise the histograms would exist.
+            // The power failed before the empty histograms reached the disk. No segment was folded
+            // yet, because otherwise the histograms would exist.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>
@@ -360,11 +360,13 @@ impl Rotation {
         Hours::new(&self.counting(None)).at(&hours::path(&self.series))
     }
 
-    /// Returns the histograms including the samples of segment `number`, which stays unchanged.
+    /// Returns the histograms including the samples of segment `number`. The segment does not
+    /// change.
     fn with_segment(&self, mut hours: Hours, number: u64) -> io::Result<Hours> {
         let segment =
             match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
-                // The power failed before its head, and that of the series, were synced.
+                // The power failed before the heads of the segment and of the series reached the
+                // disk.
                 Err(SeriesError::Format { .. }) => {
                     hours.through = number;
                     return Ok(hours);
@@ -382,14 +384,13 @@ impl Rotation {
     /// Returns whether hourly histograms with folded samples are missing or damaged.
     ///
     /// # Errors
-    /// Returns errors of looking for the first segment.
+    /// Returns an error if the search for the first segment fails.
     pub fn has_lost_hours(&self) -> io::Result<bool> {
         let has_hours = Hours::read(&hours::path(&self.series)).is_ok_and(|hours| hours.is_some());
         Ok(!has_hours && !segment_path(&self.series, 1).try_exists()?)
     }
 
-    /// Returns the histograms including the samples of all existing segments. Does not change the
-    /// disk.
+    /// Returns the histograms including the samples of all existing segments. Writes nothing.
     ///
     /// # Errors
     /// Returns errors of reading.
@@ -422,8 +423,8 @@ impl Rotation {
         std::mem::take(&mut self.kept().has_new)
     }
 
-    /// Syncs the data that identifies the newest segment to readers, including the head of a
-    /// resumed series.
+    /// Syncs the newest segment's head and name, and the head of a resumed series, so that readers
+    /// find the segment after a power failure.
     ///
     /// # Errors
     /// Returns errors of the disk.
@@ -440,7 +441,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Records that the head of a resumed series waits to be moved into place.
+    /// Records that the head of a resumed series waits to replace the old one.
     pub(crate) fn note_new_head(&self) {
         *self
             .has_new_head
@@ -448,7 +449,7 @@ impl Rotation {
             .unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// Puts that head into its place, once it is on the disk.
+    /// Moves the waiting head into place, once it is synced.
     pub(crate) fn place_head(&self) -> io::Result<()> {
         let mut is_new = self
             .has_new_head

@@ -1,4 +1,4 @@
-//! The names of a series' segment files, in a run with `--disk`: see [`crate::rotation`].
+//! The names of the segments of a series in a run with `--disk`: see [`crate::rotation`].
 
 use std::fs;
 use std::io;
@@ -12,13 +12,13 @@ pub fn segment_path(series: &Path, number: u64) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns where the head of a resumed series waits until it is synced; `series` holds the previous
-/// part's head until then.
+/// Returns the path of a resumed series' new head until it is synced. Until then, `series` holds
+/// the old head.
 pub(crate) fn new_head_path(series: &Path) -> PathBuf {
     series.with_extension("series.new")
 }
 
-/// Returns the segments of the series in `series` after `through`, in order of time.
+/// Returns the numbers of the segments after `through` of the series in `series`, in order of time.
 ///
 /// # Errors
 /// Returns errors of reading the folder.

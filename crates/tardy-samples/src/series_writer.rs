@@ -1,9 +1,9 @@
-//! Appends chunks to a series file, and survives a disk that fills up.
+//! Appends chunks to a series file, and keeps the file readable if the disk is full.
 //!
-//! A chunk that cannot be written whole is truncated, so that the file stays readable; the next
-//! chunk is tried again, because space may have been freed.
+//! If a chunk cannot be written completely, it is removed again. The next chunk is tried again,
+//! because space may have been freed.
 //!
-//! In a run with `--disk` the chunks go to segments: see [`crate::rotation`].
+//! In a run with `--disk`, the chunks go to segments: see [`crate::rotation`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,8 +17,8 @@ use tardy_core::units::Nanos;
 use crate::rotation::Rotation;
 use crate::segments::new_head_path;
 
-/// Interval at which rings are emptied and chunks written: a killed run loses at most this, and a
-/// stalled recorder less than 250 ms in all.
+/// Interval at which the recorder empties the rings and writes chunks. A killed run loses at most
+/// the samples of one interval, and a run with a stalled recorder less than 250 ms of samples.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 
 /// An open series file.
@@ -29,7 +29,7 @@ pub struct SeriesWriter {
     segments: Option<Segments>,
 }
 
-/// The segment that is written.
+/// The segment that is being written.
 #[derive(Debug)]
 struct Segments {
     rotation: Arc<Rotation>,
@@ -60,7 +60,7 @@ impl SeriesWriter {
         })
     }
 
-    /// Opens a file that has its head, to append to it.
+    /// Opens a file that has a head, to append chunks.
     ///
     /// # Errors
     /// Returns NotFound if there is no file.
@@ -80,7 +80,7 @@ impl SeriesWriter {
     /// Returns AlreadyExists if the file exists.
     pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
         let number = rotation.through();
-        // The head of a resumed series is replaced once the new one is synced.
+        // The head of a resumed series is replaced after the new one is synced.
         let writer = if number == 0 {
             Self::without_head(rotation.series())?
         } else {
@@ -99,10 +99,11 @@ impl SeriesWriter {
     /// Writes the head, before anything else.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of writing.
     pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
         let head = chunk::encode_head(&serde_json::to_vec(descriptor)?);
-        // Before the head, so that a head without histograms by hour has lost them.
+        // The histograms by hour are written before the head. If a series has a head but no
+        // histograms, they were therefore lost.
         if let Some(segments) = &self.segments {
             segments.rotation.begin()?;
         }
@@ -128,10 +129,10 @@ impl SeriesWriter {
         Ok(())
     }
 
-    /// Appends a whole chunk, or nothing.
+    /// Appends a whole chunk, or nothing if that fails.
     ///
     /// # Errors
-    /// Returns errors of writing, such as ENOSPC; the file then keeps its previous end.
+    /// Returns errors of writing, such as ENOSPC; the file then ends as before.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(segments) = &self.segments else {
             return self.write_whole(bytes);
@@ -166,7 +167,7 @@ impl SeriesWriter {
         }
     }
 
-    /// Brings the file to the disk, before it is closed.
+    /// Syncs the file to disk, before it is closed.
     ///
     /// # Errors
     /// Returns errors of fsync(2).

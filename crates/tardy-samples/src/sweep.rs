@@ -1,11 +1,9 @@
-//! One pass over the samples in order of time: extremes of equal intervals, counts by time and
-//! latency, and every new largest latency.
+//! One pass over the samples in order of time: the extremes of equal intervals, counts by time and
+//! latency, and each sample that is larger than all before it.
 //!
-//! Memory does not depend on the length of the run.
-//!
-//! A chart over time is one sweep of the samples into a fixed number of time slices (64 Ki over all
-//! CPUs of a report). Memory and file size do not depend on the run's length. Heat map and scatter
-//! come from one grid of 480 times and 16 rows per octave.
+//! A chart over time is a sweep of the samples into a fixed number of intervals (64 Ki over all
+//! CPUs of a report), so memory and file size do not grow with the run's length. Heat map and
+//! scatter plot come from one grid of 480 intervals and 16 rows per octave.
 
 use std::path::Path;
 
@@ -19,13 +17,13 @@ use crate::tail::TailReader;
 
 /// Number of intervals in a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
-/// Bits of a latency that select the row of a grid, in addition to its magnitude: rows of relative
-/// width 1/32 to 1/16.
+/// Number of bits below the highest one that select the row of a latency. The relative width of a
+/// row is 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
-/// Rows for latencies below 0 come first, then those for 0 and above.
+/// Number of rows for negative latencies, which come first. There are as many rows for the others.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 
-/// Start of the sweep's time, and its resolution.
+/// Start and resolution of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub struct Division {
     /// Start of the first interval, on the series' clock.
@@ -34,34 +32,34 @@ pub struct Division {
     pub length: Nanos,
     /// Number of intervals with extremes.
     pub columns: usize,
-    /// Maximum number of samples stored one by one; if there are more, none are.
+    /// Maximum number of samples that are stored individually; if there are more, none is.
     pub points: usize,
 }
 
-/// Smallest and largest value of equal intervals; empty intervals have none.
+/// Smallest and largest value of each of several equal intervals; `None` for empty intervals.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Columns {
-    /// Start of the first interval.
+    /// Start of the first interval, in s.
     pub begin: f64,
-    /// Length of each.
+    /// Length of each interval, in s.
     pub step: f64,
-    /// Smallest and largest value of each.
+    /// Smallest and largest value of each interval.
     pub extremes: Vec<Option<(i64, i64)>>,
 }
 
 /// The result of a sweep of one series.
 #[derive(Debug, Clone, Default)]
 pub struct SeriesExtract {
-    /// Extremes over time, in s from the start on.
+    /// Extremes over time, in s since the start.
     pub columns: Columns,
-    /// Counts by interval ([`GRID_COLUMNS`] of them) and row.
+    /// Counts by interval, of which there are [`GRID_COLUMNS`], and by row.
     pub grid: Vec<Vec<u32>>,
-    /// Every latency larger than all before it: its number in the series from 1 on, its due time in
-    /// s from the start on, its ns.
+    /// Each sample that is larger than all before it: its number in the series, counted from 1, its
+    /// due time in s since the start, and its latency in ns.
     pub records: Vec<(u64, f64, i64)>,
-    /// Samples read.
+    /// Number of samples.
     pub samples: u64,
-    /// Due time in s and latency in ns of every sample, if they are few.
+    /// Due time in s and latency in ns of every sample, if there are few.
     pub points: Option<Vec<(f64, i64)>>,
 }
 
@@ -84,7 +82,7 @@ pub fn row_of(latency: i64) -> usize {
     }
 }
 
-/// Returns the smallest latency of a row and one past its largest, in ns.
+/// Returns the smallest latency of a row, and the smallest of the next row, in ns.
 #[must_use]
 pub fn row_edges(row: usize) -> (i64, i64) {
     let edge = |index: usize| -> i64 {
@@ -116,7 +114,7 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
     Ok(behind_hours(&file, division, whole))
 }
 
-/// Sweeps on this thread alone, in order of time; adds all chunks to `tail` too.
+/// Sweeps the series on the calling thread, in order of time, and adds all chunks to `tail`.
 ///
 /// # Errors
 /// Returns the errors of [`sweep`].
@@ -136,7 +134,7 @@ pub fn sweep_with(
     Ok(behind_hours(&file, division, sweeper))
 }
 
-/// Adds the samples that were folded into histograms by hour: each histogram is drawn over its
+/// Adds the samples that were folded into histograms by hour. Each histogram is spread over its
 /// whole hour.
 fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> SeriesExtract {
     let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else {
@@ -150,8 +148,8 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds a concurrent series, to be drawn together with this one. The list of new largest
-    /// latencies stays separate for each series.
+    /// Adds a concurrent series for a common chart. The lists of new largest latencies are not
+    /// merged.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns
@@ -224,8 +222,8 @@ impl Sweeper {
         }
         let (column, cell) = (self.column(chunk.first_due), self.cell(chunk.first_due));
         let ends_with = |last: Nanos| self.column(last) == column && self.cell(last) == cell;
-        // Most chunks of a long run lie within one interval and hold no new largest latency: a loop
-        // over the latencies is enough for them.
+        // Most chunks of a long run lie within one interval and hold no new largest latency. For
+        // them, one loop over the latencies suffices.
         let largest = self
             .swept
             .records
@@ -286,8 +284,7 @@ impl Sweeper {
         let count = cells.clone().count() as u64;
         for (place, cell) in cells.enumerate() {
             let counts = counts_of(&mut self.swept.grid, cell);
-            // Their time within the hour is unknown: they are distributed evenly, without
-            // remainder.
+            // The times of samples within the hour are unknown, so they are distributed evenly.
             let share = |all: u64| {
                 u32::try_from(all / count + u64::from((place as u64) < all % count))
                     .unwrap_or(u32::MAX)
@@ -329,7 +326,7 @@ impl Sweeper {
         self.place(due, GRID_COLUMNS)
     }
 
-    /// Adds the part of the same series that follows.
+    /// Adds the next part of the same series.
     fn merge(&mut self, next: Self) {
         for (column, extremes) in next.swept.columns.extremes.into_iter().enumerate() {
             if let Some((min, max)) = extremes {
@@ -368,7 +365,8 @@ fn counts_of(grid: &mut [Vec<u32>], cell: usize) -> &mut [u32] {
     counts
 }
 
-/// An upper bound of the last due time in the chunk; `None` if due times depart from the schedule.
+/// Returns an upper bound of the last due time in the chunk; `None` if due times deviate from the
+/// schedule.
 pub(crate) fn last_due_at_most(chunk: &Chunk, schedule: &Schedule) -> Option<Nanos> {
     let Schedule::Grid { period, .. } = *schedule else {
         return None;

@@ -1,5 +1,4 @@
-//! The largest samples of a series and of each load, in order of time: the input of models of the
-//! tail.
+//! The largest samples of a series and of each load, in order of time: the input of tail models.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,31 +10,31 @@ use tardy_core::summary::cell::Cell;
 use tardy_core::units::Nanos;
 use tardy_statistics::threshold::EXCEEDANCES_MAX;
 
-/// Number of blocks: several hundred, fewer in short runs.
+/// Maximum number of blocks; short runs have fewer.
 const BLOCKS: u64 = 500;
-/// Minimum of samples in a block.
+/// Minimum number of samples in a block.
 const BLOCK_SAMPLES_MIN: u64 = 100;
 
 /// The times when a load ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadSpans {
-    /// Name of its phases.
+    /// Name of the load.
     pub load: String,
-    /// Start and end of each.
+    /// Start and end of each phase with the load.
     pub spans: Vec<(Nanos, Nanos)>,
 }
 
-/// The largest samples of one pass over a series, and the maximum of each block.
+/// The largest samples of a series, and the maximum of each block, from one pass.
 #[derive(Debug)]
 pub struct Extremes {
     largest: BinaryHeap<Reverse<(i64, u64)>>,
     /// Largest sample of each block, in order of time.
     pub maxima: Vec<f64>,
-    /// Samples in a block.
+    /// Number of samples in a block.
     pub block: u64,
     in_block: u64,
     block_max: i64,
-    /// Samples so far.
+    /// Number of samples so far.
     pub place: u64,
 }
 
@@ -69,7 +68,7 @@ impl Extremes {
         }
     }
 
-    /// Returns the value above which the pass stores samples.
+    /// Returns the value that a sample must exceed to be stored.
     fn least(&self) -> i64 {
         match self.largest.peek() {
             Some(&Reverse((latency, _))) if self.largest.len() as u64 >= EXCEEDANCES_MAX => latency,
@@ -84,8 +83,8 @@ impl Extremes {
         self.largest.push(Reverse((latency, self.place)));
     }
 
-    /// Returns places and values above the threshold, in order of time; if values are rounded, also
-    /// those at it. Empty if not all were stored.
+    /// Returns index and value of each sample above the threshold, in order of time; if values are
+    /// rounded, also of samples at the threshold. Empty if not all of them were stored.
     #[must_use]
     pub fn exceedances(&self, threshold: f64, width: f64) -> Vec<(u64, f64)> {
         if self.least() as f64 > threshold {
@@ -108,14 +107,14 @@ impl Extremes {
 pub struct Population {
     /// When the load ran.
     pub spans: LoadSpans,
-    /// Their counts.
+    /// Counts of the samples.
     pub cell: Cell,
-    /// Their largest.
+    /// The largest samples.
     pub extremes: Extremes,
 }
 
 impl Population {
-    /// `samples` is an estimate: a sample at the edge of a phase may belong to two loads.
+    /// `samples` is an estimate, because a sample at the edge of a phase may belong to two loads.
     fn new(spans: LoadSpans, samples: u64) -> Self {
         Self {
             spans,
@@ -139,26 +138,27 @@ impl Population {
     }
 }
 
-/// Collects the samples that models of one series need. A pass over the series for another purpose
-/// can add its chunks here too, in their order.
+/// Collects the samples that the models of one series need. A pass over the series for another
+/// purpose can add its chunks here, in their order.
 #[derive(Debug)]
 pub struct TailReader {
     schedule: Schedule,
-    /// The largest of all samples.
+    /// The largest samples of the whole series.
     pub extremes: Extremes,
     /// The samples of each load, if there are several.
     pub populations: Vec<Population>,
 }
 
 impl TailReader {
-    /// Reads `samples` of a series with this schedule, and those of each load. Returns `None` if
-    /// the period is unknown: a horizon is then not a number of samples.
+    /// Prepares for `samples` samples of a series with this schedule, and for those of each load.
+    /// Returns `None` if the period is unknown, because a time horizon cannot be converted into a
+    /// number of samples then.
     #[must_use]
     pub fn new(schedule: Schedule, samples: u64, loads: Vec<LoadSpans>) -> Option<Self> {
         if schedule.period().get() <= 0 || samples == 0 {
             return None;
         }
-        // Each load's share of the samples is about its phases' share of the time.
+        // The share of a load in the samples is estimated as the share of its phases in the time.
         let length = |spans: &LoadSpans| {
             spans
                 .spans
@@ -216,7 +216,7 @@ mod tests {
             .map(|block| *block.iter().max().unwrap() as f64)
             .collect();
         assert_eq!(extremes.maxima, maxima);
-        // Below the stored values, no order is known.
+        // Below the smallest stored value, the order of samples is unknown.
         assert!(extremes.exceedances(10.0, 1.0).is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! The kind of a wake-up: what the thread waited in, and what woke it. Each kind has its own
-//! distribution.
+//! The kind of a wake-up: the call in which the thread waited, and the waker. Latencies of
+//! different kinds have different distributions.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use tardy_trace::timers::TimerKind;
 use tardy_trace::wake_ups::Cause;
 
-/// What woke a thread.
+/// The kind of waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WokenBy {
@@ -19,20 +19,20 @@ pub enum WokenBy {
     Softirq,
     /// Another thread.
     Thread,
-    /// No waker: the time between two functions of the program.
+    /// No waker: the sample is the time between two functions of the program.
     Functions,
 }
 
 /// The kind of a wake-up.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeUpKind {
-    /// By a timer that the program had set.
+    /// A wake-up by a timer that the program had set.
     Timer(TimerKind),
-    /// By another cause.
+    /// A wake-up by another cause.
     Other {
         /// The waker.
         by: WokenBy,
-        /// The call in which the thread slept, as [`call`] names it; absent if it is not known.
+        /// The call in which the thread slept, in the form of [`call`]; absent if unknown.
         call: Option<Arc<str>>,
     },
     /// The time between two functions of the program, which is recorded like a wake-up.
@@ -40,7 +40,7 @@ pub enum WakeUpKind {
 }
 
 impl WakeUpKind {
-    /// Returns the kind of a wake-up of a thread that slept in this call.
+    /// Returns the kind of a wake-up with this cause, of a thread that slept in `call`.
     #[must_use]
     pub fn new(cause: &Cause, call: Option<&Arc<str>>) -> Self {
         let by = match *cause {
@@ -54,8 +54,8 @@ impl WakeUpKind {
         Self::Other { by, call }
     }
 
-    /// Returns the name of the kind, which is a part of the name of a series: `sleep`,
-    /// `futex-thread`, `read-irq`.
+    /// Returns the name of the kind, as used in the names of series: `sleep`, `futex-thread`,
+    /// `read-irq`.
     #[must_use]
     pub fn name(&self) -> String {
         let (by, call) = match self {
@@ -76,10 +76,10 @@ impl WakeUpKind {
         }
     }
 
-    /// Returns the name of the series of a thread with this name. It is the same in each run of the
-    /// program, so that runs can be compared. It is also a file name, so it replaces special
-    /// characters. Threads with the same name become copies, in the order in which they were first
-    /// woken.
+    /// Returns the name of a series, for a thread with the name `thread`. It is the same in each
+    /// run of the program, so that runs can be compared. Special characters are replaced, because
+    /// the name is also a file name. Threads with the same name are numbered as copies, in the
+    /// order in which they were first woken.
     #[must_use]
     pub fn series(&self, thread: &str) -> String {
         let plain = |character: char| {
@@ -94,7 +94,7 @@ impl WakeUpKind {
         format!("{thread}.{}", self.name())
     }
 
-    /// Returns what woke the thread.
+    /// Returns the kind of waker.
     #[must_use]
     pub fn woken_by(&self) -> WokenBy {
         match self {
@@ -115,7 +115,7 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use. It leaves out the call in which a page fault happened, and whether a sleep was
+/// kinds use: without the call in which a page fault happened, and without whether a sleep was
 /// relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {

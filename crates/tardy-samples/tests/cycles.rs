@@ -1,4 +1,4 @@
-//! Cycles cut from stints of known lengths.
+//! Cycles cut from stints of known length.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -16,10 +16,10 @@ use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp};
 const LOOP: i32 = 10;
 const HOME: u32 = 0;
 const LOCK: u32 = 1;
-/// A sleep for a time.
+/// Index of the place of a relative sleep.
 const RELATIVE: u32 = 3;
 
-/// Makes stints that follow one another.
+/// Makes consecutive stints.
 struct Story {
     cutter: Cutter,
     time: i64,
@@ -42,7 +42,8 @@ impl Story {
         self.does(length, Doing::Running, None);
     }
 
-    /// Sleeps, and waits for a CPU for 10 ns. A timer is due at the end of the sleep.
+    /// Adds a sleep, and a wait of 10 ns for a CPU. If a timer is the waker, it is due at the end
+    /// of the sleep.
     fn sleeps(&mut self, length: i64, place: u32, waker: Waker) {
         let asleep = Doing::Asleep {
             stack: None,
@@ -86,7 +87,7 @@ fn a_cycle_is_a_closed_sum_from_the_due_time_to_the_next_sleep_in_the_waiting_pl
         cutter: Cutter::default(),
         time: 0,
     };
-    // One long sleep before the loop is not its wait.
+    // One long sleep before the loop is not the loop's wait.
     story.sleeps(1_000_000, 2, Waker::Thread(20));
     for cycle in 0..100 {
         story.runs(100);

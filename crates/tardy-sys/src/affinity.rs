@@ -3,13 +3,14 @@
 use std::io;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// Maximum number of CPUs of any kernel (NR_CPUS is at most 8192 on x86-64).
+/// Number of CPUs in a request for all: no kernel supports more (NR_CPUS is at most 8192 on
+/// x86-64).
 const CPUS_ASKED: u32 = 8192;
 
 /// Limits thread `tid` (0: the calling one) to `cpus`.
 ///
 /// # Errors
-/// Returns EINVAL if none of them is online and allowed; ESRCH if there is no such thread.
+/// Returns EINVAL if no CPU of `cpus` is online and allowed; ESRCH if the thread does not exist.
 pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     let words = cpus
         .iter()
@@ -20,7 +21,7 @@ pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
         mask[cpu as usize / WORD_BITS] |= 1 << (cpu as usize % WORD_BITS);
     }
     let bytes = std::mem::size_of_val(mask.as_slice());
-    // SAFETY: the kernel reads `bytes` bytes at the mask, which has so many.
+    // SAFETY: the kernel reads `bytes` bytes at the mask, which is that long.
     let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, bytes, mask.as_ptr()) };
     crate::check(result as libc::c_int).map(drop)
 }
@@ -28,13 +29,13 @@ pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
 /// Returns the CPUs that thread `tid` (0: the calling one) may run on, ascending.
 ///
 /// # Errors
-/// Returns ESRCH if there is no such thread.
+/// Returns ESRCH if the thread does not exist.
 pub fn get(tid: i32) -> io::Result<Vec<u32>> {
-    // 1024 words cover 65536 CPUs, more than any kernel is built for; a mask shorter than the
-    // kernel's is EINVAL.
+    // 1024 words hold 65536 CPUs, more than any kernel supports. For a mask shorter than the
+    // kernel's, the call fails with EINVAL.
     let mut mask = vec![0 as libc::c_ulong; 1024];
     let bytes = std::mem::size_of_val(mask.as_slice());
-    // SAFETY: the kernel writes at most `bytes` bytes to the mask, which has so many.
+    // SAFETY: the kernel writes at most `bytes` bytes to the mask, which is that long.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, bytes, mask.as_mut_ptr()) };
     crate::check(result as libc::c_int)?;
@@ -45,14 +46,14 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// Returns the CPUs that the kernel gives a thread of this process on request, ascending: more than
-/// [`get`] returns if some are isolated (`isolcpus=`), and at most those of its cpuset.
+/// Returns the CPUs that a thread of this process gets if it requests all, ascending. If CPUs are
+/// isolated (`isolcpus=`), these are more than [`get`] returns. The thread's cpuset limits them.
 ///
 /// # Errors
 /// Returns errors of sched_setaffinity(2) and of starting a thread.
 pub fn obtainable() -> io::Result<Vec<u32>> {
-    // A separate thread queries and ends, so that the process's affinity does not change. The
-    // kernel reduces the mask to the CPUs that the thread may use.
+    // A new thread makes the request, so that the process's affinity does not change. The kernel
+    // reduces the requested mask to the CPUs that the thread may use.
     let ask = || set(0, &(0..CPUS_ASKED).collect::<Vec<_>>()).and_then(|()| get(0));
     crate::scoped::apart(ask)?
 }
@@ -77,7 +78,7 @@ mod tests {
         let all = get(0).unwrap();
         std::thread::spawn(move || {
             set(0, &all[..1]).unwrap();
-            // Threads and processes inherit the restriction, as they do under `isolcpus=`.
+            // Threads and processes inherit the restriction, as with `isolcpus=`.
             assert_eq!(obtainable().unwrap(), all);
             assert_eq!(get(0).unwrap(), all[..1]);
         })

@@ -1,4 +1,4 @@
-//! BPF programs that are loaded: bpf(2), include/uapi/linux/bpf.h.
+//! Lists the loaded BPF programs: bpf(2), include/uapi/linux/bpf.h.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -6,17 +6,18 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const PROGRAM_NEXT_ID: libc::c_int = 11;
 const PROGRAM_BY_ID: libc::c_int = 13;
 const INFORMATION: libc::c_int = 15;
-/// `name` of `struct bpf_prog_info`, and all of the structure that is read here, in bytes.
+/// Byte range of `name` in `struct bpf_prog_info`. The structure is read only up to the end of
+/// `name`.
 const NAME: std::ops::Range<usize> = 64..80;
-/// Upper bound of the kernel's programs; an endless list would be a bug of the kernel.
+/// Maximum number of programs that are listed, in case the kernel's list never ends.
 const PROGRAMS_MAX: usize = 65_536;
 
-/// One program.
+/// A loaded BPF program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BpfProgram {
     /// `enum bpf_prog_type`.
     pub kind: u32,
-    /// The name given by the loader, of 15 bytes at most; may be empty.
+    /// The name given by the loader, at most 15 bytes; may be empty.
     pub name: String,
 }
 
@@ -38,7 +39,7 @@ pub fn programs() -> io::Result<Vec<BpfProgram>> {
         }
         match program(last) {
             Ok(program) => programs.push(program),
-            // Unloaded since.
+            // The program was unloaded in the meantime.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             Err(error) => return Err(error),
         }
@@ -48,7 +49,7 @@ pub fn programs() -> io::Result<Vec<BpfProgram>> {
 
 fn program(id: u32) -> io::Result<BpfProgram> {
     let descriptor = call(PROGRAM_BY_ID, &mut [id, 0, 0])?;
-    // SAFETY: the call made the descriptor, and nothing else has its number.
+    // SAFETY: the call created the descriptor, and nothing else owns it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let mut information = [0_u8; NAME.end];
     let place = information.as_mut_ptr() as u64;
@@ -76,14 +77,15 @@ fn program(id: u32) -> io::Result<BpfProgram> {
     })
 }
 
-/// `attributes` as 32-bit words of `union bpf_attr`, little-endian pairs for 64-bit members.
+/// Makes a bpf(2) call. `attributes` is `union bpf_attr` in 32-bit words; a 64-bit member takes
+/// two, the low one first.
 fn call<const WORDS: usize>(
     command: libc::c_int,
     attributes: &mut [u32; WORDS],
 ) -> io::Result<libc::c_int> {
     let size = size_of_val(attributes);
-    // SAFETY: the kernel reads and writes `size` bytes of the array, and addresses in it are of
-    // memory that the caller holds.
+    // SAFETY: the kernel reads and writes `size` bytes of the array. The caller holds the memory at
+    // the addresses in the array.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size) };
     crate::check(result as libc::c_int)
 }

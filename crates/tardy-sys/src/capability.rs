@@ -1,13 +1,14 @@
-//! Giving up capabilities and root for good: capget(2), capset(2), prctl(2) PR_CAPBSET_DROP,
-//! PR_CAP_AMBIENT, PR_SET_KEEPCAPS, PR_SET_NO_NEW_PRIVS; setgroups(2), setresuid(2); capabilities(7).
+//! Gives up capabilities and root permanently: capget(2), capset(2), prctl(2) PR_CAPBSET_DROP,
+//! PR_CAP_AMBIENT, PR_SET_KEEPCAPS, PR_SET_NO_NEW_PRIVS; setgroups(2), setresuid(2);
+//! capabilities(7).
 
 use std::io;
 
-/// A right of root that a process can have alone: the name of capabilities(7) without CAP_, in
-/// lower case, and its number in linux/capability.h.
+/// A capability: its name in capabilities(7) without CAP_ and in lower case, and its number in
+/// linux/capability.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
-    /// Its name in `setpriv`.
+    /// The name that `setpriv` uses.
     pub name: &'static str,
     number: u32,
 }
@@ -16,41 +17,41 @@ const fn capability(name: &'static str, number: u32) -> Capability {
     Capability { name, number }
 }
 
-/// Giving files to others.
+/// Change the owner of files.
 pub const CHOWN: Capability = capability("chown", 0);
-/// Access to files regardless of their mode.
+/// Access files regardless of their mode.
 pub const DAC_OVERRIDE: Capability = capability("dac_override", 1);
-/// Reading files regardless of their mode.
+/// Read files regardless of their mode.
 pub const DAC_READ_SEARCH: Capability = capability("dac_read_search", 2);
-/// Changing modes and times of others' files.
+/// Change modes and times of others' files.
 pub const FOWNER: Capability = capability("fowner", 3);
-/// Looking into others' processes.
+/// Inspect others' processes.
 pub const SYS_PTRACE: Capability = capability("sys_ptrace", 19);
-/// Real-time priorities.
+/// Use real-time priorities.
 pub const SYS_NICE: Capability = capability("sys_nice", 23);
-/// Limits of pipes and other resources.
+/// Exceed limits of pipes and other resources.
 pub const SYS_RESOURCE: Capability = capability("sys_resource", 24);
-/// Consoles and their keyboards.
+/// Configure consoles and their keyboards.
 pub const SYS_TTY_CONFIG: Capability = capability("sys_tty_config", 26);
-/// Addresses of the kernel in /proc.
+/// See the kernel's addresses in /proc.
 pub const SYSLOG: Capability = capability("syslog", 34);
 
 impl Capability {
-    /// Returns its bit in the sets of /proc/PID/status.
+    /// Returns the capability's bit in the sets of /proc/PID/status.
     #[must_use]
     pub const fn bit(self) -> u64 {
         1 << self.number
     }
 }
 
-/// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h: sets of two words of 32 bits.
+/// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h: each set has two words of 32 bits.
 const VERSION_3: u32 = 0x2008_0522;
-/// The user and the group without rights (DEFAULT_OVERFLOWUID in linux/highuid.h): `nobody` and
-/// `nogroup` on Debian.
+/// User and group without rights (DEFAULT_OVERFLOWUID in linux/highuid.h): `nobody` and `nogroup`
+/// on Debian.
 const NOBODY: libc::uid_t = 65534;
-/// Bits of the sets.
+/// Number of bits in a set.
 const NUMBERS: libc::c_ulong = 64;
-/// Value of arguments that prctl(2) does not use: as wide as those that it reads.
+/// Value for arguments that prctl(2) ignores. The type is that of the used arguments.
 const NONE: libc::c_ulong = 0;
 
 #[repr(C)]
@@ -59,7 +60,7 @@ struct Header {
     pid: libc::c_int,
 }
 
-/// Half of each set.
+/// One 32-bit half of each set.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct Half {
@@ -68,13 +69,13 @@ struct Half {
     inheritable: u32,
 }
 
-/// Permanently drops every capability of the calling thread that is not in `kept`: programs that it
-/// executes get no more, even with file capabilities. Call it before there are other threads, which
-/// keep theirs.
+/// Permanently drops every capability of the calling thread that is not in `kept`. Programs that it
+/// executes get no others either, even if they have file capabilities. Call this before other
+/// threads exist, because they keep theirs.
 ///
 /// # Errors
-/// Returns errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error:
-/// nothing can be gained without it either.
+/// Returns errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error,
+/// because PR_SET_NO_NEW_PRIVS has the same effect.
 pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     let kept = kept
         .iter()
@@ -85,14 +86,14 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
             crate::check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, NONE, NONE, NONE) });
         match dropped.map_err(|error| error.raw_os_error()) {
             Ok(_) => {}
-            // The kernel has fewer capabilities, or refuses to drop those gained by exec;
-            // PR_SET_NO_NEW_PRIVS below prevents exec from granting any.
+            // The kernel has no further capabilities, or refuses to drop them from the bounding
+            // set. PR_SET_NO_NEW_PRIVS below keeps exec from granting any.
             Err(Some(libc::EINVAL | libc::EPERM)) => break,
             Err(_) => return Err(io::Error::last_os_error()),
         }
     }
     change_sets(|half, bits| Half {
-        // The kernel also removes from the ambient set each capability that is not permitted.
+        // The kernel also removes capabilities that are not permitted from the ambient set.
         effective: half.permitted & (kept >> bits) as u32,
         permitted: half.permitted & (kept >> bits) as u32,
         inheritable: half.inheritable & (kept >> bits) as u32,
@@ -111,13 +112,12 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     .map(drop)
 }
 
-/// Changes the user of the calling process to `nobody` permanently, with no other groups. Its
-/// capabilities stay; the signal for its parent's death does not. Call it before there are other
-/// threads.
+/// Changes the user of the calling process to `nobody` permanently, with no other groups. The
+/// process keeps its capabilities, but loses its parent-death signal. Call this before other
+/// threads exist.
 ///
 /// # Errors
-/// Returns EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace that has no such
-/// user.
+/// Returns EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace without this user.
 pub fn become_nobody() -> io::Result<()> {
     // SAFETY: PR_SET_KEEPCAPS takes integers and no memory.
     crate::check(unsafe {
@@ -130,15 +130,15 @@ pub fn become_nobody() -> io::Result<()> {
     crate::check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) })?;
     // SAFETY: setresuid takes three integers.
     crate::check(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) })?;
-    // The change of user cleared the effective set, and only that.
+    // The change of user cleared the effective set only, so it is filled from the permitted set.
     change_sets(|half, _| Half {
         effective: half.permitted,
         ..half
     })
 }
 
-/// Replaces both halves of the calling thread's sets; `change` is also given the number of each
-/// half's first bit.
+/// Replaces both halves of the calling thread's sets. `change` gets each half, and the number of
+/// its first bit.
 fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
     let mut header = Header {
         version: VERSION_3,
@@ -158,7 +158,7 @@ fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Reads the set of the calling thread from the kernel.
+    /// Returns a set of the calling thread, as /proc/thread-self/status shows it.
     fn set(name: &str) -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_gone_from_every_set_and_from_what_is_executed() {
-        // A thread's capabilities are its own.
+        // Capabilities belong to a thread, so the test drops those of a new thread.
         let thread = std::thread::spawn(|| {
             let before = set("CapPrm:");
             keep_only(&[SYS_NICE, SYSLOG]).unwrap();
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_kernel_numbers_them_so() {
-        // capabilities(7) and linux/capability.h: CAP_SYS_NICE is 23, and CAP_SYSLOG is in the
+        // In capabilities(7) and linux/capability.h, CAP_SYS_NICE is 23, and CAP_SYSLOG is in the
         // second word.
         assert_eq!((SYS_NICE.bit(), SYSLOG.bit()), (0x80_0000, 0x4_0000_0000));
     }

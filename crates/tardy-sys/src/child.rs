@@ -1,5 +1,5 @@
-//! Children that end with the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and those
-//! that run at a real-time priority.
+//! Child processes that end with the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and
+//! child processes with a real-time priority.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -7,18 +7,18 @@ use std::process::{Command, Output, Stdio};
 
 use crate::sched::{Attributes, Policy};
 
-/// Makes the kernel kill the program when the *thread* that starts it ends in any way, and starts
-/// the program with no signal blocked: signals that the tool blocks would keep the program from
-/// stopping on request.
+/// Makes the kernel kill the program when the *thread* that starts it ends for any reason. Also
+/// unblocks all signals in the program, because signals that the tool blocks would keep the program
+/// from stopping on request.
 ///
-/// The starting thread must therefore be the one that waits for it. The setting is lost when the
+/// So the thread that starts the program must also wait for it. The setting is lost when the
 /// program forks or gains rights by exec.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGKILL)
 }
 
-/// Works like [`kill_with_parent`], for a program that undoes its changes when it is stopped
-/// (SIGTERM).
+/// Works like [`kill_with_parent`] but with SIGTERM, for a program that undoes its changes when it
+/// is stopped.
 pub fn end_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGTERM)
 }
@@ -33,8 +33,7 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
         }
         // SAFETY: getppid takes nothing and cannot fail.
         let parent_now = unsafe { libc::getppid() };
-        // The parent may have ended before prctl took effect; nothing would ever kill the child
-        // then.
+        // If the parent ended before prctl took effect, nothing would ever kill the child.
         if u32::try_from(parent_now) == Ok(parent) {
             Ok(())
         } else {
@@ -46,8 +45,8 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
     unsafe { command.pre_exec(set) }
 }
 
-/// Runs the program and returns its output, like [`Command::output`], which panics if a pipe cannot
-/// be read.
+/// Runs the program and returns its output. Unlike [`Command::output`], does not panic if a pipe
+/// cannot be read.
 ///
 /// # Errors
 /// Returns errors of starting the program and of reading its pipes.
@@ -86,10 +85,10 @@ fn whole(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes the program ignore SIGHUP, as nohup(1) does: it outlives its terminal.
+/// Makes the program ignore SIGHUP, like nohup(1), so that it outlives its terminal.
 pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
     let set = || {
-        // SAFETY: no handler is installed: the kernel ignores the signal from here on.
+        // SAFETY: no handler is installed; the kernel ignores the signal from now on.
         if unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) } == libc::SIG_ERR {
             return Err(io::Error::last_os_error());
         }
@@ -99,10 +98,10 @@ pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(set) }
 }
 
-/// Makes the program run under `policy`, and with it all threads and processes that it will start.
+/// Makes the program and all threads and processes that it starts run under `policy`.
 ///
-/// Without the right, the program still runs with its old policy: check its threads
-/// ([`crate::sched::policy`]). The kernel ends it (SIGXCPU, then SIGKILL) when a thread of it ran
+/// If the right is missing, the program runs with its old policy; [`crate::sched::policy`] shows
+/// the actual one. The kernel ends the program (SIGXCPU, then SIGKILL) if one of its threads runs
 /// for `runaway_micros` us at a real-time priority without blocking.
 pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> &mut Command {
     let attributes = Attributes::inherited(policy);
@@ -111,8 +110,8 @@ pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> 
         rlim_max: runaway_micros.saturating_mul(2),
     };
     let set = move || {
-        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. A lower limit than this one
-        // is kept, and is as good.
+        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. A lower existing limit stays,
+        // which is fine.
         let _ = unsafe { libc::setrlimit64(libc::RLIMIT_RTTIME, &limit) };
         let _ = attributes.give(0);
         Ok(())
@@ -128,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_program_and_what_it_starts_run_under_the_policy_or_the_right_is_missing() {
-        // A child of the shell, which must inherit the shell's policy; fields 40 and 41 of stat:
-        // proc(5).
+        // A child of the shell must inherit the policy. Fields 40 and 41 of stat are priority and
+        // policy: proc(5).
         let mut shell = Command::new("sh");
         shell.args(["-c", "awk '{ print $40, $41 }' /proc/self/stat; true"]);
         let output = run_under(&mut shell, Policy::Fifo { priority: 3 }, 2_000_000)

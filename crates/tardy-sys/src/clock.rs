@@ -1,17 +1,15 @@
 //! Clocks and absolute sleeps: clock_gettime(2), clock_nanosleep(2).
 //!
-//! The sleeps go straight to the kernel: glibc's wrapper is a cancellation point and costs 50 user
-//! instructions more than the call itself, in the one loop whose length is promised.
-//!
-//! The loop calls the kernel without the C library. The C wrapper is a cancellation point and costs
-//! more instructions than the rest of the sample.
+//! Sleeps call the kernel without the C library. glibc's wrapper is a cancellation point, and costs
+//! 50 user instructions more than the call: too many for the measuring loop, whose instructions per
+//! sample are limited.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 
-/// A clock that timers can be set on.
+/// A clock on which timers can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// CLOCK_MONOTONIC.
@@ -23,7 +21,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Its number for system calls.
+    /// Returns the clock's number in system calls.
     #[must_use]
     pub fn number(self) -> i32 {
         match self {
@@ -33,19 +31,20 @@ impl Clock {
         }
     }
 
-    /// Its time in ns.
+    /// Returns the clock's time in ns.
     #[must_use]
     pub fn now(self) -> i64 {
         read(self.number())
     }
 
-    /// Returns how far it is ahead of CLOCK_MONOTONIC, in ns and exactly.
+    /// Returns by how much the clock is ahead of CLOCK_MONOTONIC: exactly, in ns.
     #[must_use]
     pub fn ahead(self) -> i64 {
         match self {
             Self::Monotonic => 0,
             Self::Realtime => realtime_ahead(),
-            // A leap second moves both parts at once.
+            // A leap second changes both values at once, so they are read again until they stay the
+            // same.
             Self::Tai => loop {
                 let (before, seconds) = (realtime_ahead(), tai_offset());
                 if realtime_ahead() == before && tai_offset() == seconds {
@@ -56,8 +55,9 @@ impl Clock {
     }
 }
 
-/// The kernel advances the coarse clocks together at its ticks: if one does not change around a
-/// read of the other, their difference is that of the clocks.
+/// Returns by how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. The kernel advances the coarse
+/// versions of both clocks together at its ticks. If one of them has the same value before and
+/// after a read of the other, the difference between the two is exact.
 fn realtime_ahead() -> i64 {
     loop {
         let before = read(libc::CLOCK_MONOTONIC_COARSE);
@@ -68,9 +68,9 @@ fn realtime_ahead() -> i64 {
     }
 }
 
-/// Returns how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend. It has
-/// no coarse clock: the tightest of a few pairs of reads gives the offset to some 50 ns, and less
-/// than a millisecond counts as none.
+/// Returns by how much CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend.
+/// CLOCK_BOOTTIME has no coarse version, so the closest of a few pairs of reads is used, with an
+/// error of some 50 ns. An offset below a millisecond is returned as 0.
 #[must_use]
 pub fn boottime_ahead() -> i64 {
     let pair = || {
@@ -87,7 +87,8 @@ pub fn boottime_ahead() -> i64 {
     }
 }
 
-/// Returns how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 if it was not set, 37 since 2017.
+/// Returns by how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 37 since 2017, or 0 if the
+/// offset was never set.
 #[must_use]
 pub fn tai_offset() -> i64 {
     // SAFETY: timex is plain data, for which zeros are valid.
@@ -98,8 +99,8 @@ pub fn tai_offset() -> i64 {
     i64::from(state.tai)
 }
 
-/// Sets how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME, as time synchronisation does; the
-/// tool never does.
+/// Sets by how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME. Time synchronisation does this;
+/// the tool never does.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_TIME.
@@ -107,44 +108,44 @@ pub fn set_tai_offset(seconds: i32) -> io::Result<()> {
     // SAFETY: timex is plain data, for which zeros are valid.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     state.modes = libc::ADJ_TAI;
-    // The kernel takes the new offset from here (kernel/time/ntp.c, process_adjtimex_modes).
+    // The kernel takes the new offset from `constant` (kernel/time/ntp.c, process_adjtimex_modes).
     state.constant = seconds.into();
     // SAFETY: `state` is valid and writable, and its one mode needs no other field.
     crate::check(unsafe { libc::adjtimex(&mut state) }).map(drop)
 }
 
-/// CLOCK_MONOTONIC in ns.
+/// Returns CLOCK_MONOTONIC in ns.
 #[inline]
 #[must_use]
 pub fn monotonic() -> i64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// CLOCK_BOOTTIME in ns: CLOCK_MONOTONIC and the time that the machine was suspended.
+/// Returns CLOCK_BOOTTIME in ns: CLOCK_MONOTONIC plus the time in suspend.
 #[must_use]
 pub fn boottime() -> i64 {
     read(libc::CLOCK_BOOTTIME)
 }
 
-/// CLOCK_REALTIME in ns since 1970; for metadata, never for data: it steps.
+/// Returns CLOCK_REALTIME in ns since 1970. Use it for metadata only, because it can jump.
 #[must_use]
 pub fn realtime() -> i64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// CPU time that the calling thread has used, in ns.
+/// Returns the CPU time that the calling thread has used, in ns.
 #[must_use]
 pub fn thread_cpu_time() -> i64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time that the process has used, in ns.
+/// Returns the CPU time that the process has used, in ns.
 #[must_use]
 pub fn process_cpu_time() -> i64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Time of day by gettimeofday(2), in ns since 1970; it counts in microseconds.
+/// Returns the time of day from gettimeofday(2), in ns since 1970. Its resolution is 1 us.
 #[inline]
 #[must_use]
 #[allow(
@@ -161,7 +162,7 @@ pub fn time_of_day() -> i64 {
     time.tv_sec as i64 * NANOS_PER_SEC + time.tv_usec as i64 * 1000
 }
 
-/// CPU time that another thread of this process has used, in ns.
+/// Returns the CPU time that another thread of this process has used, in ns.
 ///
 /// # Errors
 /// Returns EINVAL if the thread has ended.
@@ -173,11 +174,12 @@ pub fn cpu_time_of_thread(tid: i32) -> io::Result<i64> {
     // SAFETY: `time` is writable and large enough for a timespec; the kernel checks the clock's
     // number.
     crate::check(unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `time`.
+    // SAFETY: the call succeeded, so it filled `time`.
     Ok(to_nanos(&unsafe { time.assume_init() }))
 }
 
-/// Resolution of CLOCK_MONOTONIC timers in ns: 1 with high-resolution timers, one tick without.
+/// Returns the resolution of CLOCK_MONOTONIC timers in ns: 1 with high-resolution timers, otherwise
+/// a tick.
 ///
 /// # Errors
 /// Returns errors of clock_getres(2).
@@ -185,7 +187,7 @@ pub fn monotonic_resolution() -> io::Result<i64> {
     let mut time = MaybeUninit::uninit();
     // SAFETY: `time` is writable and large enough for a timespec.
     crate::check(unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `time`.
+    // SAFETY: the call succeeded, so it filled `time`.
     Ok(to_nanos(&unsafe { time.assume_init() }))
 }
 
@@ -195,8 +197,8 @@ fn read(clock: libc::clockid_t) -> i64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid timespec; the clocks used in this file exist on every Linux, so
-    // that the call cannot fail.
+    // SAFETY: `time` is a valid timespec. The clocks used in this file exist on every Linux, so the
+    // call cannot fail.
     unsafe { libc::clock_gettime(clock, &mut time) };
     to_nanos(&time)
 }
@@ -210,7 +212,7 @@ fn to_nanos(time: &libc::timespec) -> i64 {
     time.tv_sec as i64 * NANOS_PER_SEC + time.tv_nsec as i64
 }
 
-/// `nanos` in the form that the kernel wants.
+/// Converts ns to the kernel's structure.
 pub(crate) fn timespec(nanos: i64) -> libc::timespec {
     libc::timespec {
         tv_sec: nanos.div_euclid(NANOS_PER_SEC) as _,
@@ -218,8 +220,8 @@ pub(crate) fn timespec(nanos: i64) -> libc::timespec {
     }
 }
 
-/// A point in time, as a number and in the form that the kernel wants: moved on without a division,
-/// read without a multiplication.
+/// A point in time, both in ns and as the kernel's structure. It advances without a division, and
+/// is read without a multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant {
     nanos: i64,
@@ -227,7 +229,7 @@ pub struct Instant {
 }
 
 impl Instant {
-    /// `nanos` since the clock's start.
+    /// Makes the point in time `nanos` after the clock's start.
     #[must_use]
     pub fn from_nanos(nanos: i64) -> Self {
         Self {
@@ -236,14 +238,14 @@ impl Instant {
         }
     }
 
-    /// ns since the clock's start.
+    /// Returns the time since the clock's start in ns.
     #[inline]
     #[must_use]
     pub fn to_nanos(self) -> i64 {
         self.nanos
     }
 
-    /// Advances by `step`, which must be at least 0 and below one second for the fast path.
+    /// Advances by `step`. From 0 to below one second, this needs no division.
     #[inline]
     pub fn advance(&mut self, step: i64) {
         if !(0..NANOS_PER_SEC).contains(&step) {
@@ -258,8 +260,8 @@ impl Instant {
         }
     }
 
-    /// A separate function, because its division would take registers in a measuring loop, at some
-    /// instructions per sample.
+    /// A separate function, because in the measuring loop its division would take registers and
+    /// cost instructions per sample.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, step: i64) {
@@ -267,8 +269,7 @@ impl Instant {
     }
 }
 
-/// Sleeps until `due` on CLOCK_MONOTONIC; a signal that interrupts the sleep is ignored, and the
-/// sleep continues.
+/// Sleeps until `due` on CLOCK_MONOTONIC. If a signal interrupts the sleep, the sleep continues.
 ///
 /// # Errors
 /// Returns errors of clock_nanosleep(2) except EINTR.
@@ -286,8 +287,8 @@ pub fn sleep_until(due: &Instant) -> io::Result<()> {
 /// Sleeps until `due`, in ns of `clock`.
 ///
 /// # Errors
-/// Returns errors of clock_nanosleep(2); EINTR is one of them, so that the caller can check whether
-/// the clock was stepped.
+/// Returns errors of clock_nanosleep(2); also EINTR, so the caller can check whether the clock was
+/// set.
 #[inline]
 pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
     match nanosleep(clock.number(), libc::TIMER_ABSTIME, &timespec(due)) {
@@ -315,8 +316,7 @@ pub fn sleep_for(clock: Clock, duration: &Instant) -> io::Result<()> {
 fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) -> i64 {
     let result: i64;
     // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null
-    // remainder is allowed; rcx and r11 are what the instruction clobbers on x86-64, and both are
-    // named.
+    // remainder is allowed. On x86-64, the instruction clobbers rcx and r11, and both are declared.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -338,7 +338,7 @@ fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) 
 fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) -> i64 {
     let result: i64;
     // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null
-    // remainder is allowed; `svc` preserves all registers but x0.
+    // remainder is allowed. `svc` preserves all registers except x0.
     unsafe {
         std::arch::asm!(
             "svc #0",
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn each_clock_is_ahead_by_what_its_reads_say() {
         for clock in [Clock::Monotonic, Clock::Realtime, Clock::Tai] {
-            // Others may step the clock in between.
+            // Other processes may set the clock in between.
             let is_between = || {
                 let (before, ahead) = (monotonic(), clock.ahead());
                 let (now, after) = (clock.now(), monotonic());

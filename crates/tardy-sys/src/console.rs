@@ -25,11 +25,11 @@ struct State {
     state: u16,
 }
 
-/// Returns the number of the terminal that is shown; `console` is an open virtual terminal, as
+/// Returns the number of the terminal that is shown. `console` is an open virtual terminal, such as
 /// /dev/tty0.
 ///
 /// # Errors
-/// Returns ENOTTY if it is not a console.
+/// Returns ENOTTY if `console` is no virtual terminal.
 pub fn active(console: &File) -> io::Result<u16> {
     let mut state = State::default();
     // SAFETY: VT_GETSTATE fills one vt_stat at the pointer, which is valid.
@@ -102,7 +102,7 @@ pub fn lights(console: &File) -> io::Result<u8> {
     Ok(lights)
 }
 
-/// Switches the lights on that are in `lights`, and the others off.
+/// Switches the lights in `lights` on, and the others off.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_TTY_CONFIG; ENOTTY.
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn the_terminal_that_is_shown_can_be_shown() {
-        // A machine without virtual terminals, or a user without the right, has nothing to test
-        // here but the error.
+        // On a machine without virtual terminals, or without the right to use them, only the error
+        // can be tested.
         match File::open("/dev/tty0") {
             Ok(console) => {
                 let number = active(&console).unwrap();

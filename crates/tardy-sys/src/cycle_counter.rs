@@ -1,15 +1,16 @@
-//! The CPU's cycle counter, if its rate is constant in all states of the CPU; and that rate.
+//! The CPU's cycle counter, if its rate is constant in all states of the CPU, and the calibration
+//! of this rate.
 
 use std::sync::OnceLock;
 
 use crate::clock;
 
-/// Why the counter is no clock here.
+/// The reason why the counter cannot be used as a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotInvariant {
-    /// The CPU does not promise it.
+    /// The CPU does not guarantee a constant rate.
     NotPromised,
-    /// There is none that a program may read, or we do not know it.
+    /// Programs cannot read a counter on this architecture, or tardy does not support it.
     Unknown,
 }
 
@@ -25,7 +26,7 @@ impl std::fmt::Display for NotInvariant {
     }
 }
 
-/// Returns whether the counter runs at one rate in every state of every CPU.
+/// Checks that the counter has one rate in every state of every CPU.
 ///
 /// # Errors
 /// Returns [`NotInvariant`].
@@ -42,7 +43,7 @@ pub fn invariant() -> Result<(), NotInvariant> {
     }
 }
 
-/// Returns the generic timer's counter has a fixed rate by its definition (Arm ARM, D12.1).
+/// Succeeds: by definition, the counter of the generic timer has a fixed rate (Arm ARM, D12.1).
 ///
 /// # Errors
 /// None.
@@ -51,7 +52,7 @@ pub fn invariant() -> Result<(), NotInvariant> {
     Ok(())
 }
 
-/// Not known here.
+/// Fails: the counters of other architectures are not supported.
 ///
 /// # Errors
 /// Always.
@@ -60,18 +61,18 @@ pub fn invariant() -> Result<(), NotInvariant> {
     Err(NotInvariant::Unknown)
 }
 
-/// Reads the counter, after everything before it in the program is done.
+/// Reads the counter, after all earlier instructions of the program have completed.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
 pub fn read() -> u64 {
-    // SAFETY: lfence orders and does nothing else; it exists on every x86-64 CPU.
+    // SAFETY: lfence only orders instructions, and exists on every x86-64 CPU.
     unsafe { std::arch::x86_64::_mm_lfence() };
     // SAFETY: the counter exists on every x86-64 CPU, and Linux lets programs read it.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Reads the counter, after everything before it in the program is done.
+/// Reads the counter, after all earlier instructions of the program have completed.
 #[cfg(target_arch = "aarch64")]
 #[inline]
 #[must_use]
@@ -85,7 +86,7 @@ pub fn read() -> u64 {
     count
 }
 
-/// There is none: 0.
+/// Returns 0, because there is no counter.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline]
 #[must_use]
@@ -93,14 +94,14 @@ pub fn read() -> u64 {
     0
 }
 
-/// Length of a tick of the counter on CLOCK_MONOTONIC, and its uncertainty.
+/// Length of a tick of the counter in CLOCK_MONOTONIC time, and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calibration {
-    /// ns a tick, times 2^32.
+    /// ns per tick, times 2^32.
     scale: u64,
-    /// Errors of the rate, in parts per thousand million.
+    /// Error of the rate, in parts per billion.
     error_ppb: i64,
-    /// Error of one reading against the clock, in ns.
+    /// Error of a reading relative to the clock, in ns.
     reading_error: i64,
 }
 
@@ -109,18 +110,18 @@ type Pair = (u64, i64, i64);
 
 /// Duration of a calibration, in ns.
 const LENGTH: i64 = 100_000_000;
-/// Attempts at reading both clocks without anything in between.
+/// Number of attempts to read both clocks without a disturbance in between.
 const ATTEMPTS: usize = 100;
 
 impl Calibration {
-    /// The calibration of a clock that counts ns.
+    /// The calibration of a counter that already counts ns.
     pub const OF_NANOSECONDS: Self = Self {
         scale: 1 << 32,
         error_ppb: 0,
         reading_error: 0,
     };
 
-    /// Takes 100 ms once in a process.
+    /// Returns the calibration. The first call in a process takes 100 ms.
     #[must_use]
     pub fn of_this_machine() -> Self {
         static CALIBRATION: OnceLock<Calibration> = OnceLock::new();
@@ -156,14 +157,15 @@ impl Calibration {
         ((u128::from(nanos.unsigned_abs()) << 32).div_ceil(u128::from(self.scale.max(1)))) as u64
     }
 
-    /// Returns the uncertainty of a length of `nanos`, in ns.
+    /// Returns the uncertainty of a duration of `nanos`, in ns.
     #[must_use]
     pub fn error_of(&self, nanos: i64) -> i64 {
         (i128::from(nanos) * i128::from(self.error_ppb) / 1_000_000_000) as i64 + self.reading_error
     }
 }
 
-/// Takes the closest pair of many: a disturbance between the two reads only widens it.
+/// Returns the closest of many pairs of reads, because a disturbance between two reads only
+/// increases their distance.
 fn pair() -> Pair {
     let attempt = || {
         let before = clock::monotonic();
@@ -209,7 +211,8 @@ mod tests {
             pair()
         });
         let (by_counter, by_clock) = (calibration.nanos(last.0 - first.0), last.1 - first.1);
-        // 1000 parts per million: far beyond both clocks' errors, far below a wrong rate.
+        // The tolerance of 1000 parts per million is far above the errors of both clocks, and far
+        // below the effect of a wrong rate.
         assert!(
             (by_counter - by_clock).abs() <= by_clock / 1000 + first.2 + last.2,
             "{by_counter} against {by_clock}"

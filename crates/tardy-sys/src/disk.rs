@@ -11,13 +11,13 @@ use std::path::Path;
 /// The space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Its size in bytes.
+    /// Size of the file system in bytes.
     pub total: u64,
-    /// Bytes that an unprivileged user may still write.
+    /// Number of bytes that an unprivileged user may still write.
     pub free: u64,
 }
 
-/// Space reserved for others on a file system, in bytes, and as a share of a small one.
+/// Space that is left for others, in bytes, and as a divisor of the size of a small file system.
 const BYTES_LEFT_MAX: u64 = 16 << 20;
 const SHARE_LEFT: u64 = 10;
 
@@ -33,17 +33,17 @@ impl Room {
         }
     }
 
-    /// Bytes that are left to others.
+    /// Returns the number of bytes that are left for others.
     #[must_use]
     pub fn reserve(&self) -> u64 {
         BYTES_LEFT_MAX.min(self.total / SHARE_LEFT)
     }
 }
 
-/// Bytes that the caller may still write below `path`.
+/// Returns the number of bytes that an unprivileged user may still write below `path`.
 ///
 /// # Errors
-/// Returns ENOENT if there is no such path; EINVAL for a path with a NUL byte.
+/// Returns ENOENT if the path does not exist; EINVAL for a path with a NUL byte.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     room(path).map(|room| room.free)
 }
@@ -57,19 +57,19 @@ pub fn room(path: &Path) -> io::Result<Room> {
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: `path` is a C string and `stat` is valid for writing one statvfs.
     crate::check(unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `stat`.
+    // SAFETY: the call succeeded, so it filled `stat`.
     Ok(Room::of(&unsafe { stat.assume_init() }))
 }
 
 /// Returns the space of the file system of an open file.
 ///
 /// # Errors
-/// Returns errors of fstatvfs(3), which do not happen with an open file of a local file system.
+/// Returns errors of fstatvfs(3). It cannot fail for an open file of a local file system.
 pub fn room_of(file: &File) -> io::Result<Room> {
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statvfs.
     crate::check(unsafe { libc::fstatvfs(file.as_raw_fd(), stat.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `stat`.
+    // SAFETY: the call succeeded, so it filled `stat`.
     Ok(Room::of(&unsafe { stat.assume_init() }))
 }
 

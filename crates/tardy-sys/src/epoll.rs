@@ -1,4 +1,4 @@
-//! Waiting on many descriptors with a time limit in ns: epoll_create1(2), epoll_ctl(2),
+//! Waits on several descriptors with a time limit in ns: epoll_create1(2), epoll_ctl(2),
 //! epoll_pwait2(2).
 
 use std::io;
@@ -12,12 +12,12 @@ struct KernelTimespec {
     nanos: i64,
 }
 
-/// A set of descriptors that are waited for together.
+/// A set of descriptors to wait on.
 #[derive(Debug)]
 pub struct Epoll(OwnedFd);
 
 impl Epoll {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
     /// Returns EMFILE, ENFILE, ENOMEM.
@@ -28,12 +28,12 @@ impl Epoll {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Also waits for `descriptor`, until it is closed; the wait returns `token` when it is
-    /// readable.
+    /// Adds `descriptor` to the set, until it is closed. [`Self::wait`] returns `token` when the
+    /// descriptor is readable.
     ///
     /// # Errors
-    /// Returns EEXIST if it is in the set; EPERM for a descriptor that cannot be waited for, such
-    /// as a regular file.
+    /// Returns EEXIST if it is in the set already; EPERM for a descriptor that cannot be waited
+    /// for, such as a regular file.
     pub fn add_readable(&self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLIN as u32,
@@ -51,11 +51,11 @@ impl Epoll {
         .map(drop)
     }
 
-    /// Waits until one of them can be read, for at most `timeout` ns; without one, forever. The
-    /// token of the one; `None` if the time was up.
+    /// Waits until a descriptor is readable, for at most `timeout` ns, or forever without a
+    /// timeout. Returns the descriptor's token, or `None` if the time was up.
     ///
     /// # Errors
-    /// Returns ENOSYS before Linux 5.11; EINTR; EINVAL for a negative time.
+    /// Returns ENOSYS before Linux 5.11; EINTR; EINVAL for a negative timeout.
     #[inline]
     pub fn wait(&self, timeout: Option<i64>) -> io::Result<Option<u64>> {
         let time = timeout.map(|timeout| KernelTimespec {

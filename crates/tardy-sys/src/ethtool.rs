@@ -1,36 +1,36 @@
-//! Settings that a network device's driver reports: SIOCETHTOOL, include/uapi/linux/ethtool.h.
+//! Reads settings of a network device from its driver: SIOCETHTOOL, include/uapi/linux/ethtool.h.
 
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
 const GET_COALESCING: u32 = 0x0e;
-/// `struct ethtool_coalesce`, in words of 32 bits.
+/// Length of `struct ethtool_coalesce`, in words of 32 bits.
 const WORDS: usize = 23;
-/// Members of it, by their words.
+/// Indices of members in these words.
 const RECEIVE_MICROSECONDS: usize = 1;
 const IS_ADAPTIVE_RECEIVE: usize = 10;
 
-/// How long a device gathers received packets before it interrupts.
+/// How a device gathers received packets before it interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coalescing {
-    /// `rx-usecs`.
+    /// `rx-usecs`: the time for which it gathers.
     pub receive_microseconds: u32,
-    /// `adaptive-rx`: the driver changes the time with the packets' rate.
+    /// `adaptive-rx`: whether the driver adapts the time to the rate of packets.
     pub is_adaptive: bool,
 }
 
-/// Reads the settings of the device of this name in the caller's network namespace.
+/// Reads the settings of the device `device` in the caller's network namespace.
 ///
 /// # Errors
-/// Returns EOPNOTSUPP if the driver has no such setting, ENODEV without such a device, EINVAL if
-/// the name is too long for one.
+/// Returns EOPNOTSUPP if the driver lacks these settings, ENODEV if the device does not exist,
+/// EINVAL if the name is too long.
 pub fn coalescing(device: &str) -> io::Result<Coalescing> {
-    // Any socket will do.
+    // The request works on any socket.
     let socket = UnixDatagram::unbound()?;
     let mut words = [0_u32; WORDS];
     words[0] = GET_COALESCING;
-    // SAFETY: all zeros is a request without a name.
+    // SAFETY: an ifreq of zeros is a valid request without a name.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if device.len() >= request.ifr_name.len() {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -39,8 +39,8 @@ pub fn coalescing(device: &str) -> io::Result<Coalescing> {
         *place = byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the kernel reads the request and fills in the words, as many as the structure of this
-    // command has; both outlive the call.
+    // SAFETY: the kernel reads the request and fills the words of this command's structure, of
+    // which `words` has all. Both outlive the call.
     crate::check(unsafe {
         libc::ioctl(
             socket.as_raw_fd(),

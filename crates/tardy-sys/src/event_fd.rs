@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
-/// A counter that one thread adds to, and another waits for.
+/// A counter to which one thread adds, and on which another waits.
 #[derive(Debug)]
 pub struct EventFd(File);
 
 impl EventFd {
-    /// A counter of 0; waiting blocks.
+    /// Creates a counter of 0, on which [`Self::wait`] blocks.
     ///
     /// # Errors
     /// Returns EMFILE, ENFILE, ENOMEM.
@@ -20,10 +20,10 @@ impl EventFd {
         Ok(Self(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// Adds `count` to the counter, which wakes who waits for it.
+    /// Adds `count` to the counter, which wakes a waiting thread.
     ///
     /// # Errors
-    /// Returns EINVAL for `u64::MAX`, which no counter holds.
+    /// Returns EINVAL for `u64::MAX`, which no counter can hold.
     #[inline]
     pub fn add(&self, count: u64) -> io::Result<()> {
         (&self.0).write_all(&count.to_ne_bytes())

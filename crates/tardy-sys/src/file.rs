@@ -1,5 +1,5 @@
-//! Calls on files as cheap as the kernel makes them: stat(2), open(2), write(2), close(2),
-//! unlink(2), on a path that needs no conversion; and fcntl(2).
+//! Calls on files that cost only the system call, because the path needs no conversion: stat(2),
+//! open(2), write(2), close(2), unlink(2); and fcntl(2).
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Asks for a file's attributes; returns its size in bytes.
+/// Reads a file's attributes, and returns its size in bytes.
 ///
 /// # Errors
 /// Returns errors of stat(2), such as ENOENT.
@@ -17,7 +17,7 @@ pub fn stat(path: &CStr) -> io::Result<i64> {
     // SAFETY: `path` ends with a zero byte, and the kernel fills one stat at the pointer, which is
     // valid for writing.
     crate::check(unsafe { libc::stat(path.as_ptr(), attributes.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `attributes`.
+    // SAFETY: the call succeeded, so it filled `attributes`.
     #[allow(clippy::unnecessary_cast, reason = "off_t has 32 bits on some targets")]
     Ok(unsafe { attributes.assume_init() }.st_size as i64)
 }
@@ -31,11 +31,11 @@ pub fn open_and_close(path: &CStr) -> io::Result<()> {
     // SAFETY: `path` ends with a zero byte.
     let descriptor =
         crate::check(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })?;
-    // SAFETY: the descriptor was opened just above, and nothing else has its number.
+    // SAFETY: the descriptor was opened above, and nothing else owns it.
     crate::check(unsafe { libc::close(descriptor) }).map(drop)
 }
 
-/// Has two files or folders change places, in one step.
+/// Exchanges two files or folders atomically.
 ///
 /// # Errors
 /// Returns errors of renameat2(2), such as EINVAL if the file system cannot do it.
@@ -45,8 +45,8 @@ pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()
         std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
     };
     let (one, other) = (path(one)?, path(other)?);
-    // SAFETY: both paths end with a zero byte. The C library of some targets has no such function,
-    // every kernel since 3.15 has the call.
+    // SAFETY: both paths end with a zero byte. The C library of some targets lacks this function,
+    // but every kernel since 3.15 has the call.
     let exchanged = unsafe {
         libc::syscall(
             libc::SYS_renameat2,
@@ -60,7 +60,7 @@ pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()
     crate::check(exchanged as libc::c_int).map(drop)
 }
 
-/// Opens a file for reading without waiting: if there is nothing to read, reads answer
+/// Opens a file for reading without waiting. If there is nothing to read, reads return
 /// `WouldBlock`.
 ///
 /// # Errors
@@ -76,7 +76,7 @@ pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
 /// Makes the file `name` in `folder`, writes `contents` to it and closes it.
 ///
 /// # Errors
-/// Returns errors of openat(2) and close(2); of write(2) those and `WriteZero` if not all of it was
+/// Returns errors of openat(2) and close(2); errors of write(2), and `WriteZero` if a part was not
 /// written.
 #[inline]
 pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Result<()> {
@@ -88,11 +88,11 @@ pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Resul
     let written = if contents.is_empty() {
         Ok(0)
     } else {
-        // SAFETY: the kernel reads at most so many bytes as `contents` has.
+        // SAFETY: the kernel reads at most the length of `contents`.
         let written = unsafe { libc::write(descriptor, contents.as_ptr().cast(), contents.len()) };
         usize::try_from(written).map_err(|_| io::Error::last_os_error())
     };
-    // SAFETY: the descriptor was opened just above, and nothing else has its number.
+    // SAFETY: the descriptor was opened above, and nothing else owns it.
     crate::check(unsafe { libc::close(descriptor) })?;
     if written? == contents.len() {
         Ok(())
@@ -114,7 +114,7 @@ pub fn remove(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
 /// Sets whether reads and writes of `file` wait.
 ///
 /// # Errors
-/// Returns errors of fcntl(2); an open file has none.
+/// Returns errors of fcntl(2), which does not fail for an open file.
 pub fn set_blocking(file: &File, is_blocking: bool) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument.
     let flags = crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;

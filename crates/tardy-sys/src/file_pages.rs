@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Starts to write the dirty pages of `bytes` from `from` to the device, and does not wait for it.
+/// Starts to write dirty pages to the device, in `bytes` bytes from `from` on. Does not wait for
+/// the device.
 ///
 /// # Errors
-/// Returns ESPIPE if it is not a regular file; EIO, ENOSPC.
+/// Returns ESPIPE if the file is not a regular one; EIO, ENOSPC.
 pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     // SAFETY: sync_file_range takes integers, and the descriptor is open while `file` is borrowed.
     crate::check(unsafe {
@@ -16,17 +17,17 @@ pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     .map(drop)
 }
 
-/// Drops the clean pages of `bytes` from `from` (0: to the end) from memory, so that the next read
-/// goes to the device.
+/// Drops clean pages from memory, in `bytes` bytes (0: to the end) from `from` on. The next read
+/// then goes to the device.
 ///
 /// # Errors
-/// Returns ESPIPE if it is not a regular file.
+/// Returns ESPIPE if the file is not a regular one.
 pub fn forget(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     // SAFETY: posix_fadvise takes integers, and the descriptor is open while `file` is borrowed.
     match unsafe { libc::posix_fadvise64(file.as_raw_fd(), from, bytes, libc::POSIX_FADV_DONTNEED) }
     {
         0 => Ok(()),
-        // It returns the error, and does not set `errno`.
+        // The call returns the error instead of setting `errno`.
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }

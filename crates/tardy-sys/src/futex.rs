@@ -1,19 +1,20 @@
-//! Waits on a word in memory: futex(2), among the threads of this process.
+//! Waits on a word in memory: futex(2), between threads of this process.
 //!
-//! Straight to the kernel: the C library has no wrapper, and its locks do more than one wake-up.
+//! The functions call the kernel directly: the C library has no wrapper, and its locks do more than
+//! one wake-up.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps while `word` is `expected`; returns at once if it is not, or when a signal comes. The
-/// caller reads the word again.
+/// Sleeps while `word` is `expected`. Returns at once if it has another value, and early if a
+/// signal comes, so the caller must read the word again.
 ///
 /// # Errors
-/// Returns errors of futex(2) except EAGAIN and EINTR, which are answers.
+/// Returns errors of futex(2) except EAGAIN and EINTR, which count as a return.
 #[inline]
 pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
     // SAFETY: FUTEX_WAIT reads the four aligned bytes at `word`, which outlives the call; a null
-    // time is "until woken".
+    // time means no time limit.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -34,7 +35,7 @@ pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
 /// Wakes at most `count` threads that sleep on `word`; returns the number woken.
 ///
 /// # Errors
-/// futex(2) gives no errors for a word of this process.
+/// Returns errors of futex(2), which does not fail for a word of this process.
 #[inline]
 pub fn wake(word: &AtomicU32, count: i32) -> io::Result<usize> {
     // SAFETY: FUTEX_WAKE uses the address of `word` as a key, and reads and writes nothing.
@@ -73,7 +74,8 @@ mod tests {
                 }
             }
         });
-        // The word stays 0 until the kernel reports a sleeper, so that the wake-up ends the sleep.
+        // The word stays 0 until the kernel reports a sleeper, so it is the wake-up that ends the
+        // sleep.
         while wake(&word, 1).unwrap() == 0 {
             std::thread::yield_now();
         }

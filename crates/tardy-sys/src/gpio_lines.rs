@@ -1,4 +1,4 @@
-//! Lines of a GPIO chip, by the second version of the character device's interface
+//! Lines of a GPIO chip, through version 2 of the character device interface
 //! (include/uapi/linux/gpio.h, Linux 5.10).
 
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 const LINES_MAX: usize = 64;
 const ATTRIBUTES_MAX: usize = 10;
-/// GPIO_V2_LINE_FLAG_INPUT, _OUTPUT, _EDGE_RISING, _EDGE_FALLING.
+/// GPIO_V2_LINE_FLAG_INPUT, followed by _OUTPUT, _EDGE_RISING, _EDGE_FALLING.
 const INPUT: u64 = 1 << 2;
 const OUTPUT: u64 = 1 << 3;
 const BOTH_EDGES: u64 = 1 << 4 | 1 << 5;
@@ -47,7 +47,7 @@ struct Values {
     mask: u64,
 }
 
-/// struct gpio_v2_line_event.
+/// Size of struct gpio_v2_line_event.
 const EVENT_BYTES: usize = 48;
 
 /// _IOWR(0xB4, number, bytes) of asm-generic/ioctl.h.
@@ -66,22 +66,23 @@ pub struct InputLine(File);
 /// A change of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// When the kernel saw it, in its interrupt handler, in ns of CLOCK_MONOTONIC.
+    /// Time at which the kernel's interrupt handler saw the edge, in ns of CLOCK_MONOTONIC.
     pub stamp: i64,
-    /// Whether it went up.
+    /// Whether the line rose.
     pub is_rising: bool,
 }
 
-/// Takes line `offset` of `chip` as an output, low at first.
+/// Claims line `offset` of `chip` as an output. The line is low at first.
 ///
 /// # Errors
-/// Returns ENOENT, EACCES; EINVAL if the chip has no such line; EBUSY if another has it; ENOTTY if
-/// it is no chip of this interface.
+/// Returns ENOENT, EACCES; EINVAL if the chip lacks the line; EBUSY if another process has claimed
+/// it; ENOTTY if `chip` does not have this interface.
 pub fn output(chip: &Path, offset: u32) -> io::Result<OutputLine> {
     request(chip, offset, OUTPUT).map(OutputLine)
 }
 
-/// Takes line `offset` of `chip` as an input, with both edges; reads of it wait if `waits`.
+/// Claims line `offset` of `chip` as an input that reports both edges. If `waits`, reads wait for
+/// an edge.
 ///
 /// # Errors
 /// Returns the errors of [`output`]; ENXIO if the line has no interrupt.
@@ -114,8 +115,8 @@ fn request(chip: &Path, offset: u32, flags: u64) -> io::Result<File> {
     request.offsets[0] = offset;
     request.consumer[..5].copy_from_slice(b"tardy");
     let code = request_code(0x07, std::mem::size_of::<Request>());
-    // SAFETY: the kernel reads and writes one gpio_v2_line_request at the pointer, whose layout the
-    // type has (a test holds its size).
+    // SAFETY: the kernel reads and writes one gpio_v2_line_request at the pointer. The type has its
+    // layout (a test checks the size).
     crate::check(unsafe {
         libc::ioctl(
             chip.as_raw_fd(),
@@ -123,7 +124,7 @@ fn request(chip: &Path, offset: u32, flags: u64) -> io::Result<File> {
             std::ptr::from_mut(&mut request),
         )
     })?;
-    // SAFETY: the call succeeded, so that it stored a new descriptor, which nothing else owns.
+    // SAFETY: the call succeeded, so it stored a new descriptor, which nothing else owns.
     Ok(unsafe { File::from_raw_fd(request.fd) })
 }
 
@@ -139,8 +140,7 @@ impl OutputLine {
             mask: 1,
         };
         let code = request_code(0x0f, std::mem::size_of::<Values>());
-        // SAFETY: the kernel reads one gpio_v2_line_values at the pointer, whose layout the type
-        // has.
+        // SAFETY: the kernel reads one gpio_v2_line_values at the pointer. The type has its layout.
         crate::check(unsafe {
             libc::ioctl(self.0.as_raw_fd(), code as _, std::ptr::from_ref(&values))
         })
@@ -156,8 +156,8 @@ impl InputLine {
     pub fn is_high(&self) -> io::Result<bool> {
         let mut values = Values { bits: 0, mask: 1 };
         let code = request_code(0x0e, std::mem::size_of::<Values>());
-        // SAFETY: the kernel reads and writes one gpio_v2_line_values at the pointer, whose layout
-        // the type has.
+        // SAFETY: the kernel reads and writes one gpio_v2_line_values at the pointer. The type has
+        // its layout.
         crate::check(unsafe {
             libc::ioctl(
                 self.0.as_raw_fd(),
@@ -168,7 +168,7 @@ impl InputLine {
         Ok(values.bits & 1 != 0)
     }
 
-    /// Returns the next edge; `None` if reads do not wait and none is there, or a signal came.
+    /// Returns the next edge; `None` if reads do not wait and there is none, or if a signal came.
     ///
     /// # Errors
     /// Returns errors of read(2): ENODEV if the chip was unplugged.
@@ -221,8 +221,8 @@ mod tests {
             ),
             (272, 592)
         );
-        // GPIO_V2_GET_LINE_IOCTL, GPIO_V2_LINE_GET_VALUES_IOCTL, GPIO_V2_LINE_SET_VALUES_IOCTL as
-        // strace prints them.
+        // Numbers that strace prints for GPIO_V2_GET_LINE_IOCTL, GPIO_V2_LINE_GET_VALUES_IOCTL and
+        // GPIO_V2_LINE_SET_VALUES_IOCTL.
         assert_eq!(
             (
                 request_code(0x07, 592),

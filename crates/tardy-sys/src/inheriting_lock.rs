@@ -4,18 +4,19 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A lock whose owner inherits the priority of waiters; the kernel passes it to the first one.
+/// A lock whose owner inherits the priority of waiting threads. When it is released, the kernel
+/// passes it to the waiting thread of the highest priority.
 #[derive(Debug, Default)]
 pub struct InheritingLock(AtomicU32);
 
 impl InheritingLock {
-    /// An open lock.
+    /// Creates an unlocked lock.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Takes the lock without the kernel if it is free; returns whether it did.
+    /// Acquires the lock without a system call if it is free. Returns whether it was free.
     #[inline]
     #[must_use]
     pub fn try_lock(&self) -> bool {
@@ -25,11 +26,11 @@ impl InheritingLock {
             .is_ok()
     }
 
-    /// Takes the lock, waiting until it is free.
+    /// Acquires the lock, and waits until it is free.
     ///
     /// # Errors
-    /// Returns EDEADLK if the thread holds it already; ENOSYS in kernels without such locks; ESRCH
-    /// if its owner is gone.
+    /// Returns EDEADLK if the thread holds it already; ENOSYS if the kernel lacks such locks; ESRCH
+    /// if the owner has ended.
     #[inline]
     pub fn lock(&self) -> io::Result<()> {
         if self.try_lock() {
@@ -37,14 +38,14 @@ impl InheritingLock {
         }
         loop {
             match operate(&self.0, libc::FUTEX_LOCK_PI) {
-                // The owner is about to end, or a signal came: the lock was not acquired.
+                // The lock was not acquired, because its owner is about to end, or a signal came.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {}
                 result => return result,
             }
         }
     }
 
-    /// Gives the lock back, to the first who waits for it.
+    /// Releases the lock, to a waiting thread if there is one.
     ///
     /// # Errors
     /// Returns EPERM if another thread holds it.
@@ -61,7 +62,7 @@ impl InheritingLock {
         operate(&self.0, libc::FUTEX_UNLOCK_PI)
     }
 
-    /// Returns whether a thread waits for it in the kernel.
+    /// Returns whether a thread waits for the lock in the kernel.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self) -> bool {
@@ -72,7 +73,7 @@ impl InheritingLock {
 #[inline]
 fn operate(word: &AtomicU32, operation: libc::c_int) -> io::Result<()> {
     // SAFETY: the kernel reads and writes, atomically, the four aligned bytes at `word`, which
-    // outlives the call; a null time means no limit, and the value is not used by these operations.
+    // outlives the call; a null time means no limit, and these operations ignore the value.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex,

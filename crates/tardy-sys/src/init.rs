@@ -1,5 +1,5 @@
-//! Functions that only the first process of a machine uses: collecting every child (waitpid(2))
-//! with a time limit (sigtimedwait(2)), and switching off (reboot(2)).
+//! Functions that only the first process of a machine needs: it collects all children (waitpid(2)),
+//! with a time limit (sigtimedwait(2)), and switches the machine off (reboot(2)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Returns the set with only SIGCHLD in it.
+/// Returns a signal set with only SIGCHLD.
 fn child_signal() -> io::Result<libc::sigset_t> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset writes the whole set, for which `set` has room.
@@ -23,28 +23,28 @@ fn child_signal() -> io::Result<libc::sigset_t> {
     Ok(set)
 }
 
-/// Holds SIGCHLD back in this thread, so that [`wait_for_child`] can wait for it; to be called
-/// before the first child is started and the first thread.
+/// Blocks SIGCHLD in the calling thread, so that [`wait_for_child`] can wait for it. Call this
+/// before the first child and the first thread are started.
 ///
 /// # Errors
-/// Returns errors of pthread_sigmask(3); none are expected.
+/// Returns errors of pthread_sigmask(3), which does not fail here.
 pub fn hold_back_child_signal() -> io::Result<()> {
     let set = child_signal()?;
-    // SAFETY: `set` is initialised; the old mask is not asked for.
+    // SAFETY: `set` is initialised, and a null old mask is allowed.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
     }
 }
 
-/// Collects one ended child without waiting: its process number and how it ended, or `None` while
-/// all still run.
+/// Collects a child that has ended, without waiting. Returns its process number and exit status, or
+/// `None` if all children are running.
 ///
 /// # Errors
-/// Returns `ECHILD` when there is no child at all.
+/// Returns `ECHILD` if there is no child.
 pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
     let mut status = 0;
-    // SAFETY: `status` is valid for writing for the length of the call.
+    // SAFETY: `status` is valid for writing during the call.
     let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
     match u32::try_from(process) {
         Ok(0) => Ok(None),
@@ -53,20 +53,20 @@ pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
     }
 }
 
-/// Waits until a child ends, at most for `limit`; returns early without a cause now and then. Needs
-/// [`hold_back_child_signal`].
+/// Waits until a child ends, for at most `limit`. May return early without a cause. Call
+/// [`hold_back_child_signal`] first.
 ///
 /// # Errors
-/// Returns `EINTR` when another signal was handled; `EAGAIN` is no error here but the end of the
-/// time.
+/// Returns `EINTR` if another signal was handled. `EAGAIN` means that the time was up, and is no
+/// error.
 pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     let set = child_signal()?;
     let limit = libc::timespec {
         tv_sec: limit.as_secs().try_into().unwrap_or(i32::MAX.into()),
         tv_nsec: limit.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: the set and the limit are initialised and outlive the call; the signal's details are
-    // not asked for.
+    // SAFETY: the set and the limit are initialised and outlive the call; a null signal information
+    // is allowed.
     if unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const limit) } >= 0 {
         return Ok(());
     }
@@ -78,14 +78,14 @@ pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     }
 }
 
-/// Writes cached data and switches the machine off; does not return on success.
+/// Writes cached data and switches the machine off. Returns only on failure.
 ///
 /// # Errors
 /// Returns `EPERM` without `CAP_SYS_BOOT`.
 pub fn power_off() -> io::Error {
     // SAFETY: sync takes nothing and cannot fail.
     unsafe { libc::sync() };
-    // SAFETY: reboot takes a command by value; the kernel checks the right to it.
+    // SAFETY: reboot takes a command by value; the kernel checks the caller's right.
     unsafe { libc::reboot(libc::RB_POWER_OFF) };
     io::Error::last_os_error()
 }
@@ -94,9 +94,9 @@ pub fn power_off() -> io::Error {
 mod tests {
     use super::*;
 
-    // `collect_child` takes any child of the process, so it cannot be called beside other tests
-    // that start children: it runs in a separate process, the test binary started again. Switching
-    // off is shown by every guest of the lab.
+    // `collect_child` collects any child of the process, including those of other tests, so this
+    // test runs itself again in a separate process. Every guest of the lab shows that switching off
+    // works.
     #[test]
     fn an_ended_child_is_waited_for_and_collected() {
         const MARK: &str = "TARDY_TEST_INIT";
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn waiting_ends_with_the_time_limit() {
-        // The signal may be pending from a child that another test has waited for: without it, the
-        // call takes the whole time.
+        // A signal may be pending from a child of another test. Without one, the call takes the
+        // whole time.
         let limit = Duration::from_millis(20);
         let waits = || {
             let begin = std::time::Instant::now();

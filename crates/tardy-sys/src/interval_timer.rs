@@ -3,16 +3,16 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// ITIMER_REAL with SIGALRM blocked. A process has one.
+/// ITIMER_REAL, of which a process has one, with SIGALRM blocked.
 #[derive(Debug)]
 pub struct IntervalTimer(libc::sigset_t);
 
 impl IntervalTimer {
-    /// Blocks SIGALRM in the calling thread and its future threads; call it before there are
-    /// others.
+    /// Blocks SIGALRM in the calling thread and in threads that it starts later. Call this before
+    /// other threads exist.
     ///
     /// # Errors
-    /// pthread_sigmask(3) gives no errors here.
+    /// Returns errors of sigprocmask(2), which does not fail here.
     pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
@@ -26,10 +26,10 @@ impl IntervalTimer {
         Ok(Self(set))
     }
 
-    /// Sends the signal every `micros` from now on; 0 stops it.
+    /// Starts to send the signal every `micros` us; 0 stops the timer.
     ///
     /// # Errors
-    /// Returns EINVAL for a negative time.
+    /// Returns EINVAL for a negative interval.
     pub fn start(&self, micros: i64) -> io::Result<()> {
         let time = libc::timeval {
             tv_sec: (micros / 1_000_000) as _,
@@ -44,10 +44,10 @@ impl IntervalTimer {
             .map(drop)
     }
 
-    /// Stops it.
+    /// Stops the timer.
     ///
     /// # Errors
-    /// setitimer(2) gives no errors here.
+    /// Returns errors of setitimer(2), which does not fail here.
     pub fn stop(&self) -> io::Result<()> {
         self.start(0)
     }
@@ -75,12 +75,11 @@ mod tests {
 
     #[test]
     fn the_signal_comes_to_the_thread_that_waits() {
-        // Only this thread of the test process blocks SIGALRM; the signal is sent to the thread, so
-        // it reaches no other one.
+        // Only this thread of the test process blocks SIGALRM. The signal is sent to this thread,
+        // so no other thread gets it.
         std::thread::spawn(|| {
             let timer = IntervalTimer::block().unwrap();
-            // SAFETY: raise sends the signal to this thread, which blocks it, so that it stays
-            // pending.
+            // SAFETY: raise sends the signal to this thread, which blocks it, so it stays pending.
             unsafe { libc::raise(libc::SIGALRM) };
             timer.wait().unwrap();
             assert_eq!(

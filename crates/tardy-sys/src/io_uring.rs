@@ -1,4 +1,5 @@
-//! Requests by shared rings: io_uring_setup(2), io_uring_enter(2), through the crate io-uring.
+//! Requests through rings that are shared with the kernel: io_uring_setup(2), io_uring_enter(2),
+//! with the crate io-uring.
 
 use std::io;
 
@@ -8,8 +9,8 @@ use io_uring::{IoUring, opcode, squeue};
 /// A ring with at most one request in progress.
 pub struct Ring {
     rings: IoUring,
-    /// Whether a request could not be submitted. It still waits in the ring, with the address of a
-    /// time that no longer exists, so nothing more is submitted.
+    /// Whether a request could not be submitted. It stays in the ring and points to a time that no
+    /// longer exists, so no later request may be submitted.
     is_broken: bool,
 }
 
@@ -17,7 +18,7 @@ impl Ring {
     /// Makes the rings.
     ///
     /// # Errors
-    /// Returns ENOSYS before Linux 5.1 and in kernels built without it; EPERM where
+    /// Returns ENOSYS before Linux 5.1 and in kernels built without io_uring; EPERM if
     /// kernel.io_uring_disabled or a filter forbids it.
     pub fn new() -> io::Result<Self> {
         IoUring::new(2).map(|rings| Self {
@@ -26,7 +27,7 @@ impl Ring {
         })
     }
 
-    /// Waits until `due`, in ns of CLOCK_MONOTONIC, by one timeout request.
+    /// Waits until `due`, in ns of CLOCK_MONOTONIC, with one timeout request.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time; errors of io_uring_enter(2) except EINTR.
@@ -35,7 +36,7 @@ impl Ring {
         self.timeout(due, TimeoutFlags::ABS)
     }
 
-    /// Waits for `duration` ns by one timeout request.
+    /// Waits for `duration` ns with one timeout request.
     ///
     /// # Errors
     /// Returns the errors of [`Ring::sleep_until`].
@@ -44,7 +45,7 @@ impl Ring {
         self.timeout(duration, TimeoutFlags::empty())
     }
 
-    /// One request that does nothing.
+    /// Submits a request that does nothing, and waits for its completion.
     ///
     /// # Errors
     /// Returns errors of io_uring_enter(2) except EINTR.
@@ -73,10 +74,10 @@ impl Ring {
                 "an earlier request could not be submitted",
             ));
         }
-        // SAFETY: a timeout's time lives in the caller, and the kernel copies it while it takes the
+        // SAFETY: the time of a timeout lives in the caller. The kernel copies it when it takes the
         // request (io_uring/timeout.c, __io_timeout_prep), which is before this function returns
-        // without an error; after one nothing is submitted any more. Other requests of this file
-        // point to nothing.
+        // successfully. After an error, nothing is submitted any more. Other requests of this file
+        // contain no pointer.
         unsafe { self.rings.submission().push(request) }
             .map_err(|_| io::Error::other("a request is already pending"))?;
         loop {

@@ -1,4 +1,4 @@
-//! Distinguishes kernel settings from files on a disk: open(2) with O_PATH, fstatfs(2).
+//! Distinguishes settings of the kernel from files on a disk: open(2) with O_PATH, fstatfs(2).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::regular_file;
 
-/// The file systems that are the kernel's own, by their numbers in linux/magic.h: procfs, sysfs,
+/// Numbers, from linux/magic.h, of file systems whose files belong to the kernel: procfs, sysfs,
 /// control groups of both versions, debugfs, tracefs.
 const KERNELS: [u32; 6] = [
     0x9fa0,
@@ -20,8 +20,8 @@ const KERNELS: [u32; 6] = [
     0x7472_6163,
 ];
 
-/// Opens the file that currently has this name, only to be reopened through
-/// [`crate::private_folder::inside`] even if the name changes.
+/// Opens the file that currently has this name. The descriptor only serves to open the same file
+/// again through [`crate::private_folder::inside`], even if another file gets the name.
 ///
 /// # Errors
 /// Returns errors of open(2); `InvalidInput` if it is a link, a folder, a FIFO or a device.
@@ -39,7 +39,7 @@ pub fn pin(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns whether the file is on a file system of the kernel's.
+/// Returns whether the file is on a file system whose files belong to the kernel.
 ///
 /// # Errors
 /// Returns errors of fstatfs(2).
@@ -47,7 +47,7 @@ pub fn is_kernels(file: &File) -> io::Result<bool> {
     let mut stat = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statfs.
     crate::check(unsafe { libc::fstatfs(file.as_raw_fd(), stat.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `stat`.
+    // SAFETY: the call succeeded, so it filled `stat`.
     let stat = unsafe { stat.assume_init() };
     // The type differs between targets; the numbers have 32 bits.
     Ok(KERNELS.contains(&(stat.f_type as u32)))

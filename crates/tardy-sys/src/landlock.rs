@@ -1,4 +1,4 @@
-//! Writing nowhere but in named places, for good: landlock(7).
+//! Permanently restricts writing to named files and folders: landlock(7).
 
 use std::fs::OpenOptions;
 use std::io;
@@ -12,8 +12,8 @@ const PATH_BENEATH: libc::c_uint = 1;
 /// The rights to change a file, LANDLOCK_ACCESS_FS_*: WRITE_FILE, and TRUNCATE since version 3.
 const WRITE_FILE: u64 = 1 << 1;
 const TRUNCATE: u64 = 1 << 14;
-/// The rights to change a folder: REMOVE_DIR, REMOVE_FILE, MAKE_CHAR to MAKE_SYM, and REFER since
-/// version 2, which allows renames between folders.
+/// The rights to change a folder: REMOVE_DIR, REMOVE_FILE, MAKE_CHAR to MAKE_SYM. Since version 2
+/// also REFER, which allows renames between folders.
 const CHANGE_FOLDER: u64 = (1 << 13) - (1 << 4);
 const REFER: u64 = 1 << 13;
 
@@ -24,15 +24,15 @@ struct Beneath {
     parent: libc::c_int,
 }
 
-/// Limits the calling thread, its future children and the programs they execute: they may change
-/// only the files `paths` and the contents of the folders among them. Files that are already open
-/// are not affected. Call it before there are other threads.
+/// Restricts the calling thread, its future children and the programs that they execute: they may
+/// change only the files in `paths`, and the contents of folders in `paths`. Files that are already
+/// open are not affected. Call this before other threads exist.
 ///
 /// # Errors
-/// Returns ENOSYS and EOPNOTSUPP if the kernel has no Landlock or it is switched off; errors of
+/// Returns ENOSYS and EOPNOTSUPP if the kernel lacks Landlock, or it is switched off; errors of
 /// open(2).
 pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
-    // SAFETY: with the flag for the version, the kernel reads no memory.
+    // SAFETY: with the flag for the version, the kernel accesses no memory.
     let version = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -73,7 +73,7 @@ pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
             allowed: of_files,
             parent: place.as_raw_fd(),
         };
-        // SAFETY: the kernel reads one `Beneath`, which lives until after the call.
+        // SAFETY: the kernel reads one `Beneath`, which outlives the call.
         let added = unsafe {
             libc::syscall(
                 libc::SYS_landlock_add_rule,
@@ -105,7 +105,7 @@ mod tests {
         fs::create_dir_all(&own).unwrap();
         fs::write(&file, "").unwrap();
         fs::write(place.join("other"), "kept").unwrap();
-        // A domain is the thread's.
+        // A restriction belongs to a thread, so the test restricts a new one.
         let thread = std::thread::spawn({
             let place = place.clone();
             move || {

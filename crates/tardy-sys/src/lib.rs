@@ -1,4 +1,5 @@
-//! The kernel facilities that tardy uses, one file each. The only unsafe code of the project.
+//! The kernel facilities that tardy uses, one file each. This crate has all unsafe code of the
+//! project, except the shared memory of `tardy-app`.
 //!
 //! This crate contains no policy and prints nothing: a wrapper returns `io::Result` and owns what
 //! it opened. Times are nanoseconds in an `i64`.

@@ -1,23 +1,24 @@
-//! Memory straight from the kernel: mmap(2), mprotect(2), madvise(2), munmap(2).
+//! Memory directly from the kernel: mmap(2), mprotect(2), madvise(2), munmap(2).
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// Bytes of a page on every architecture that tardy is built for in its usual configuration; a
-/// larger page only makes touching slower.
+/// Size of a page in bytes, on every architecture that tardy is built for, in its usual
+/// configuration. With larger pages, touching is only slower.
 pub const PAGE_BYTES: usize = 4096;
-/// Size of a cache line in bytes on nearly every CPU that runs Linux; with longer lines, some are
-/// written twice.
+/// Size of a cache line in bytes, on nearly every CPU that runs Linux. Longer lines are written
+/// more than once.
 const LINE_BYTES: usize = 64;
 /// From include/uapi/asm-generic/mman-common.h.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// A private mapping, readable and writable unless another protection is set; unmapped on drop.
+/// A mapping that only this process uses, or that it shares with a file. Readable and writable
+/// unless another protection is set; unmapped on drop.
 ///
-/// It gives no slice, because the pages may be protected or shared with another process. Access is
-/// by page, through methods.
+/// There is no slice of the memory, because pages may be protected, or shared with another process.
+/// All access is through methods.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<libc::c_void>,
@@ -25,12 +26,12 @@ pub struct Mapping {
     writable: bool,
 }
 
-// SAFETY: the mapping is plain memory that belongs to the value; moving it to another thread moves
-// the right to use it.
+// SAFETY: the mapping is plain memory owned by the value; moving the value to another thread moves
+// the right to use the memory.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// `bytes` of private zero pages, none of them present yet.
+    /// Maps `bytes` of private zero pages, none of which is present yet.
     ///
     /// # Errors
     /// Returns ENOMEM; EINVAL for 0 bytes.
@@ -42,8 +43,8 @@ impl Mapping {
         )
     }
 
-    /// Maps the first `bytes` of `file`, shared with it. The file must not become shorter, or
-    /// touching raises SIGBUS.
+    /// Maps the first `bytes` of `file`, so that writes change the file. The file must not become
+    /// shorter, because access beyond its end raises SIGBUS.
     ///
     /// # Errors
     /// Returns EACCES if the file is not open for reading and writing; ENODEV; EINVAL for 0 bytes.
@@ -53,8 +54,8 @@ impl Mapping {
 
     fn new(bytes: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing
-        // mapping is touched.
+        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so no existing mapping
+        // is touched.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -68,34 +69,33 @@ impl Mapping {
         })
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Never true: an empty mapping cannot be made.
+    /// Returns false: an empty mapping cannot be made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Returns its start, for fault handlers, which get addresses.
+    /// Returns the start address, for fault handlers.
     pub(crate) fn address(&self) -> *mut libc::c_void {
         self.start.as_ptr()
     }
 
-    /// Writes the first byte, even if it is protected: a handler of the fault must finally allow
-    /// the write.
+    /// Writes the first byte even if it is protected. The handler of the fault must allow the write
+    /// in the end.
     pub(crate) fn write_even_if_protected(&mut self) {
-        // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment;
-        // where it is protected the CPU faults, and the write is done again when the handler
-        // returns.
+        // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment. If
+        // the byte is protected, the CPU faults and repeats the write when the handler returns.
         unsafe { self.start.as_ptr().cast::<u8>().write_volatile(1) };
     }
 
-    /// Returns the sum of all words of [`from`, `to`), each read individually: the compiler cannot
-    /// vectorise the reads.
+    /// Returns the sum of all words in [`from`, `to`). Each word is read individually, so the
+    /// compiler cannot vectorise the reads.
     ///
     /// # Panics
     /// Panics if the range is not within the mapping, or does not consist of words of eight bytes.
@@ -116,25 +116,25 @@ impl Mapping {
         let word = |index| {
             // SAFETY: the word lies within the mapping (asserted above).
             let word = unsafe { words.add(index) };
-            // SAFETY: the mapping is readable and zeroed or a file's; while `self` is borrowed,
-            // only another process that shares the file can write to it: a word is then one of its
-            // values, and only its sum is returned.
+            // SAFETY: the mapping is readable, and its bytes are zeros or those of a file. While
+            // `self` is borrowed, only another process that shares the file can write; a word then
+            // has its old or its new value, and only the sum is returned.
             unsafe { word.read_volatile() }
         };
         (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))
     }
 
-    /// Reads `bytes` from the file, from `at` on, to the start of the mapping.
+    /// Reads `bytes` bytes of the file, from `at` on, to the start of the mapping.
     ///
     /// # Errors
-    /// Returns errors of pread(2); `UnexpectedEof` if it reads less.
+    /// Returns errors of pread(2); `UnexpectedEof` if the file ends earlier.
     ///
     /// # Panics
     /// Panics if the mapping is shorter.
     pub fn fill_from(&mut self, file: &File, at: i64, bytes: usize) -> io::Result<()> {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
-        // SAFETY: the kernel writes so many bytes to the mapping, which is as long (asserted
-        // above), lives, and is borrowed for this call alone.
+        // SAFETY: the kernel writes `bytes` bytes to the mapping, which is at least that long
+        // (asserted above) and exclusively borrowed during the call.
         let read =
             unsafe { libc::pread64(file.as_raw_fd(), self.start.as_ptr().cast(), bytes, at) };
         match usize::try_from(read) {
@@ -144,7 +144,7 @@ impl Mapping {
         }
     }
 
-    /// Writes one byte into each page of [`from`, `to`), in order, so that each is present
+    /// Writes one byte into each page of [`from`, `to`), in order, so that each page is present
     /// afterwards. Returns the number of pages.
     ///
     /// # Panics
@@ -157,7 +157,7 @@ impl Mapping {
     /// writes.
     ///
     /// # Panics
-    /// As [`Mapping::touch`].
+    /// Panics like [`Mapping::touch`].
     pub fn touch_lines(&mut self, from: usize, to: usize) -> usize {
         self.touch_every(from, to, LINE_BYTES)
     }
@@ -176,8 +176,8 @@ impl Mapping {
         );
         let mut writes = 0;
         for offset in (from..to).step_by(step) {
-            // SAFETY: `offset` is below `bytes` (asserted above), so that the pointer stays within
-            // the mapping.
+            // SAFETY: `offset` is below `bytes` (asserted above), so the pointer stays within the
+            // mapping.
             let byte = unsafe { self.start.as_ptr().cast::<u8>().add(offset) };
             // SAFETY: the byte is mapped and writable (asserted above); a volatile write of one
             // byte needs no alignment.
@@ -188,11 +188,10 @@ impl Mapping {
     }
 
     /// Sets whether the pages of [`from`, `to`) may be written. Both must be multiples of the page
-    /// size. While any page is protected, [`Mapping::touch`] refuses; make all writable again
-    /// first.
+    /// size. [`Mapping::touch`] panics until all pages are writable again.
     ///
     /// # Errors
-    /// Returns EINVAL for a range that is no range of pages; ENOMEM at the limit of mappings.
+    /// Returns EINVAL if the range does not consist of pages; ENOMEM at the limit of mappings.
     pub fn set_writable(&mut self, from: usize, to: usize, writable: bool) -> io::Result<()> {
         self.check_range(from, to)?;
         let protection = if writable {
@@ -209,11 +208,11 @@ impl Mapping {
         Ok(())
     }
 
-    /// Gives the pages of [`from`, `to`) back to the kernel (MADV_DONTNEED); they read as zero (or
-    /// as the file) afterwards.
+    /// Returns the pages of [`from`, `to`) to the kernel (MADV_DONTNEED). Afterwards they read as
+    /// zeros, or as the file's content.
     ///
     /// # Errors
-    /// Returns EINVAL for a range that is no range of pages, or locked pages.
+    /// Returns EINVAL if the range does not consist of pages, or if pages are locked.
     pub fn discard(&mut self, from: usize, to: usize) -> io::Result<()> {
         self.check_range(from, to)?;
         // SAFETY: `from` is within the mapping (checked above).
@@ -224,11 +223,10 @@ impl Mapping {
             .map(drop)
     }
 
-    /// Asks for small pages only, so that a fault brings one page and not two megabytes.
+    /// Requests small pages only, so that a fault adds one page instead of two megabytes.
     ///
     /// # Errors
-    /// Returns EINVAL on kernels without transparent huge pages, which have small pages only
-    /// anyway.
+    /// Returns EINVAL if the kernel lacks transparent huge pages; all pages are small then.
     pub fn forbid_huge_pages(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
         crate::check(unsafe {
@@ -237,7 +235,7 @@ impl Mapping {
         .map(drop)
     }
 
-    /// Requests huge pages where the mapping contains whole ones.
+    /// Requests huge pages, where they fit into the mapping.
     ///
     /// # Errors
     /// Returns EINVAL on kernels without transparent huge pages.
@@ -247,20 +245,20 @@ impl Mapping {
             .map(drop)
     }
 
-    /// Has the kernel put small pages together to huge ones now, as khugepaged would some time
-    /// (MADV_COLLAPSE, Linux 6.1).
+    /// Makes the kernel merge small pages into huge ones now; khugepaged would do so at some later
+    /// time (MADV_COLLAPSE, Linux 6.1).
     ///
     /// # Errors
-    /// Returns EINVAL in older kernels, and if no huge page fits; EAGAIN, EBUSY or ENOMEM if a page
-    /// could not be put together at present.
+    /// Returns EINVAL in older kernels, and if no huge page fits; EAGAIN, EBUSY or ENOMEM if pages
+    /// cannot be merged at the moment.
     pub fn collapse(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping; its content does not change.
         crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, MADV_COLLAPSE) })
             .map(drop)
     }
 
-    /// Allows the kernel to take the pages of a private mapping when it needs memory (MADV_FREE,
-    /// Linux 4.5); they may then read as zero.
+    /// Allows the kernel to reclaim the pages of a private mapping when it needs memory (MADV_FREE,
+    /// Linux 4.5). Reclaimed pages read as zeros.
     ///
     /// # Errors
     /// Returns EINVAL in older kernels, for shared mappings and for locked pages.
@@ -271,10 +269,10 @@ impl Mapping {
             .map(drop)
     }
 
-    /// Writes the dirty pages of a shared mapping back to its file and waits for it.
+    /// Writes the dirty pages of a shared mapping to its file, and waits until they are written.
     ///
     /// # Errors
-    /// EIO.
+    /// Returns EIO.
     pub fn sync(&self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
         crate::check(unsafe { libc::msync(self.start.as_ptr(), self.bytes, libc::MS_SYNC) })
@@ -296,7 +294,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly this mapping, which nothing uses any more.
+        // SAFETY: the range is exactly this mapping, and nothing uses it any more.
         unsafe { libc::munmap(self.start.as_ptr(), self.bytes) };
     }
 }
@@ -326,7 +324,7 @@ mod tests {
         let advised = mapping.ask_for_huge_pages();
         assert!(advised.is_ok() || is_old(advised));
         mapping.touch(0, 4 << 20);
-        // Whether memory for huge pages is there is the machine's matter.
+        // The machine may lack memory for huge pages, so an error is accepted.
         let _ = mapping.collapse();
         assert_eq!(
             mapping.touch(0, 4 << 20),

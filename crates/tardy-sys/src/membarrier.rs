@@ -10,7 +10,7 @@ const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-/// Returns whether the kernel has the barrier of all processes, which waits for an RCU grace
+/// Returns whether the kernel has the barrier over all processes, which waits for an RCU grace
 /// period.
 ///
 /// # Errors
@@ -19,7 +19,7 @@ pub fn has_global() -> io::Result<bool> {
     Ok(call(QUERY)? & GLOBAL != 0)
 }
 
-/// Returns when every CPU has passed a point without RCU read-side sections: one grace period
+/// Waits until every CPU has left its RCU read-side sections: one grace period
 /// (kernel/sched/membarrier.c).
 ///
 /// # Errors
@@ -31,17 +31,16 @@ pub fn global() -> io::Result<()> {
 /// The CPUs that an expedited barrier interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// CPUs that run a thread of the calling process (Linux 4.14).
+    /// CPUs that are running a thread of the calling process (Linux 4.14).
     Process,
-    /// CPUs that run a thread of any process that registered for it (Linux 4.16).
+    /// CPUs that are running a thread of any registered process (Linux 4.16).
     Registered,
 }
 
-/// Registers the process for [`expedited`], as caller and as target. It lasts as long as the
-/// process.
+/// Registers the process for [`expedited`], as a caller and as a target, until the process ends.
 ///
 /// # Errors
-/// Returns EINVAL in kernels without it; ENOSYS in kernels without membarrier(2).
+/// Returns EINVAL if the kernel lacks this barrier; ENOSYS if it lacks membarrier(2).
 pub fn register(reach: Reach) -> io::Result<()> {
     match reach {
         Reach::Process => call(REGISTER_PRIVATE_EXPEDITED),

@@ -1,4 +1,4 @@
-//! Locks memory: mlockall(2), and touches the pages that the loop will use.
+//! Locks memory (mlockall(2)), and touches the stack that the measuring loop will use.
 
 use std::io;
 
@@ -20,15 +20,15 @@ pub fn unlock_all() -> io::Result<()> {
     crate::check(unsafe { libc::munlockall() }).map(drop)
 }
 
-/// Returns whether `bytes` more may be mapped. While [`lock_all`] holds, a mapping that would pass
-/// RLIMIT_MEMLOCK is refused, and so is the next thread's stack; this asks without taking memory.
+/// Checks whether `bytes` more may be mapped, without taking memory. After [`lock_all`], the kernel
+/// refuses a mapping beyond RLIMIT_MEMLOCK, such as the stack of a new thread.
 ///
 /// # Errors
-/// Returns EAGAIN if the limit refuses; ENOMEM.
+/// Returns EAGAIN if the limit is exceeded; ENOMEM.
 pub fn check_room(bytes: usize) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping
-    // is touched.
+    // SAFETY: a null address without MAP_FIXED lets the kernel choose, so no existing mapping is
+    // touched.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -37,8 +37,8 @@ pub fn check_room(bytes: usize) -> io::Result<()> {
     crate::check(unsafe { libc::munmap(start, bytes) }).map(drop)
 }
 
-/// Touches 64 KiB of the calling thread's stack, so that the loop below it faults nothing. The
-/// thread's stack must be larger.
+/// Touches 64 KiB of the calling thread's stack, so that its loop takes no page faults there. The
+/// stack must be larger.
 #[inline(never)]
 pub fn touch_stack() {
     let mut pages = [0_u8; 64 * 1024];

@@ -1,4 +1,4 @@
-//! Files that have no name: memfd_create(2), open(2) with O_TMPFILE.
+//! Files without a name: memfd_create(2), open(2) with O_TMPFILE.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -7,10 +7,11 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A file on the kernel's internal tmpfs; it goes away with its last descriptor.
+/// Creates a file on the kernel's internal tmpfs. It exists until its last descriptor is closed.
 ///
 /// # Errors
-/// Returns EMFILE, ENFILE, ENOMEM; EINVAL if `name` (for /proc only) is longer than 249 bytes.
+/// Returns EMFILE, ENFILE, ENOMEM; EINVAL if `name`, which only /proc shows, is longer than 249
+/// bytes.
 pub fn create(name: &str) -> io::Result<File> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a C string that outlives the call.
@@ -19,10 +20,11 @@ pub fn create(name: &str) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Makes a file in `folder`'s file system that never has a name, so that it leaves nothing behind.
+/// Creates a file in `folder`'s file system. It never has a name, so it leaves nothing behind.
 ///
 /// # Errors
-/// Returns EOPNOTSUPP or EISDIR if the file system has no such files; ENOENT, EACCES, EROFS.
+/// Returns EOPNOTSUPP or EISDIR if the file system does not support such files; ENOENT, EACCES,
+/// EROFS.
 pub fn create_unnamed(folder: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

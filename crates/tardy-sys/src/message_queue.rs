@@ -5,16 +5,17 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of each message.
+/// Size of a message in bytes.
 const MESSAGE_BYTES: usize = 8;
 
-/// A queue without a name, of messages of one word each, on which both ends block.
+/// An unnamed queue of one-word messages. Sending blocks while it is full, receiving while it is
+/// empty.
 #[derive(Debug)]
 pub struct MessageQueue(OwnedFd);
 
 impl MessageQueue {
-    /// A queue that holds `capacity` messages (at most 10 without CAP_SYS_RESOURCE, by
-    /// /proc/sys/fs/mqueue/msg_max).
+    /// Creates a queue for `capacity` messages. Without CAP_SYS_RESOURCE,
+    /// /proc/sys/fs/mqueue/msg_max limits them, usually to 10.
     ///
     /// # Errors
     /// Returns ENOSYS in kernels without message queues; EINVAL for a capacity beyond the limit;
@@ -42,16 +43,16 @@ impl MessageQueue {
                 std::ptr::from_ref(&attributes),
             )
         })?;
-        // SAFETY: on Linux a queue is a file descriptor; it was just opened, and nothing else owns
+        // SAFETY: on Linux a queue is a file descriptor. It was just opened, and nothing else owns
         // it.
         let queue = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        // SAFETY: the name ends with a zero byte. Without its name the queue ends with its last
+        // SAFETY: the name ends with a zero byte. A queue without a name disappears with its last
         // descriptor, however the tool ends.
         crate::check(unsafe { libc::mq_unlink(name.as_ptr()) })?;
         Ok(queue)
     }
 
-    /// Puts `word` at the end of the queue; waits while it is full.
+    /// Appends `word` to the queue, and waits while the queue is full.
     ///
     /// # Errors
     /// Returns errors of mq_send(3) except EINTR.
@@ -59,7 +60,7 @@ impl MessageQueue {
     pub fn send(&self, word: u64) -> io::Result<()> {
         let message = word.to_ne_bytes();
         loop {
-            // SAFETY: the kernel reads so many bytes at the message, which has them.
+            // SAFETY: the kernel reads the whole message, whose length is given.
             match crate::check(unsafe {
                 libc::mq_send(
                     self.0.as_raw_fd(),
@@ -74,7 +75,7 @@ impl MessageQueue {
         }
     }
 
-    /// Takes the first word of the queue; waits for one.
+    /// Removes the first word from the queue and returns it, and waits while the queue is empty.
     ///
     /// # Errors
     /// Returns errors of mq_receive(3) except EINTR.
@@ -82,8 +83,8 @@ impl MessageQueue {
     pub fn receive(&self) -> io::Result<u64> {
         let mut message = [0_u8; MESSAGE_BYTES];
         loop {
-            // SAFETY: the kernel writes at most so many bytes to the message, which has room for
-            // them; a null priority is allowed.
+            // SAFETY: the kernel writes at most the length of the message; a null priority is
+            // allowed.
             let read = unsafe {
                 libc::mq_receive(
                     self.0.as_raw_fd(),

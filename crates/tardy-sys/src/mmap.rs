@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 /// A readable and writable `MAP_SHARED` mapping of a file, unmapped when dropped.
 ///
 /// Accesses are volatile and, if aligned, eight bytes wide, because the file may be the memory of a
-/// device: a compiler-made `memcpy` may use unaligned or vector accesses, which device memory
-/// refuses on some architectures.
+/// device. A `memcpy` that the compiler generates may use unaligned or vector accesses, which fail
+/// on device memory of some architectures.
 #[derive(Debug)]
 pub struct SharedMapping {
     start: NonNull<u8>,
@@ -22,9 +22,8 @@ impl SharedMapping {
     /// Returns errors of mmap(2): `EINVAL` for a length of zero, `EACCES` for a file opened without
     /// write permission.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        // SAFETY: a null hint and no MAP_FIXED, so the kernel chooses unused addresses and no
-        // existing object is touched; the kernel checks the descriptor and the length itself and
-        // reports what is wrong with them.
+        // SAFETY: a null hint without MAP_FIXED lets the kernel choose unused addresses, so no
+        // existing object is touched. The kernel checks the descriptor and the length.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -43,7 +42,7 @@ impl SharedMapping {
         Ok(Self { start, length })
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
@@ -58,7 +57,7 @@ impl SharedMapping {
     /// Copies `bytes` to `offset`.
     ///
     /// # Errors
-    /// Returns `UnexpectedEof` if they do not fit; then nothing is written.
+    /// Returns `UnexpectedEof` if the bytes do not fit; nothing is written then.
     pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         if offset
             .checked_add(bytes.len())
@@ -91,7 +90,7 @@ impl SharedMapping {
     /// Copies the bytes at `offset` to `target`.
     ///
     /// # Errors
-    /// Returns `UnexpectedEof` if the mapping ends before; `target` is then unchanged.
+    /// Returns `UnexpectedEof` if the mapping ends earlier; `target` is unchanged then.
     pub fn read_at(&self, offset: usize, target: &mut [u8]) -> io::Result<()> {
         if offset
             .checked_add(target.len())
@@ -104,11 +103,11 @@ impl SharedMapping {
         }
         for (position, byte) in (offset..).zip(target) {
             // SAFETY: position < offset + target.len() <= length (checked above), so the result
-            // lies inside the one mapping.
+            // lies inside the mapping.
             let source = unsafe { self.start.as_ptr().add(position) };
-            // SAFETY: inside the mapping, which is readable and lives as long as `self`; bytes need
-            // no alignment; another process may write at the same time, which a volatile read of
-            // one byte answers with the old or the new value.
+            // SAFETY: the byte lies inside the mapping, which is readable and lives as long as
+            // `self`; bytes need no alignment. If another process writes at the same time, a
+            // volatile read of one byte returns the old or the new value.
             *byte = unsafe { source.read_volatile() };
         }
         Ok(())
@@ -119,33 +118,33 @@ impl SharedMapping {
             position.is_multiple_of(8) && position + 8 <= self.length,
             "write_at keeps each word aligned and inside the buffer"
         );
-        // SAFETY: position + 8 <= length (asserted above), so the result lies inside the one
-        // mapping.
+        // SAFETY: position + 8 <= length (asserted above), so the result lies inside the mapping.
         let target = unsafe { self.start.as_ptr().add(position) };
         #[allow(
             clippy::cast_ptr_alignment,
             reason = "mappings start at a page and position is a multiple of eight, asserted above"
         )]
         let target = target.cast::<u64>();
-        // SAFETY: inside the mapping and aligned (both asserted above); the mapping is writable and
-        // lives as long as `self`; `&mut self` excludes other accesses from this process.
+        // SAFETY: the word lies inside the mapping and is aligned (both asserted above); the
+        // mapping is writable and lives as long as `self`; `&mut self` excludes other accesses by
+        // this process.
         unsafe { target.write_volatile(word) };
     }
 
     fn store_byte(&mut self, position: usize, byte: u8) {
         assert!(position < self.length, "write_at keeps bytes inside");
-        // SAFETY: position < length (asserted above), so the result lies inside the one mapping.
+        // SAFETY: position < length (asserted above), so the result lies inside the mapping.
         let target = unsafe { self.start.as_ptr().add(position) };
-        // SAFETY: inside the mapping, which is writable and lives as long as `self`; bytes need no
-        // alignment; `&mut self` excludes other accesses.
+        // SAFETY: the byte lies inside the mapping, which is writable and lives as long as `self`;
+        // bytes need no alignment; `&mut self` excludes other accesses by this process.
         unsafe { target.write_volatile(byte) };
     }
 }
 
 impl Drop for SharedMapping {
     fn drop(&mut self) {
-        // SAFETY: start and length are what mmap returned and was given, and nothing borrows the
-        // memory: accesses copy.
+        // SAFETY: start and length are those of the mapping, and nothing borrows its memory,
+        // because accesses copy.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -5,16 +5,15 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Loads the uncompressed module in `file`, with parameters as modprobe(8) takes them:
-/// `NAME=VALUE`, with spaces between.
+/// Loads the uncompressed module in `file`. The parameters have the form of modprobe(8):
+/// `NAME=VALUE`, separated by spaces.
 ///
 /// # Errors
 /// Returns errors of finit_module(2): `EPERM` without `CAP_SYS_MODULE`, `ENOEXEC` for a file that
-/// is not a module of this kernel, `EEXIST` when it is loaded already.
+/// is not a module of this kernel, `EEXIST` if it is loaded already.
 pub fn load(file: &File, parameters: &CStr) -> io::Result<()> {
-    // SAFETY: the descriptor is open as long as `file` is borrowed, the parameters are a
-    // NUL-terminated text by their type and the flags are zero; the kernel checks the module
-    // itself.
+    // SAFETY: the descriptor is open while `file` is borrowed, the parameters are NUL-terminated by
+    // their type, and the flags are zero. The kernel checks the module itself.
     let result = unsafe {
         libc::syscall(
             libc::SYS_finit_module,
@@ -34,8 +33,8 @@ pub fn load(file: &File, parameters: &CStr) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    // Success needs a separate machine: the lab's tests load a module in a guest. ENOSYS: a kernel
-    // without modules.
+    // Loading a module needs a separate machine, so the lab's tests do it in a guest. A kernel
+    // without modules returns ENOSYS.
     #[test]
     fn what_is_no_module_is_refused_by_the_kernel() {
         let program = File::open("/proc/self/status").unwrap();

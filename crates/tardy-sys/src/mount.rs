@@ -6,11 +6,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Mounts `source` at `target`, with the options that the file system's own documentation names.
+/// Mounts `source` at `target`. The file system's documentation lists its options.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN; ENODEV if the kernel lacks the file system; ENOENT; EINVAL
-/// for options that it does not know.
+/// for unknown options.
 pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Result<()> {
     call(
         source,
@@ -21,8 +21,8 @@ pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Resu
     )
 }
 
-/// Mounts a kernel file system of type `kind` on the folder `target`, without device files or
-/// set-user-id programs unless `kind` is devtmpfs, whose purpose they are.
+/// Mounts a kernel file system of type `kind` on the folder `target`, without set-user-id programs,
+/// and without device files unless `kind` is devtmpfs.
 ///
 /// # Errors
 /// Returns the errors of [`mount`].
@@ -43,9 +43,9 @@ const MOUNT_ATTR_NOSUID: libc::c_uint = 2;
 const MOUNT_ATTR_NODEV: libc::c_uint = 4;
 const MOUNT_ATTR_NOEXEC: libc::c_uint = 8;
 
-/// Mounts a kernel file system of type `kind` nowhere (Linux 5.2): its files are reached through
-/// the descriptor, by `/proc/self/fd/N`, by this process alone, and the mount is gone when the
-/// descriptor is closed, however the process ends.
+/// Mounts a kernel file system of type `kind` without attaching it to a folder (Linux 5.2). Only
+/// this process reaches its files, through `/proc/self/fd/N` of the returned descriptor. When the
+/// descriptor is closed, the mount disappears, also if the process is killed.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN; ENODEV if the kernel lacks the file system; ENOSYS on older
@@ -56,7 +56,7 @@ pub fn detached(kind: &str) -> io::Result<OwnedFd> {
     let context = unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) };
     let context = owned(context)?;
     let nothing = std::ptr::null::<libc::c_char>();
-    // SAFETY: this command takes neither key nor value; the descriptor is open.
+    // SAFETY: this command needs neither key nor value, and the descriptor is open.
     let created = unsafe {
         libc::syscall(
             libc::SYS_fsconfig,
@@ -69,7 +69,7 @@ pub fn detached(kind: &str) -> io::Result<OwnedFd> {
     };
     crate::check(created as libc::c_int)?;
     let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-    // SAFETY: the call takes a descriptor, which is open, and flags.
+    // SAFETY: the call takes an open descriptor and flags.
     owned(unsafe {
         libc::syscall(
             libc::SYS_fsmount,
@@ -80,14 +80,14 @@ pub fn detached(kind: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// Returns the descriptor that a system call made.
+/// Returns the descriptor that a system call created.
 fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
     let descriptor = crate::check(made as libc::c_int)?;
-    // SAFETY: the call made it, and nothing else has its number.
+    // SAFETY: the call created the descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Confines later mounts to this mount namespace, and keeps those of other namespaces out of it.
+/// Stops the propagation of mounts between this mount namespace and others, in both directions.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN.
@@ -126,8 +126,8 @@ fn call(
     .map(drop)
 }
 
-/// Takes the mount at `target` away; with `detach`, even while files of it are open, which keep
-/// working until they are closed.
+/// Unmounts `target`. With `detach`, this works even while files are open; they can be used until
+/// they are closed.
 ///
 /// # Errors
 /// Returns EINVAL if nothing is mounted there; EBUSY; EPERM; ENOENT.

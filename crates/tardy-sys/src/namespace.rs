@@ -6,11 +6,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// The kind of namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespace {
-    /// Process numbers, for the children made from now on; their first is the namespace's init, and
-    /// when it ends the kernel ends them all.
+    /// Process numbers, for children that are started from now on. The first child is the
+    /// namespace's init process; when it ends, the kernel kills all others.
     Processes,
     /// Like `Processes`, in a new user namespace, for callers without CAP_SYS_ADMIN. The caller
-    /// writes its maps.
+    /// must write the namespace's user and group maps.
     ProcessesAsUser,
     Mounts,
     /// Network devices, addresses, sockets.
@@ -21,8 +21,9 @@ pub enum Namespace {
 /// Moves the calling process into a new namespace.
 ///
 /// # Errors
-/// Returns EPERM without CAP_SYS_ADMIN (or if user namespaces are forbidden); EINVAL in a process
-/// of several threads or if the kernel lacks it; ENOSPC or EUSERS at the limit of namespaces.
+/// Returns EPERM without CAP_SYS_ADMIN (or if user namespaces are forbidden); EINVAL if the process
+/// has several threads, or the kernel lacks this kind of namespace; ENOSPC or EUSERS at the limit
+/// of namespaces.
 pub fn unshare(namespace: Namespace) -> io::Result<()> {
     let flags = match namespace {
         Namespace::Processes => libc::CLONE_NEWPID,
@@ -36,8 +37,8 @@ pub fn unshare(namespace: Namespace) -> io::Result<()> {
     crate::check(unsafe { libc::unshare(flags) }).map(drop)
 }
 
-/// Enters a network namespace, by a descriptor of /proc/PID/ns/net; sockets that are open stay in
-/// theirs.
+/// Enters a network namespace, given by a descriptor of /proc/PID/ns/net. Open sockets stay in
+/// their namespace.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor that is not a network namespace.
@@ -52,8 +53,8 @@ mod tests {
 
     #[test]
     fn a_namespace_is_had_or_the_reason_is_named() {
-        // A separate thread, because mounts and host name are the thread's; the others would be the
-        // process's.
+        // The test uses a separate thread: host name and mount namespaces belong to a thread, the
+        // other kinds to the process.
         std::thread::spawn(|| match unshare(Namespace::HostName) {
             Ok(()) => assert_ne!(
                 std::fs::read_link("/proc/thread-self/ns/uts").unwrap(),

@@ -1,5 +1,5 @@
-//! Parallel ports, by the driver ppdev (include/uapi/linux/ppdev.h): the data lines out, and the
-//! interrupts that the line ACK makes in.
+//! Parallel ports, through the driver ppdev (include/uapi/linux/ppdev.h): output on the data lines,
+//! and interrupts from the line ACK.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,26 +12,26 @@ const EXCLUSIVE: u32 = code(NONE, 0x8f, 0);
 const WRITE_DATA: u32 = code(WRITE, 0x86, 1);
 const TAKE_INTERRUPTS: u32 = code(READ, 0x93, size_of::<libc::c_int>());
 
-/// Directions of asm-generic/ioctl.h, as most architectures have them.
+/// Directions of asm-generic/ioctl.h, which most architectures use.
 const NONE: u32 = 0;
 const WRITE: u32 = 1;
 const READ: u32 = 2;
 
-/// A request of the type PP_IOCTL.
+/// Returns the code of a request of type PP_IOCTL.
 const fn code(direction: u32, number: u32, bytes: usize) -> u32 {
     direction << 30 | (bytes as u32) << 16 | (b'p' as u32) << 8 | number
 }
 
-/// A port that is this process's alone; given back when dropped.
+/// A port that this process has claimed; released on drop.
 #[derive(Debug)]
 pub struct ParallelPort(File);
 
 impl ParallelPort {
-    /// Claims the port and its interrupt; other processes cannot use it meanwhile.
+    /// Claims the port and its interrupt. Other processes cannot use the port until it is released.
     ///
     /// # Errors
     /// Returns ENOENT if the driver is not loaded; EACCES; ENOTTY if it is not a port; ENXIO if the
-    /// device has no port, or another driver has it (a printer's).
+    /// device has no port, or another driver (a printer's) has claimed it.
     pub fn open(device: &Path) -> io::Result<Self> {
         let port = OpenOptions::new()
             .read(true)
@@ -45,7 +45,7 @@ impl ParallelPort {
         Ok(Self(port))
     }
 
-    /// Drives the eight data lines.
+    /// Sets the eight data lines.
     ///
     /// # Errors
     /// Returns errors of the port.
@@ -62,8 +62,8 @@ impl ParallelPort {
         .map(drop)
     }
 
-    /// Returns how many interrupts came since the last call. It does not wait: the descriptor is
-    /// readable while there are some.
+    /// Returns the number of interrupts since the last call, without waiting. While there are some,
+    /// the descriptor is readable.
     ///
     /// # Errors
     /// Returns errors of the port.

@@ -1,9 +1,8 @@
-//! Playing sound by the kernel's own interface (`/dev/snd/pcmCxDyp`, include/uapi/sound/asound.h,
-//! protocol 2.0.15), without a library: the hardware's space of parameters, writing frames, and the
-//! hardware pointer with its time stamp. Calls do not wait.
+//! Plays sound through the kernel's interface (`/dev/snd/pcmCxDyp`, include/uapi/sound/asound.h,
+//! protocol 2.0.15): the hardware's parameter space, writing of frames, and the hardware pointer
+//! with its time stamp. Calls do not wait.
 //!
-//! Sound cards are played through the kernel's own interface. The binary is static, and alsa-lib
-//! loads plug-ins at run time.
+//! alsa-lib is not used, because it loads plug-ins at run time, and the binary is static.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,15 +10,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The kernel's snd_pcm_uframes_t: frames, of all channels.
+/// The kernel's snd_pcm_uframes_t: a number of frames. A frame is a sample of each channel.
 type Frames = libc::c_ulong;
 
-/// Directions of asm-generic/ioctl.h, as most architectures have them.
+/// Directions of asm-generic/ioctl.h, which most architectures use.
 const NONE: u32 = 0;
 const WRITE: u32 = 1;
 const READ: u32 = 2;
 
-/// A request of the type SNDRV_PCM_IOCTL.
+/// Returns the code of a request of type SNDRV_PCM_IOCTL.
 const fn code(direction: u32, number: u32, bytes: usize) -> u32 {
     direction << 30 | (bytes as u32) << 16 | (b'A' as u32) << 8 | number
 }
@@ -35,8 +34,8 @@ const START: u32 = code(NONE, 0x42, 0);
 const DROP: u32 = code(NONE, 0x43, 0);
 const WRITE_FRAMES: u32 = code(WRITE, 0x50, size_of::<RawTransfer>());
 
-/// SNDRV_PCM_VERSION of the interface used here; the type of time stamps is a member of the
-/// software parameters from 2.0.12 on.
+/// SNDRV_PCM_VERSION of the interface used here. From 2.0.12 on, the software parameters contain
+/// the type of time stamps.
 const PROTOCOL: libc::c_int = 2 << 16 | 15;
 const TSTAMP_ENABLE: libc::c_int = 1;
 const TSTAMP_TYPE_MONOTONIC: libc::c_int = 1;
@@ -44,10 +43,11 @@ const TSTAMP_TYPE_MONOTONIC: libc::c_int = 1;
 const STATE_RUNNING: libc::c_int = 3;
 const STATE_XRUN: libc::c_int = 4;
 
-/// SNDRV_PCM_ACCESS_RW_INTERLEAVED: frames are written, sample by sample of each channel.
+/// SNDRV_PCM_ACCESS_RW_INTERLEAVED: frames are written one after another, each with a sample of all
+/// channels.
 const ACCESS_INTERLEAVED: u32 = 3;
 
-/// The storage format of a sample; in all of these silence is zeros.
+/// The storage format of a sample. In all of these formats, silence is zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Format {
@@ -61,24 +61,24 @@ pub enum Format {
     S24ThreeLe = 32,
 }
 
-/// A parameter with a range of values in a [`Space`]: the SNDRV_PCM_HW_PARAM_* from 8 on.
+/// A parameter that has a range of values in a [`Space`]: one of SNDRV_PCM_HW_PARAM_*, from 8 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Quantity {
-    /// Bits of a frame, of all channels.
+    /// Bits of a frame.
     FrameBits = 9,
     Channels = 10,
     /// Frames per second.
     Rate = 11,
     /// Frames from one interrupt of the device to the next.
     PeriodFrames = 13,
-    /// Frames that the device holds.
+    /// Frames that the device's buffer holds.
     BufferFrames = 17,
 }
 
-/// The first quantity's number in the kernel's counting (SNDRV_PCM_HW_PARAM_FIRST_INTERVAL).
+/// The kernel's number of the first quantity (SNDRV_PCM_HW_PARAM_FIRST_INTERVAL).
 const FIRST_QUANTITY: usize = 8;
-/// Access, format and subformat, by their places among the masks.
+/// Indices of access, format and subformat among the masks.
 const MASK_ACCESS: usize = 0;
 const MASK_FORMAT: usize = 1;
 
@@ -87,12 +87,12 @@ const MASK_FORMAT: usize = 1;
 struct RawInterval {
     min: u32,
     max: u32,
-    /// Bits: the lower end is open, the upper end is open, whole numbers only, empty.
+    /// Flag bits: the lower end is open, the upper end is open, whole numbers only, empty.
     flags: u32,
 }
 
-/// The parameters that a device can still have (snd_pcm_hw_params): each request narrows it, until
-/// one value of each is left.
+/// The parameters that a device can still have (snd_pcm_hw_params). Each request narrows the space,
+/// until one value of each parameter is left.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Space {
@@ -118,7 +118,7 @@ impl Default for Space {
 }
 
 impl Space {
-    /// Everything, written interleaved.
+    /// Creates the space of all parameters with interleaved writing.
     #[must_use]
     pub fn new() -> Self {
         let everything = RawInterval {
@@ -149,14 +149,14 @@ impl Space {
         space
     }
 
-    /// Limits the space to one sample format.
+    /// Restricts the space to one sample format.
     #[must_use]
     pub fn with_format(mut self, format: Format) -> Self {
         self.choose(MASK_FORMAT, format as u32);
         self
     }
 
-    /// Limits a quantity to values from `min` to `max`.
+    /// Restricts a quantity to values from `min` to `max`.
     #[must_use]
     pub fn with(mut self, quantity: Quantity, min: u32, max: u32) -> Self {
         self.intervals[quantity as usize - FIRST_QUANTITY] = RawInterval { min, max, flags: 0 };
@@ -164,7 +164,7 @@ impl Space {
         self
     }
 
-    /// Returns the smallest and the largest value left.
+    /// Returns the smallest and the largest remaining value.
     #[must_use]
     pub fn range(&self, quantity: Quantity) -> (u32, u32) {
         let RawInterval { min, max, flags } = self.intervals[quantity as usize - FIRST_QUANTITY];
@@ -174,7 +174,7 @@ impl Space {
         )
     }
 
-    /// Returns frames per second as a fraction, for a configured device.
+    /// Returns the frames per second of a configured device, as a fraction.
     #[must_use]
     pub fn rate(&self) -> (u32, u32) {
         (self.rate_numerator, self.rate_denominator)
@@ -221,7 +221,7 @@ struct RawSoftware {
     reserved: [u8; 56],
 }
 
-/// snd_pcm_status of 64-bit machines; on others the time stamps use the C library's type.
+/// snd_pcm_status of 64-bit machines. On other machines, the time stamps have the C library's type.
 #[repr(C)]
 struct RawStatus {
     state: libc::c_int,
@@ -252,46 +252,46 @@ struct RawTransfer {
 /// The description of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-    /// Number of its card.
+    /// Number of the device's sound card.
     pub card: u32,
-    /// Its number on the card.
+    /// Number of the device on its card.
     pub device: u32,
-    /// Its name, by the driver.
+    /// The device's name, from the driver.
     pub name: String,
 }
 
 /// The state of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It plays.
+    /// The device plays.
     Running,
-    /// It stopped because there was nothing to play.
+    /// The device stopped because there was nothing left to play.
     Underrun,
-    /// Any other (SNDRV_PCM_STATE_*).
+    /// Any other state (SNDRV_PCM_STATE_*).
     Other(i32),
 }
 
-/// The hardware pointer and related values of the same moment.
+/// The position of the hardware pointer, with related values of the same moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Status {
     /// The state of the device.
     pub state: State,
-    /// The time of the pointer's last movement according to the kernel, in ns on CLOCK_MONOTONIC. A
-    /// stamp from before `started` is an older one: the kernel makes none until the pointer moves
-    /// (sound/core/pcm_lib.c, update_audio_tstamp).
+    /// Time of the pointer's last movement according to the kernel, in ns on CLOCK_MONOTONIC. If
+    /// the stamp is older than `started`, it belongs to an earlier start: the kernel makes no stamp
+    /// until the pointer moves (sound/core/pcm_lib.c, update_audio_tstamp).
     pub at: i64,
-    /// When the device was started or stopped, in ns on CLOCK_MONOTONIC.
+    /// Time at which the device was started or stopped, in ns on CLOCK_MONOTONIC.
     pub started: i64,
-    /// Frames written since it was prepared.
+    /// Number of frames written since the device was prepared.
     pub written: u64,
-    /// Frames that are not audible yet, after the pointer and in later stages (a codec); 0 if it
-    /// does not play.
+    /// Number of written frames that cannot be heard yet, in the buffer after the pointer and in
+    /// later stages (a codec); 0 if the device does not play.
     pub delay: i64,
-    /// Free frames in the buffer.
+    /// Number of free frames in the buffer.
     pub room: u64,
 }
 
-/// A device's playback, which is this process's alone.
+/// The playback of a device, which this process has opened exclusively.
 #[derive(Debug)]
 pub struct Playback {
     file: File,
@@ -299,10 +299,11 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Takes the device.
+    /// Opens the device exclusively.
     ///
     /// # Errors
-    /// Returns ENOENT if there is none; EACCES; EBUSY or EAGAIN if another program has it.
+    /// Returns ENOENT if the device does not exist; EACCES; EBUSY or EAGAIN if another program has
+    /// opened it.
     pub fn open(device: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -344,7 +345,7 @@ impl Playback {
         })
     }
 
-    /// Reduces `space` to the values that the device supports; does not change the device.
+    /// Reduces `space` to the values that the device supports. Does not change the device.
     ///
     /// # Errors
     /// Returns EINVAL if nothing is left; ENOTTY if it is no sound device.
@@ -353,15 +354,15 @@ impl Playback {
         self.exchange(HW_REFINE, space)
     }
 
-    /// Configures the device with one point of `space`, which is left there; playback stops when
-    /// everything was played, and stamps use CLOCK_MONOTONIC. Start it with [`Playback::start`]
-    /// only.
+    /// Configures the device with one set of values of `space`, to which `space` is reduced.
+    /// Playback stops when everything was played, stamps use CLOCK_MONOTONIC, and only
+    /// [`Playback::start`] starts the device.
     ///
     /// # Errors
     /// Returns the errors of [`Playback::refine`]; errors of the driver.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
-        // A kernel before 5.1 lacks this request, but has everything used here.
+        // A kernel before 5.1 lacks this request, but nothing else that is used here.
         let _ = self.exchange(USER_PROTOCOL, &mut protocol);
         space.requested = u32::MAX;
         self.exchange(HW_PARAMS, space)?;
@@ -385,8 +386,8 @@ impl Playback {
         self.exchange(SW_PARAMS, &mut software)
     }
 
-    /// Makes it ready to be written to and started, with nothing written; after it was configured,
-    /// and after it stopped.
+    /// Prepares the device for writing and starting, with an empty buffer. Needed after the device
+    /// was configured, and after it stopped.
     ///
     /// # Errors
     /// Returns errors of the driver.
@@ -397,12 +398,12 @@ impl Playback {
     /// Starts to play the written frames.
     ///
     /// # Errors
-    /// Returns EPIPE if nothing was; errors of the driver.
+    /// Returns EPIPE if nothing was written; errors of the driver.
     pub fn start(&self) -> io::Result<()> {
         self.order(START)
     }
 
-    /// Stops at once.
+    /// Stops playback at once.
     ///
     /// # Errors
     /// Returns errors of the driver.
@@ -410,11 +411,11 @@ impl Playback {
         self.order(DROP)
     }
 
-    /// Writes as many whole frames of `sound` as fit; returns the number.
+    /// Writes as many whole frames of `sound` as fit into the buffer, and returns their number.
     ///
     /// # Errors
-    /// Returns EPIPE if it stopped because there was nothing to play; EBADFD if it was not
-    /// prepared; ENODEV if it was pulled out.
+    /// Returns EPIPE if the device stopped because there was nothing left to play; EBADFD if it was
+    /// not prepared; ENODEV if it was unplugged.
     #[inline]
     #[allow(
         clippy::unnecessary_cast,
@@ -428,8 +429,8 @@ impl Playback {
             frames: frames as Frames,
         };
         // SAFETY: the kernel reads and writes one RawTransfer, and reads `frames` frames at its
-        // pointer: the bytes of a frame are those that it told when it was configured, so that they
-        // lie in `sound`; before that it refuses.
+        // pointer. The kernel stated the bytes of a frame when the device was configured, so these
+        // frames lie in `sound`; before that, the kernel refuses the call.
         let result = crate::check(unsafe {
             libc::ioctl(
                 self.file.as_raw_fd(),
@@ -444,7 +445,7 @@ impl Playback {
         }
     }
 
-    /// Reads the position of the hardware.
+    /// Reads the position of the hardware pointer.
     ///
     /// # Errors
     /// Returns errors of the driver.
@@ -499,13 +500,12 @@ impl Playback {
         crate::check(unsafe { libc::ioctl(self.file.as_raw_fd(), request as _) }).map(drop)
     }
 
-    /// A request with a value that the kernel reads and writes; the requests of this file that take
-    /// one have its size in their code.
+    /// Makes a request with a value that the kernel reads and writes. The code of each such request
+    /// contains the size of its value.
     fn exchange<T>(&self, request: u32, value: &mut T) -> io::Result<()> {
         debug_assert_eq!((request >> 16 & 0x3fff) as usize, size_of::<T>());
-        // SAFETY: the kernel reads and writes as many bytes as the request's code tells, which is
-        // the size of `value`; any bytes are a value of the types of this file, which hold numbers
-        // only.
+        // SAFETY: the kernel reads and writes as many bytes as the request's code states, which is
+        // the size of `value`. The types of this file contain only numbers, so any bytes are valid.
         crate::check(unsafe {
             libc::ioctl(
                 self.file.as_raw_fd(),
@@ -524,7 +524,8 @@ mod tests {
     use std::mem::offset_of;
     use std::process::{Command, Stdio};
 
-    /// Returns the output of a C program that prints these expressions of the kernel's header.
+    /// Returns the values of these C expressions with the kernel's header, from a compiled C
+    /// program.
     fn printed_by_c(expressions: &[&str]) -> Vec<usize> {
         let program = std::env::temp_dir().join(format!("tardy-asound-{}", std::process::id()));
         let mut compiler = Command::new("cc")
@@ -704,7 +705,7 @@ mod tests {
         assert_eq!(space.range(Quantity::Rate), (44_101, 47_999));
     }
 
-    // Success needs a sound device: the lab's tests play in a guest.
+    // Playing needs a sound device, so the lab's tests do it in a guest.
     #[test]
     fn what_is_no_sound_device_is_an_error() {
         assert_eq!(

@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use crate::clock::{Clock, timespec};
 use crate::thread_signal::BlockedSignal;
 
-/// A timer that sends a signal to the thread that made it; the thread waits for the signal, and no
-/// handler runs.
+/// A timer that sends a signal to the thread that created it. The thread waits for the signal, and
+/// no handler runs.
 #[derive(Debug)]
 pub struct PosixTimer {
     timer: libc::timer_t,
@@ -15,11 +15,11 @@ pub struct PosixTimer {
 }
 
 impl PosixTimer {
-    /// A timer on `clock` that is not armed. The signal is blocked in the calling thread, which is
-    /// the one to wait.
+    /// Creates a disarmed timer on `clock`, and blocks the signal in the calling thread, which must
+    /// be the one that waits.
     ///
     /// # Errors
-    /// Returns EAGAIN at the limit of queued signals, which each timer takes one of.
+    /// Returns EAGAIN at the limit of queued signals, of which each timer takes one.
     pub fn new(clock: Clock) -> io::Result<Self> {
         let signal = BlockedSignal::block(crate::thread_signal::first_real_time())?;
         // SAFETY: sigevent is plain data, for which zeros are valid.
@@ -28,17 +28,17 @@ impl PosixTimer {
         event.sigev_signo = signal.number();
         event.sigev_notify_thread_id = crate::sched::thread_id();
         let mut timer = MaybeUninit::uninit();
-        // SAFETY: the event is valid for the call, and the timer's place for writing.
+        // SAFETY: the event is valid for the call, and `timer` is valid for writing.
         crate::check(unsafe {
             libc::timer_create(clock.number(), &mut event, timer.as_mut_ptr())
         })?;
-        // SAFETY: the call succeeded, so that it filled `timer`.
+        // SAFETY: the call succeeded, so it filled `timer`.
         let timer = unsafe { timer.assume_init() };
         Ok(Self { timer, signal })
     }
 
-    /// Arms it to fire at `first`, in ns of its clock, and every `period` ns after it; a period of
-    /// 0 is once, a `first` of 0 disarms it.
+    /// Arms the timer to fire at `first`, in ns of its clock, and then every `period` ns, or only
+    /// once if `period` is 0. If `first` is 0, disarms the timer.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time.
@@ -60,12 +60,11 @@ impl PosixTimer {
         .map(drop)
     }
 
-    /// Waits until it fires; returns how many expiries passed before this one was taken. Only on
-    /// the thread that made it.
+    /// Waits until the timer fires, and returns how many expiries were missed before this one. Only
+    /// the thread that created the timer may call this.
     ///
     /// # Errors
-    /// Returns EINTR after another signal, so that the caller can check whether the clock was
-    /// stepped.
+    /// Returns EINTR after another signal, so the caller can check whether the clock was set.
     #[inline]
     pub fn wait(&self) -> io::Result<u32> {
         self.signal.wait_once()?;
@@ -76,9 +75,9 @@ impl PosixTimer {
 
 impl Drop for PosixTimer {
     fn drop(&mut self) {
-        // SAFETY: the timer was created, and is deleted here alone.
+        // SAFETY: the timer was created, and is deleted only here.
         unsafe { libc::timer_delete(self.timer) };
-        // A signal that it sent before would be taken for one of the next timer's.
+        // Removes a pending signal, which the next timer would take for its own.
         let _ = self.signal.wait_for(0);
     }
 }

@@ -1,14 +1,14 @@
-//! The CPU that a thread should stay on, and whether it does: rseq(2), whose area the kernel
-//! updates (Linux 4.18 and later), so that a check costs a few instructions and no system call.
+//! Checks whether a thread is still on the CPU that it should stay on. The kernel updates the
+//! number of the current CPU in the thread's rseq(2) area (Linux 4.18 and later), so a check costs
+//! a few instructions and no system call.
 //!
-//! Each thread has one area. glibc from 2.35 on registers its own and exports its position
-//! (`__rseq_offset` from the thread pointer); with other C libraries, and older ones, this module
-//! registers one.
+//! Each thread has one area. glibc from 2.35 on registers it and exports its position
+//! (`__rseq_offset` from the thread pointer); with older versions and other C libraries, this
+//! module registers an area.
 //!
-//! The kernel's rseq area shows which CPU took a sample. It costs a few instructions per sample and
-//! no system call. Policy, priority and affinity are checked once a second, and by each thread at
-//! its end. Findings are `elsewhere` and `scheduling_changes` in `run.json`; readers turn them into
-//! warnings.
+//! Each sample is checked in this way. Policy, priority and affinity are checked once per second,
+//! and by each thread at its end. The findings are `elsewhere` and `scheduling_changes` in
+//! `run.json`; readers turn them into warnings.
 
 use std::cell::Cell;
 use std::io;
@@ -16,8 +16,8 @@ use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// `struct rseq` (include/uapi/linux/rseq.h) as of Linux 4.18, with its alignment; later fields
-/// follow it, and are not requested.
+/// `struct rseq` (include/uapi/linux/rseq.h) as of Linux 4.18, with its alignment. Later fields are
+/// not needed.
 #[repr(C, align(32))]
 #[derive(Debug)]
 struct Area {
@@ -29,15 +29,15 @@ struct Area {
 }
 
 const AREA_BYTES: u32 = 32;
-/// Precedes abort handlers, of which there are none; unregistering must repeat the value given at
-/// registration.
+/// Signature of abort handlers, which this module does not use. Unregistering needs the same value
+/// as registering.
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;
-/// RSEQ_CPU_ID_UNINITIALIZED, and no CPU's number.
+/// RSEQ_CPU_ID_UNINITIALIZED, which is no CPU's number.
 const NO_CPU: u32 = u32::MAX;
 
-/// The current and intended CPU of a thread without a post.
+/// The current and the expected CPU of a thread without a post.
 static NOWHERE: AtomicU32 = AtomicU32::new(NO_CPU);
 
 thread_local! {
@@ -45,12 +45,12 @@ thread_local! {
     static EXPECTED: Cell<u32> = const { Cell::new(NO_CPU) };
 }
 
-/// The calling thread's post, until this is dropped.
+/// A CPU on which the calling thread should stay, until this is dropped.
 #[derive(Debug)]
 pub struct Post {
-    /// An own area, to be unregistered; absent if the C library has one.
+    /// The area that this module registered; absent if the C library has one.
     own: Option<Box<Area>>,
-    /// Binds the value to the thread that took it.
+    /// Keeps the value in the thread that created it.
     of_thread: PhantomData<*const ()>,
 }
 
@@ -67,11 +67,11 @@ impl Area {
 }
 
 impl Post {
-    /// Makes [`elsewhere`] report from now on when the calling thread is on another CPU than `cpu`.
+    /// Makes [`elsewhere`] report from now on if the calling thread is on a CPU other than `cpu`.
     ///
     /// # Errors
     /// Returns ENOSYS if the kernel lacks rseq(2); EBUSY if the thread has a post already; EINVAL
-    /// if another library registered an area that cannot be found.
+    /// if another library has registered an area that this module cannot find.
     pub fn take(cpu: u32) -> io::Result<Self> {
         if EXPECTED.get() != NO_CPU {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -85,10 +85,10 @@ impl Post {
                 (Some(area), current)
             }
         };
-        // SAFETY: the word lies in the area of this thread, which the C library keeps as long as
-        // the thread lives, or in our own on the heap, which lives until this is dropped; either is
-        // aligned, and written by the kernel alone. It is put where only this thread finds it, and
-        // taken from there before the area goes.
+        // SAFETY: the word lies either in the area of this thread that the C library keeps as long
+        // as the thread lives, or in our area on the heap, which lives until this is dropped. Both
+        // are aligned, and only the kernel writes to them. The pointer is stored in a thread-local
+        // variable, and removed from it before the area is freed.
         CURRENT.set(unsafe { &*current });
         EXPECTED.set(cpu);
         Ok(Self {
@@ -105,14 +105,14 @@ impl Drop for Post {
         if let Some(area) = self.own.take()
             && register(&area, UNREGISTER).is_err()
         {
-            // The kernel may still write to it, so its memory must never be reused.
+            // The kernel may still write to the area, so its memory must never be reused.
             Box::leak(area);
         }
     }
 }
 
-/// Returns the CPU of the calling thread if that is not its post; `None` on its post, and without a
-/// post.
+/// Returns the calling thread's CPU if that is not its post; `None` if it is, or if the thread has
+/// no post.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {
@@ -122,8 +122,8 @@ pub fn elsewhere() -> Option<u32> {
 
 fn register(area: &Area, flags: i32) -> io::Result<()> {
     // SAFETY: the kernel writes to the area, which has the required size and alignment, whenever
-    // the thread resumes after an interruption. All words are atomics. The caller keeps it in place
-    // until it has unregistered it.
+    // the thread resumes after an interruption. All words are atomics. The caller keeps the area in
+    // place until it has unregistered it.
     let result = unsafe {
         libc::syscall(
             libc::SYS_rseq,
@@ -137,10 +137,10 @@ fn register(area: &Area, flags: i32) -> io::Result<()> {
 }
 
 /// Returns the word `cpu_id` of the area that the C library registered for the calling thread;
-/// `None` if it did not.
+/// `None` if it registered none.
 fn area_of_the_c_library() -> Option<*const u32> {
     let (thread_pointer, offset, size) = c_library::rseq()?;
-    // The size is 0 if glibc was configured not to register it (glibc.pthread.rseq=0), or the
+    // The size is 0 if glibc was configured not to register an area (glibc.pthread.rseq=0), or the
     // kernel refused.
     (size > 0).then(|| {
         thread_pointer
@@ -157,16 +157,16 @@ fn area_of_the_c_library() -> Option<*const u32> {
 mod c_library {
     use std::arch::asm;
 
-    /// Returns the thread pointer, and the values of `__rseq_offset` and `__rseq_size`; `None` with
-    /// a C library that has no such symbols.
+    /// Returns the thread pointer and the values of `__rseq_offset` and `__rseq_size`; `None` if
+    /// the C library lacks these symbols.
     pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
         let (offset, size) = symbols();
         if offset.is_null() || size.is_null() {
             return None;
         }
-        // SAFETY: glibc defines it as a constant `ptrdiff_t` (<sys/rseq.h>).
+        // SAFETY: glibc defines this symbol as a constant `ptrdiff_t` (<sys/rseq.h>).
         let offset = unsafe { *offset };
-        // SAFETY: glibc defines it as a constant `unsigned int` (<sys/rseq.h>).
+        // SAFETY: glibc defines this symbol as a constant `unsigned int` (<sys/rseq.h>).
         let size = unsafe { *size };
         Some((thread_pointer(), offset, size))
     }
@@ -175,8 +175,8 @@ mod c_library {
     #[cfg(target_arch = "x86_64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
-        // SAFETY: loads two addresses from the global offset table; weak symbols that nobody
-        // defines are 0.
+        // SAFETY: the instructions load two addresses from the global offset table; undefined weak
+        // symbols are 0.
         unsafe {
             asm!(
                 ".weak __rseq_offset",
@@ -206,8 +206,8 @@ mod c_library {
     #[cfg(target_arch = "aarch64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
-        // SAFETY: loads two addresses from the global offset table; weak symbols that nobody
-        // defines are 0.
+        // SAFETY: the instructions load two addresses from the global offset table; undefined weak
+        // symbols are 0.
         unsafe {
             asm!(
                 ".weak __rseq_offset",
@@ -227,7 +227,8 @@ mod c_library {
     #[cfg(target_arch = "aarch64")]
     fn thread_pointer() -> *const u8 {
         let pointer: *const u8;
-        // SAFETY: Linux lets programs read the register; it touches no memory and no flags.
+        // SAFETY: Linux lets programs read the register; the instruction touches no memory and no
+        // flags.
         unsafe {
             asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags))
         };
@@ -235,8 +236,9 @@ mod c_library {
     }
 }
 
-/// Another C library, which registers no area, or an architecture on which the area is not
-/// searched: there a registration is refused, and threads have no post.
+/// For other C libraries, which register no area, and for other architectures, on which the C
+/// library's area is not searched. If a C library has registered an area there, the kernel refuses
+/// a second one, and the CPU of threads is not checked.
 #[cfg(not(all(
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -280,8 +282,8 @@ mod tests {
     fn an_area_of_our_own_is_registered_once() {
         std::thread::spawn(|| {
             let (mine, another) = (Area::new(), Area::new());
-            // If the C library registered an area, the first call fails; otherwise the second one
-            // does.
+            // If the C library has registered an area, the first call fails; otherwise the second
+            // one does.
             let is_free = area_of_the_c_library().is_none();
             assert_eq!(register(&mine, 0).is_ok(), is_free);
             assert!(register(&another, 0).is_err());

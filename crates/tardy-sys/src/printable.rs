@@ -1,10 +1,10 @@
-//! Text as a terminal may get it.
+//! Makes text safe for a terminal.
 
 use std::borrow::Cow;
 
-/// Returns whether the character is only drawn: no control character, and none that changes the
-/// direction of the text around it (Unicode UAX 9, section 2), which can make a line read as
-/// another.
+/// Returns whether printing the character only draws it. Control characters do more. Characters
+/// that change the direction of the surrounding text (Unicode UAX 9, section 2) are excluded too,
+/// because they can make a line look like another.
 #[must_use]
 pub fn is_printable(character: char) -> bool {
     !character.is_control()
@@ -14,8 +14,7 @@ pub fn is_printable(character: char) -> bool {
         )
 }
 
-/// Replaces every character by which text of others could steer a terminal with U+FFFD; line feeds
-/// and tabs stay.
+/// Replaces characters that could control a terminal by U+FFFD. Line feeds and tabs stay.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_kept = |character| is_printable(character) || matches!(character, '\n' | '\t');

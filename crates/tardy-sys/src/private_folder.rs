@@ -1,5 +1,5 @@
-//! Folders that only this user can access, in places where every user may make some: another user's
-//! folder is never used.
+//! Folders that only this user can access, in places where every user may create folders. Folders
+//! of other users are never used.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{regular_file, user};
 
-/// Makes a folder that only this user may use. If it exists already, it must be such a folder, for
-/// example of a restarted process.
+/// Makes a folder that only this user may use. It may exist already, for example after a restart of
+/// the process, but must then be such a folder.
 ///
 /// # Errors
 /// Returns errors of mkdir(2), and of [`open`].
@@ -22,7 +22,7 @@ pub fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that only this user may use, if nothing is yet.
+/// Makes a folder that only this user may use. Nothing may exist at `path`.
 ///
 /// # Errors
 /// Returns errors of mkdir(2).
@@ -50,7 +50,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(folder)
 }
 
-/// Opens a folder of any owner, but not through a link.
+/// Opens a folder of any owner, unless `path` is a link.
 ///
 /// # Errors
 /// Returns errors of open(2); `PermissionDenied` if it is a link or no folder.
@@ -65,7 +65,7 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
     })
 }
 
-/// Opens a file for writing, empty; the last part of `path` may not be a link.
+/// Opens an empty file for writing. The last part of `path` may not be a link.
 ///
 /// # Errors
 /// Returns errors of open(2), such as ELOOP.
@@ -104,7 +104,7 @@ pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     )))
 }
 
-/// Returns a path of an open folder, which stays valid if its name is reused.
+/// Returns a path of an open folder that stays valid if the folder's name is reused.
 #[must_use]
 pub fn inside(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
@@ -144,7 +144,7 @@ mod tests {
         fs::create_dir(path("open")).unwrap();
         fs::set_permissions(path("open"), fs::Permissions::from_mode(0o750)).unwrap();
         let mut others = vec!["file", "link", "open"];
-        // Only root can make files for another owner.
+        // Only root can create a folder of another owner.
         fs::create_dir(path("foreign")).unwrap();
         fs::set_permissions(path("foreign"), fs::Permissions::from_mode(0o700)).unwrap();
         if user::is_root() {

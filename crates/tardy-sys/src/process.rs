@@ -1,5 +1,5 @@
-//! Making, reaping and ending processes: fork(2), waitpid(2), kill(2), setsid(2), and prctl(2)'s
-//! ties between parent and child.
+//! Starts, reaps and ends processes: fork(2), waitpid(2), kill(2), setsid(2), and the relations
+//! between parent and child of prctl(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 
 use crate::usage::Usage;
 
-/// Ends a process at once; cannot be caught.
+/// Kills a process at once; cannot be caught.
 pub const KILL: i32 = libc::SIGKILL;
 /// Sent to a parent when a child ends.
 pub const CHILD_ENDED: i32 = libc::SIGCHLD;
@@ -21,11 +21,11 @@ pub const CONTINUE: i32 = libc::SIGCONT;
 /// The result of waiting for children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitResult {
-    /// A child ended and is gone from the process table.
+    /// A child ended, and its number is free again.
     Ended(i32, ExitStatus),
-    /// There are children, and all of them run.
+    /// There are children, and all of them are running.
     NoneYet,
-    /// There is no child at all.
+    /// There is no child.
     NoChildren,
 }
 
@@ -36,7 +36,7 @@ pub fn id() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Returns the parent's number; 0 if the parent is outside of the PID namespace.
+/// Returns the parent's number; 0 if the parent is outside of this PID namespace.
 #[must_use]
 pub fn parent_id() -> i32 {
     // SAFETY: getppid has no preconditions and cannot fail.
@@ -44,10 +44,10 @@ pub fn parent_id() -> i32 {
 }
 
 /// Forks; the child runs `child` and exits with its value (101 after a panic). Returns the child's
-/// number in the parent.
+/// number to the parent.
 ///
-/// A process with several threads is refused: its child would own locks whose holders do not exist
-/// there.
+/// Fails in a process with several threads, because the child could contain locked locks of threads
+/// that it lacks.
 ///
 /// # Errors
 /// Returns EBUSY in a process of several threads (or without /proc to count them); EAGAIN at the
@@ -56,8 +56,8 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
     if !is_single_threaded() {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
-    // SAFETY: the process has one thread (tested above, and no other thread exists that could start
-    // one since), so that the child's copy of every lock and allocator is consistent.
+    // SAFETY: the process has one thread (checked above, and no other thread exists that could have
+    // started one since), so all locks and the allocator are consistent in the child's copy.
     match crate::check(unsafe { libc::fork() })? {
         0 => {
             // Unwinding past this point would run the parent's code in the child.
@@ -68,15 +68,15 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
     }
 }
 
-/// Ends the process without running exit handlers or flushing buffers that its parent's copy will
-/// flush too.
+/// Ends the process without running exit handlers, and without flushing buffers that its parent
+/// will flush too.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Each thread is a folder in /proc/self/task, and a folder has a link for each folder in it, one
-/// for itself and one in its parent.
+/// Returns whether the process has one thread. Each thread is a folder in /proc/self/task; a
+/// folder's link count is 2 plus the number of folders in it.
 fn is_single_threaded() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
@@ -85,7 +85,7 @@ fn is_single_threaded() -> bool {
 /// Reaps any child; with `block`, waits until one ends.
 ///
 /// # Errors
-/// Never returns EINTR: the wait continues.
+/// Returns errors of waitpid(2) except EINTR, after which the wait continues.
 pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
@@ -94,7 +94,7 @@ pub fn reap_any(block: bool) -> io::Result<WaitResult> {
 /// of this process.
 ///
 /// # Errors
-/// Returns EINVAL for a number that is not a signal's.
+/// Returns errors of waitpid(2).
 pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     let mut status = 0;
     loop {
@@ -112,11 +112,11 @@ pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     }
 }
 
-/// Waits until child `pid` ends; returns how it ended, and the resources of it and the children
-/// that it waited for.
+/// Waits until child `pid` ends. Returns its exit status, and the resources that the child and its
+/// own reaped children used.
 ///
 /// # Errors
-/// Returns ECHILD if it is no child of this process, or was reaped before; EINVAL for a number
+/// Returns ECHILD if `pid` is no child of this process, or was reaped before; EINVAL for a number
 /// below 1.
 pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
     if pid < 1 {
@@ -130,7 +130,7 @@ pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
             Ok(_) => {
-                // SAFETY: the call returned a child, so that it filled `raw`.
+                // SAFETY: the call returned a child, so it filled `raw`.
                 let raw = unsafe { raw.assume_init() };
                 return Ok((ExitStatus::from_raw(status), Usage::from_raw(&raw)));
             }
@@ -138,11 +138,11 @@ pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
     }
 }
 
-/// Sends `signal` to process `pid`, which must be above 0: the numbers with other meanings have
-/// separate functions.
+/// Sends `signal` to process `pid`, which must be above 0. Numbers below 1 have other meanings in
+/// kill(2).
 ///
 /// # Errors
-/// Returns ESRCH if there is none; EPERM; EINVAL for a bad signal or a number below 1.
+/// Returns ESRCH if the process does not exist; EPERM; EINVAL for a bad signal or a number below 1.
 pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
     if pid < 1 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -163,7 +163,7 @@ pub fn kill_group(group: i32, signal: i32) -> io::Result<()> {
     crate::check(unsafe { libc::kill(-group, signal) }).map(drop)
 }
 
-/// Starts a new session: signals of the terminal no longer arrive.
+/// Starts a new session, so that the process gets no signals of the terminal.
 ///
 /// # Errors
 /// Returns EPERM if the process leads a group already.
@@ -172,8 +172,8 @@ pub fn new_session() -> io::Result<()> {
     crate::check(unsafe { libc::setsid() }).map(drop)
 }
 
-/// Has the kernel send `signal` (0: none) to this process when the *thread* that made it ends. Lost
-/// on fork, kept on exec.
+/// Makes the kernel send `signal` (0: none) to this process when the *thread* that started it ends.
+/// Children do not inherit the setting; exec keeps it.
 ///
 /// # Errors
 /// Returns EINVAL for a bad signal.
@@ -182,7 +182,7 @@ pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
     crate::check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
 }
 
-/// Makes this process the one that inherits (and must reap) its descendants when their parents end.
+/// Makes this process the parent of its descendants whose parents end. It must reap them.
 ///
 /// # Errors
 /// Returns errors of prctl(2).
@@ -195,7 +195,7 @@ pub fn become_subreaper() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The test harness has several threads, so forking code runs in a separate process.
+    /// The test harness has several threads. Tests of code that forks run in a separate process.
     #[test]
     fn a_process_of_several_threads_does_not_fork() {
         std::thread::scope(|scope| {

@@ -1,21 +1,22 @@
-//! Data files that a user names; refuses FIFOs, which can block, and devices, which can be endless.
+//! Opens data files that a user names. FIFOs, which can block, and devices, which can be endless,
+//! are refused.
 //!
-//! A file named by a user or another program is opened without blocking, and read up to a limit of
-//! its kind. The length that a file reports decides nothing: /dev/zero reports none. Unpacked data
-//! have a limit as well: some kB of a package can expand to any length.
+//! Files are opened without blocking, and read up to a limit for their kind. The length that a file
+//! reports is not trusted: /dev/zero reports 0. Unpacked data have a limit as well, because a few
+//! kB of a package can expand to any length.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file of any kind for reading without waiting.
+/// Opens a regular file for reading, without waiting.
 ///
 /// # Errors
-/// Returns errors of opening; `InvalidInput` if it is no regular file.
+/// Returns errors of opening; `InvalidInput` if the file is not a regular one.
 pub fn open(path: &Path) -> io::Result<File> {
-    // A device is not even opened: some act on it. A replacement that appears in between is opened
-    // without waiting.
+    // A device is not even opened, because that can have an effect. If the file is replaced after
+    // this check, it is still opened without waiting.
     refuse(fs::metadata(path)?.file_type())?;
     let file = OpenOptions::new()
         .read(true)
@@ -25,10 +26,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a whole file of at most `bytes_max` bytes, independent of the length it claims.
+/// Reads a whole file of at most `bytes_max` bytes, whatever length it reports.
 ///
 /// # Errors
-/// Returns the errors of [`open`] and of reading; `InvalidData` if there are more bytes.
+/// Returns the errors of [`open`] and of reading; `InvalidData` if the file is longer.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?
@@ -56,7 +57,7 @@ fn refuse(kind: FileType) -> io::Result<()> {
     }
 }
 
-/// Returns the name of its kind if it is not a regular file.
+/// Returns the name of a kind of file; `None` for regular files.
 #[must_use]
 pub fn name(kind: FileType) -> Option<&'static str> {
     Some(match kind {

@@ -5,21 +5,21 @@ use std::io;
 /// The limits that tardy reads or sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
-    /// us that a real-time thread may run without blocking.
+    /// Time that a real-time thread may run without blocking, in us.
     RealTimeMicros,
-    /// Highest real-time priority without CAP_SYS_NICE.
+    /// Highest real-time priority that is allowed without CAP_SYS_NICE.
     RealTimePriority,
     /// Bytes of memory that may be locked without CAP_IPC_LOCK.
     LockedBytes,
-    /// Bytes of a core dump.
+    /// Size of a core dump in bytes.
     CoreBytes,
     AddressSpaceBytes,
-    /// Seconds of CPU time.
+    /// CPU time in seconds.
     CpuSeconds,
     FileBytes,
-    /// Processes of the user.
+    /// Number of the user's processes.
     Processes,
-    /// Open descriptors of the process.
+    /// Number of the process's open descriptors.
     OpenFiles,
 }
 
@@ -46,7 +46,7 @@ impl Resource {
     }
 }
 
-/// Returns the (soft, hard) limits; `u64::MAX` means that there is none.
+/// Returns the soft and the hard limit; [`UNLIMITED`] for no limit.
 ///
 /// # Errors
 /// Returns errors of getrlimit(2).
@@ -63,8 +63,8 @@ pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
 /// Sets both limits.
 ///
 /// # Errors
-/// Returns EPERM if the hard limit would rise without CAP_SYS_RESOURCE; EINVAL if soft is above
-/// hard.
+/// Returns EPERM if the hard limit would rise without CAP_SYS_RESOURCE; EINVAL if the soft limit is
+/// above the hard one.
 pub fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let limit = libc::rlimit64 {
         rlim_cur: soft,

@@ -11,7 +11,7 @@ const PERIODIC_OFF: u64 = 0x7006;
 /// RTC_IRQP_SET: _IOW('p', 0x0c, unsigned long).
 const SET_RATE: u64 = 0x4000_700c | ((std::mem::size_of::<libc::c_ulong>() as u64) << 16);
 
-/// An open clock; only one program can have it.
+/// An open clock. Only one program can open it at a time.
 #[derive(Debug)]
 pub struct Rtc(File);
 
@@ -19,15 +19,15 @@ impl Rtc {
     /// Opens the device.
     ///
     /// # Errors
-    /// Returns ENOENT if there is none, EBUSY if another program has it, EACCES.
+    /// Returns ENOENT if the device does not exist, EBUSY if another program has opened it, EACCES.
     pub fn open(path: &Path) -> io::Result<Self> {
         File::open(path).map(Self)
     }
 
-    /// Sets the interrupts per second.
+    /// Sets the number of interrupts per second.
     ///
     /// # Errors
-    /// Returns EINVAL for a rate that the kernel does not make, EACCES above
+    /// Returns EINVAL for a rate that the kernel does not support, EACCES above
     /// /proc/sys/dev/rtc/max-user-freq without CAP_SYS_RESOURCE, ENOTTY for another device.
     pub fn set_rate(&self, hz: u64) -> io::Result<()> {
         self.control(SET_RATE, hz as libc::c_ulong)
@@ -36,12 +36,12 @@ impl Rtc {
     /// Enables the interrupts.
     ///
     /// # Errors
-    /// Returns EINVAL or ENOTTY if the device has none.
+    /// Returns EINVAL or ENOTTY if the device has no periodic interrupts.
     pub fn start(&self) -> io::Result<()> {
         self.control(PERIODIC_ON, 0)
     }
 
-    /// Ends them.
+    /// Disables the interrupts.
     ///
     /// # Errors
     /// Returns the errors of [`Rtc::start`].
@@ -49,19 +49,20 @@ impl Rtc {
         self.control(PERIODIC_OFF, 0)
     }
 
-    /// Waits for the next interrupt; returns the number of interrupts since the last call, at least 1.
+    /// Waits for the next interrupt. Returns the number of interrupts since the last call, at least
+    /// 1.
     ///
     /// # Errors
     /// Returns errors of read(2) except EINTR.
     pub fn wait(&self) -> io::Result<u64> {
         let mut word = [0; std::mem::size_of::<libc::c_ulong>()];
         (&self.0).read_exact(&mut word)?;
-        // The lowest byte has the kind of interrupt (rtc(4)).
+        // The lowest byte contains the kind of interrupt (rtc(4)).
         Ok((usize::from_ne_bytes(word) as u64 >> 8).max(1))
     }
 
     fn control(&self, request: u64, argument: libc::c_ulong) -> io::Result<()> {
-        // SAFETY: the requests of this file take a number or nothing, and read no memory of this
+        // SAFETY: the requests of this file take a number or nothing, and access no memory of this
         // process.
         crate::check(unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, argument) }).map(drop)
     }

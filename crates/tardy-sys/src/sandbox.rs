@@ -1,4 +1,4 @@
-//! Random bytes as a program, in a child that can do nothing: fork(2), close_range(2),
+//! Executes random bytes as a program, in a child without any rights: fork(2), close_range(2),
 //! setrlimit(2), setitimer(2), seccomp(2) strict mode.
 
 use std::io::{self, Write};
@@ -6,21 +6,21 @@ use std::os::fd::AsRawFd;
 
 use crate::{memory_file, process, rlimit};
 
-/// Maximum run time of a child, in us of real time: most end at once with an illegal instruction or
-/// a bad address, the others loop.
+/// Maximum run time of a child, in us of real time. Most children end at once with an illegal
+/// instruction or a bad address; the others loop.
 const LIFE_MICROS: i32 = 20_000;
 /// CPU time limit of the child, in seconds.
 const CPU_SECONDS: u64 = 1;
 
-/// Forks a child that executes `code` and nothing else. Returns its number; the caller must reap
-/// it, usually after a signal.
+/// Forks a child that only executes `code`, and returns its number. A signal ends most children.
+/// The caller must reap the child.
 ///
-/// The child has no descriptor, no right to write, to fork or to dump core, dies after 20 ms, and
-/// the kernel kills it at the first system call other than read, write (there is nothing to read or
-/// write), exit and sigreturn.
+/// The child has no descriptor, and may neither fork nor dump core. It is killed after 20 ms, or at
+/// the first system call other than read and write (which fail without a descriptor), exit and
+/// sigreturn.
 ///
 /// # Errors
-/// Returns errors of [`process::fork`]; EACCES or EPERM if the system forbids to execute memory
+/// Returns errors of [`process::fork`]; EACCES or EPERM if the system forbids executing memory
 /// files.
 pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     let mut file = memory_file::create("tardy-crashme")?;
@@ -50,18 +50,18 @@ pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     child
 }
 
-/// Exit code of a child that could not be locked in, and so did not execute anything.
+/// Exit code of a child that could not give up its rights, and therefore executed nothing.
 pub const SEAL_FAILED: i32 = 125;
 
-/// Takes everything away from the calling process, which is the new child.
+/// Removes all rights of the calling process, which must be the new child.
 fn seal() -> io::Result<()> {
     rlimit::set(rlimit::Resource::CoreBytes, 0, 0)?;
     rlimit::set(rlimit::Resource::FileBytes, 0, 0)?;
     rlimit::set(rlimit::Resource::Processes, 0, 0)?;
     rlimit::set(rlimit::Resource::CpuSeconds, CPU_SECONDS, CPU_SECONDS)?;
     rlimit::set(rlimit::Resource::OpenFiles, 0, 0)?;
-    // The standard library handles these two to report stack overflows, by system calls that are
-    // forbidden from here on.
+    // The standard library handles these two signals to report stack overflows. Its handlers make
+    // system calls that are forbidden from now on.
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: SIG_DFL is a valid disposition for both signals.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -77,11 +77,11 @@ fn seal() -> io::Result<()> {
         },
         it_value: life,
     };
-    // SAFETY: `timer` is valid for the call, and a null old timer is allowed. SIGALRM's disposition
-    // is the default, which ends the process.
+    // SAFETY: `timer` is valid for the call, and a null old timer is allowed. SIGALRM has its
+    // default effect, which ends the process.
     crate::check(unsafe { libc::setitimer(libc::ITIMER_REAL as _, &timer, std::ptr::null_mut()) })?;
     // SAFETY: close_range takes three integers. No Rust value of this process uses a descriptor any
-    // more: the process runs `run` and ends.
+    // more, because the process only calls `run` and ends.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32) };
     crate::check(closed as libc::c_int)?;
     // SAFETY: PR_SET_SECCOMP with strict mode takes integers.
@@ -90,13 +90,12 @@ fn seal() -> io::Result<()> {
 
 fn run(start: *mut libc::c_void) -> i32 {
     // SAFETY: `start` is a non-null address of executable memory. The code there may do anything:
-    // this process is a copy that shares no memory and no descriptor with any other (`seal`), can
-    // make no system call that has an effect, and never returns to the program's own logic except
-    // through `exit_now`.
+    // this process is a copy that shares no memory and no descriptor with others (`seal`), can make
+    // no system call with an effect, and returns to the program's code only to call `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
-    // exit_group is forbidden in strict mode, so the kernel kills the process here, which also ends
-    // it.
+    // Strict mode forbids exit_group, so the kernel kills the process when it tries to exit, which
+    // also ends it.
     0
 }
 

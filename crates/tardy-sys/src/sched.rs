@@ -1,34 +1,35 @@
-//! Scheduling policy of threads: sched_setattr(2), by number, because musl's own wrapper is a stub
-//! that fails; and timer slack.
+//! Scheduling policy of threads, and timer slack. sched_setattr(2) is called by number, because
+//! musl's wrapper always fails.
 
 use std::io;
 
 /// The scheduling policy of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The fair class, with its nice value.
+    /// The fair class (SCHED_OTHER).
     Other {
-        /// -20 to 19.
+        /// Nice value, -20 to 19.
         nice: i32,
     },
-    /// First in, first out among equal priorities, before everything of the fair class.
+    /// SCHED_FIFO: runs before all tasks of the fair class, and in order of arrival among equal
+    /// priorities.
     Fifo {
-        /// 1 to 99.
+        /// Priority, 1 to 99.
         priority: u32,
     },
-    /// Like `Fifo`, with a time slice among equal priorities.
+    /// Like `Fifo`, but with a time slice among equal priorities.
     RoundRobin {
-        /// 1 to 99.
+        /// Priority, 1 to 99.
         priority: u32,
     },
-    /// SCHED_DEADLINE, with SIGXCPU to the process when the runtime of a period was used up: a
-    /// runtime, within a deadline, in every period, ahead of all other policies.
+    /// SCHED_DEADLINE: has a guaranteed runtime in each period, before a deadline, and runs ahead
+    /// of all other policies. The process gets SIGXCPU when the runtime of a period is used up.
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
-        /// Time from the start of a period by which its runtime must be complete, in ns.
+        /// Time from the start of a period to the completion of its runtime, in ns.
         deadline: u64,
-        /// In ns.
+        /// Length of a period in ns.
         period: u64,
     },
 }
@@ -56,14 +57,14 @@ pub fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Sets the policy of thread `tid` (0: the calling one). Children inherit neither a real-time
-/// policy nor a nice value below 0.
+/// Sets the policy of thread `tid` (0: the calling one). New threads and processes inherit neither
+/// a real-time policy nor a nice value below 0.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also if the
-/// thread may not run on every CPU of its root domain; ESRCH if there is no such thread; EINVAL for
-/// a bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY if the CPUs
-/// have not so much time left for SCHED_DEADLINE.
+/// thread may not run on every CPU of its root domain; ESRCH if the thread does not exist; EINVAL
+/// for a bad priority, or unless 1024 <= runtime <= deadline <= period; EBUSY if the CPUs have too
+/// little time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
     if !matches!(policy, Policy::Other { nice: 0.. }) {
@@ -72,9 +73,9 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     attributes.give(tid)
 }
 
-/// Works like [`set_policy`] for the calling thread, to see whether it may have the policy: the
-/// kernel sends no SIGXCPU for `Deadline`. A thread can use up its runtime just by ending, and the
-/// signal ends a process that does not wait for it.
+/// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. Serves to
+/// find out whether the policy is allowed: a thread can use up its runtime by ending, and the
+/// signal would end a process that does not block it.
 ///
 /// # Errors
 /// Returns the errors of [`set_policy`].
@@ -84,12 +85,12 @@ pub fn try_policy(policy: Policy) -> io::Result<()> {
     attributes.give(0)
 }
 
-/// A policy in the form that the kernel wants; made beforehand, if nothing may be allocated.
+/// A policy as the kernel's structure. Make it beforehand for code that must not allocate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes(SchedAttr);
 
 impl Attributes {
-    /// Makes a policy that the thread's children and threads inherit.
+    /// Makes a policy that new threads and processes inherit.
     pub(crate) fn inherited(policy: Policy) -> Self {
         let mut attr = SchedAttr {
             size: SCHED_ATTR_BYTES,
@@ -116,9 +117,9 @@ impl Attributes {
         Self(attr)
     }
 
-    /// Applies it to thread `tid` (0: the calling one), by a single system call.
+    /// Sets the policy of thread `tid` (0: the calling one), with a single system call.
     pub(crate) fn give(&self, tid: i32) -> io::Result<()> {
-        // SAFETY: the kernel reads `size` bytes at the attributes, which have exactly so many.
+        // SAFETY: the kernel reads `size` bytes at the attributes, which is their exact size.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_sched_setattr,
@@ -131,13 +132,13 @@ impl Attributes {
     }
 }
 
-/// The nice value of threads that must act in time beside loads without being real-time tasks: a
-/// storm of forks keeps threads of nice 0 from a CPU for seconds if the scheduler is EEVDF (Linux
-/// 6.6 and later), because every new child has an earlier deadline than they have.
+/// The policy of threads that must react in time under load, although they are not real-time tasks.
+/// With EEVDF (Linux 6.6 and later), a load that forks constantly keeps threads of nice 0 from a
+/// CPU for seconds, because each new child has an earlier deadline.
 pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
-/// Runs the calling thread [`AHEAD`] of ordinary ones until this is dropped. A thread with another
-/// policy, or without the right, does not change.
+/// Runs the calling thread with the policy [`AHEAD`] until it is dropped. Without the right, or if
+/// the thread has another policy, nothing changes.
 #[derive(Debug)]
 pub struct AheadGuard(Option<SchedAttr>);
 
@@ -162,15 +163,15 @@ impl Drop for AheadGuard {
 /// Returns the policy of thread `tid` (0: the calling one) as (policy number, real-time priority).
 ///
 /// # Errors
-/// Returns ESRCH if there is no such thread.
+/// Returns ESRCH if the thread does not exist.
 pub fn policy(tid: i32) -> io::Result<(u32, u32)> {
     attributes(tid).map(|attr| (attr.policy, attr.priority))
 }
 
 fn attributes(tid: i32) -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
-    // SAFETY: the kernel writes at most the given number of bytes to `attr`, which has exactly so
-    // many.
+    // SAFETY: the kernel writes at most the given number of bytes to `attr`, which is its exact
+    // size.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr,
@@ -183,10 +184,10 @@ fn attributes(tid: i32) -> io::Result<SchedAttr> {
     crate::check(result as libc::c_int).map(|_| attr)
 }
 
-/// Returns the name of a policy of [`policy`], as in the kernel's documentation.
+/// Returns the name of a policy number from [`policy`], as in the kernel's documentation.
 #[must_use]
 pub fn policy_name(policy: u32) -> &'static str {
-    // include/uapi/linux/sched.h.
+    // The order is that of the numbers in include/uapi/linux/sched.h.
     [
         "SCHED_OTHER",
         "SCHED_FIFO",
@@ -202,7 +203,7 @@ pub fn policy_name(policy: u32) -> &'static str {
     .unwrap_or("an unknown policy")
 }
 
-/// Sets the timer slack of the calling thread, in ns; real-time threads have none anyway.
+/// Sets the timer slack of the calling thread, in ns. Real-time threads have no timer slack.
 ///
 /// # Errors
 /// Returns errors of prctl(2).
@@ -226,8 +227,8 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// Children of a thread that is ahead are not ahead; without the right to it, all keep the
-    /// tests' policy.
+    /// Children of a thread with the guard do not inherit its policy. Without the right, all keep
+    /// the tests' policy.
     #[test]
     fn a_thread_is_ahead_for_a_time_and_its_children_are_not() {
         let nice = || attributes(0).unwrap().nice;
@@ -282,8 +283,8 @@ mod tests {
         let tried = move || match try_policy(policy) {
             Ok(()) => {
                 assert_eq!(super::policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0));
-                // A hundred times its runtime per period. The kernel would send the signal, which
-                // ends a process, at a tick.
+                // The loop uses a hundred times the thread's runtime per period. The kernel would
+                // send a signal, which ends the process, at a tick.
                 let end = clock::thread_cpu_time() + 50_000_000;
                 while clock::thread_cpu_time() < end {}
             }

@@ -1,10 +1,9 @@
-//! Threads that the kernel may refuse: EAGAIN at the limit of processes of a user, of a control
-//! group or of the machine. Code that only reads continues without them; other code reports the
-//! limit.
+//! Starts threads, and works without them if the kernel refuses: EAGAIN at the limit of processes
+//! of a user, of a control group or of the machine.
 //!
-//! Readers work with fewer threads if the kernel refuses some; a measurement does not. Others may
-//! use up a container's process limit at any moment, and a summary is the same on one thread. A run
-//! with fewer threads than its plan would measure something else.
+//! Readers continue with fewer threads, because others may use up a container's limit at any time,
+//! and a summary is the same on one thread. A measurement reports the limit instead, because with
+//! fewer threads than its plan it would measure something else.
 
 use std::io;
 use std::sync::Mutex;
@@ -14,7 +13,7 @@ use std::thread::{Builder, Scope, scope};
 pub const REMEDY: &str = "raise the limit on processes (`ulimit -u`, TasksMax= of systemd, \
                           pids.max of the control group), or stop some processes";
 
-/// The error that no thread could be started.
+/// The error if no thread could be started.
 #[derive(Debug)]
 struct ThreadLimit;
 
@@ -29,7 +28,7 @@ impl std::fmt::Display for ThreadLimit {
 
 impl std::error::Error for ThreadLimit {}
 
-/// Returns the error of starting a thread, with its remedy.
+/// Adds the remedy to an error of starting a thread.
 #[must_use]
 pub fn refused(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock {
@@ -39,7 +38,7 @@ pub fn refused(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns whether the error is one of [`refused`].
+/// Returns whether [`refused`] made the error because of a limit.
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     error
@@ -47,8 +46,8 @@ pub fn is_refusal(error: &io::Error) -> bool {
         .is_some_and(|inner| inner.is::<ThreadLimit>())
 }
 
-/// Returns the result of `work` on a separate thread, which may change that thread's CPUs, policy
-/// and groups.
+/// Runs `work` on a new thread, whose CPUs, policy and groups it may change, and returns its
+/// result.
 ///
 /// # Errors
 /// Returns the errors of [`refused`]; errors of starting a thread.
@@ -61,8 +60,8 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
-/// Calls `work` on up to `count` threads at the same time; on the calling one if no thread can be
-/// started. `work` ends when nothing is left to be done.
+/// Runs `work` on up to `count` threads at the same time, or on the calling thread if no other can
+/// be started. `work` must return when no work is left.
 pub fn share(count: usize, work: impl Fn() + Sync) {
     share_by(count, &work, |scope, work| {
         Builder::new().spawn_scoped(scope, work).map(drop)
@@ -84,8 +83,8 @@ fn share_by<W: Fn() + Sync>(
     });
 }
 
-/// Applies `make` to each item on up to `count` threads, or on the calling one, and returns the
-/// results in order.
+/// Applies `make` to each item, on up to `count` threads or on the calling one. Returns the results
+/// in order.
 pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R + Sync) -> Vec<R> {
     let made: Mutex<Vec<Option<R>>> = Mutex::new(items.iter().map(|_| None).collect());
     let count = count.min(items.len());
@@ -103,8 +102,8 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R 
                 .unwrap_or_else(std::sync::PoisonError::into_inner)[place] = Some(result);
         }
     });
-    // Each place has its result: `share` returns when every thread has ended, and one that panics
-    // ends the caller too.
+    // Each item has a result: `share` returns after every thread has ended, and panics if one of
+    // them panicked.
     made.into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Asking which of many descriptors are ready: select(2).
+//! Checks which of many descriptors are ready: select(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ pub struct DescriptorSet {
 }
 
 impl DescriptorSet {
-    /// Returns the set of these descriptors.
+    /// Creates the set of these descriptors.
     ///
     /// # Errors
     /// Returns EINVAL for a number of 1024 or more, which select(2) cannot take.
@@ -20,7 +20,7 @@ impl DescriptorSet {
         let mut set = MaybeUninit::uninit();
         // SAFETY: FD_ZERO fills the whole set at the pointer, which is valid for writing.
         unsafe { libc::FD_ZERO(set.as_mut_ptr()) };
-        // SAFETY: FD_ZERO filled it.
+        // SAFETY: FD_ZERO filled the set.
         let mut set = unsafe { set.assume_init() };
         let mut above_highest = 0;
         for descriptor in descriptors {
@@ -28,18 +28,18 @@ impl DescriptorSet {
             if usize::try_from(number).is_ok_and(|number| number >= libc::FD_SETSIZE) {
                 return Err(io::Error::from_raw_os_error(libc::EINVAL));
             }
-            // SAFETY: the number is one of an open descriptor, hence not negative, and below
-            // FD_SETSIZE (tested above).
+            // SAFETY: the number belongs to an open descriptor, so it is not negative, and it is
+            // below FD_SETSIZE (checked above).
             unsafe { libc::FD_SET(number, &mut set) };
             above_highest = above_highest.max(number + 1);
         }
         Ok(Self { set, above_highest })
     }
 
-    /// Returns how many of them can be read without waiting; does not wait.
+    /// Returns how many of the descriptors can be read now. Does not wait.
     ///
     /// # Errors
-    /// Returns EBADF if one was closed meanwhile.
+    /// Returns EBADF if one of them was closed.
     #[inline]
     pub fn readable(&self) -> io::Result<usize> {
         let mut set = self.set;
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_number_that_the_set_cannot_take_is_refused() {
-        // SAFETY: the number is only compared; no call is made with it.
+        // SAFETY: the number is only compared, and no call uses it.
         let high = unsafe { BorrowedFd::borrow_raw(libc::FD_SETSIZE as i32) };
         assert_eq!(
             DescriptorSet::new([high]).unwrap_err().raw_os_error(),

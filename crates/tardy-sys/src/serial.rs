@@ -1,4 +1,5 @@
-//! Serial lines and pseudo-terminals: tcsetattr(3), the modem lines by ioctl(2), posix_openpt(3).
+//! Serial lines and pseudo-terminals: tcsetattr(3), the modem lines through ioctl(2),
+//! posix_openpt(3).
 
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
@@ -39,29 +40,29 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes `terminal` carry bytes unchanged, at `bits_per_second` if it has a speed; reads return the
+/// Makes `terminal` transmit bytes unchanged, at `bits_per_second` if given. Reads return the
 /// available bytes. Returns the previous setting.
 ///
 /// # Errors
-/// Returns EINVAL for a speed that the system has no name for; errors of tcgetattr(3) and
+/// Returns EINVAL for a speed that the system does not define; errors of tcgetattr(3) and
 /// tcsetattr(3).
 pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Setting> {
     let fd = terminal.as_raw_fd();
     let mut setting = MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the call fills the termios behind the pointer, which is valid for writing.
     crate::check(unsafe { libc::tcgetattr(fd, setting.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `setting`.
+    // SAFETY: the call succeeded, so it filled `setting`.
     let old = unsafe { setting.assume_init() };
     let mut new = old;
     // SAFETY: cfmakeraw changes the termios behind the pointer, which is valid.
     unsafe { libc::cfmakeraw(&mut new) };
     new.c_cflag |= libc::CLOCAL | libc::CREAD;
     new.c_cflag &= !libc::CRTSCTS;
-    // A read waits for one byte, and no longer than that.
+    // A read waits for the first byte only.
     (new.c_cc[libc::VMIN], new.c_cc[libc::VTIME]) = (1, 0);
     if let Some(speed) = bits_per_second {
         let code = speed_code(speed).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        // The kernel takes the speed from these bits (asm-generic/termbits.h); C libraries'
+        // The kernel takes the speed from these bits (asm-generic/termbits.h). The C libraries'
         // functions for it differ.
         new.c_cflag = (new.c_cflag & !libc::CBAUD) | code;
     }
@@ -113,7 +114,7 @@ pub fn discard(terminal: &File) -> io::Result<()> {
 /// Returns the modem lines of a serial device that are on.
 ///
 /// # Errors
-/// Returns ENOTTY or EINVAL if the device has none, as pseudo-terminals.
+/// Returns ENOTTY or EINVAL if the device has no modem lines, like a pseudo-terminal.
 #[inline]
 pub fn modem_lines(terminal: &File) -> io::Result<i32> {
     let mut lines = 0;
@@ -128,7 +129,7 @@ pub fn modem_lines(terminal: &File) -> io::Result<i32> {
     Ok(lines)
 }
 
-/// Switches the output lines `lines` on or off, and leaves the others.
+/// Switches the output lines `lines` on or off. Other lines stay as they are.
 ///
 /// # Errors
 /// Returns the errors of [`modem_lines`].
@@ -140,8 +141,8 @@ pub fn set_modem_lines(terminal: &File, lines: i32, on: bool) -> io::Result<()> 
         .map(drop)
 }
 
-/// Waits until one of the input lines `lines` changes. The device's interrupt wakes the caller up;
-/// a change between two calls is not seen.
+/// Waits until one of the input lines `lines` changes. The device's interrupt wakes the caller up.
+/// A change between two calls is lost.
 ///
 /// # Errors
 /// Returns the errors of [`modem_lines`]; EINTR if a signal came first; EIO after a hang-up.
@@ -174,7 +175,7 @@ pub fn pseudo_terminal() -> io::Result<(File, PathBuf)> {
     // SAFETY: unlockpt takes one descriptor.
     crate::check(unsafe { libc::unlockpt(fd) })?;
     let mut name = [0_u8; 64];
-    // SAFETY: the call writes at most so many bytes, ended by zero, to `name`.
+    // SAFETY: the call writes at most the length of `name`, including the zero byte at the end.
     let error = unsafe { libc::ptsname_r(fd, name.as_mut_ptr().cast(), name.len()) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));

@@ -1,5 +1,5 @@
-//! Words in memory that other processes write and read, too: a sealed memory file (memfd_create(2),
-//! fcntl(2) F_ADD_SEALS), mapped.
+//! Words in memory that other processes can also read and write: a sealed memory file
+//! (memfd_create(2), fcntl(2) F_ADD_SEALS), mapped.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// A number of words of 64 bits in a separate file of fixed size; zero at first.
+/// Words of 64 bits in a memory file of fixed size. They are zero at first.
 ///
-/// They are atomics, because any process that has the file may write any value at any time.
+/// The words are atomics, because any process with the file may write any value at any time.
 #[derive(Debug)]
 pub struct SharedWords {
     file: File,
@@ -19,17 +19,16 @@ pub struct SharedWords {
     words: usize,
 }
 
-// SAFETY: the mapping belongs to the value and stays where it is; atomics may be used from any
-// thread.
+// SAFETY: the mapping belongs to the value and stays in place; atomics may be used from any thread.
 unsafe impl Send for SharedWords {}
 // SAFETY: as above; a shared reference gives access to atomics only.
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
-    /// `words` words in a file that shows as `name` in /proc.
+    /// Creates `words` words, in a file that /proc shows as `name`.
     ///
     /// # Errors
-    /// Returns EMFILE, ENFILE, ENOMEM; EINVAL for no words at all, or a name longer than 249 bytes.
+    /// Returns EMFILE, ENFILE, ENOMEM; EINVAL for 0 words, or a name longer than 249 bytes.
     pub fn create(name: &str, words: usize) -> io::Result<Self> {
         let name = CString::new(name)?;
         // SAFETY: `name` is a C string that outlives the call.
@@ -42,12 +41,12 @@ impl SharedWords {
             .checked_mul(8)
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         file.set_len(bytes as u64)?;
-        // A truncated page would raise SIGBUS here.
+        // The seals keep others from truncating the file, which would raise SIGBUS here.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: F_ADD_SEALS takes an integer.
         crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing
-        // mapping is touched.
+        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so no existing mapping
+        // is touched.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -66,8 +65,8 @@ impl SharedWords {
         Ok(Self { file, start, words })
     }
 
-    /// Returns the file; its descriptor is closed in programs that this process starts, unless the
-    /// caller changes that.
+    /// Returns the file. Programs that this process starts do not inherit its descriptor, unless
+    /// [`set_close_on_exec`] allows it.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
@@ -79,15 +78,16 @@ impl Deref for SharedWords {
 
     fn deref(&self) -> &[AtomicU64] {
         // SAFETY: the mapping has `words` words, starts at a page, is readable and writable while
-        // `self` lives, and its file cannot shrink (sealed); every value is a valid AtomicU64, and
-        // every access in this process is atomic because there is no other kind of reference to it.
+        // `self` lives, and its file cannot shrink (sealed). Every value is a valid AtomicU64, and
+        // every access in this process is atomic, because there is no other kind of reference to
+        // the memory.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
 
 impl Drop for SharedWords {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing refers to it any more.
+        // SAFETY: the mapping belongs to this value, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.words * 8) };
     }
 }
@@ -95,7 +95,7 @@ impl Drop for SharedWords {
 /// Sets whether the descriptor of `file` is closed in programs that this process starts.
 ///
 /// # Errors
-/// Returns errors of fcntl(2); an open file has none.
+/// Returns errors of fcntl(2), which does not fail for an open file.
 pub fn set_close_on_exec(file: &impl AsFd, is_closed: bool) -> io::Result<()> {
     let flags = if is_closed { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: F_SETFD takes an integer.

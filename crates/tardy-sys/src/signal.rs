@@ -6,11 +6,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Signals that stop a run normally or report a limit.
+/// Sent by Ctrl-C.
 pub const INTERRUPT: i32 = libc::SIGINT;
 /// Sent by init systems and `kill`.
 pub const TERMINATE: i32 = libc::SIGTERM;
-/// Sent when the terminal goes away.
+/// Sent when the terminal is closed.
 pub const HANG_UP: i32 = libc::SIGHUP;
 /// Sent when a real-time thread passes RLIMIT_RTTIME.
 pub const CPU_LIMIT: i32 = libc::SIGXCPU;
@@ -23,13 +23,14 @@ pub const USER_2: i32 = libc::SIGUSR2;
 /// Sent when a write passes RLIMIT_FSIZE.
 pub const FILE_LIMIT: i32 = libc::SIGXFSZ;
 
-/// Signals that are blocked in the calling thread and the threads it starts from now on, and read
-/// here instead.
+/// Signals that are blocked in the calling thread, and in threads that it starts later. They are
+/// read from the descriptor instead.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 
 impl SignalFd {
-    /// Blocks `signals` and opens a descriptor that reads them. Call it before other threads exist.
+    /// Blocks `signals` and opens a descriptor that reads them. Call this before other threads
+    /// exist.
     ///
     /// # Errors
     /// Returns EMFILE, ENFILE, ENOMEM; EINVAL for a number that is no signal.
@@ -53,14 +54,14 @@ impl SignalFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Returns the next signal that has come, if any.
+    /// Returns the next pending signal, if any.
     ///
     /// # Errors
     /// Returns errors of read(2).
     pub fn take(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = std::mem::size_of::<libc::signalfd_siginfo>();
-        // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has so many.
+        // SAFETY: the kernel writes at most `bytes` bytes to `info`, which is that long.
         let read = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), bytes) };
         if read == -1 {
             let error = io::Error::last_os_error();
@@ -70,7 +71,7 @@ impl SignalFd {
                 Err(error)
             };
         }
-        // SAFETY: signalfd reads are whole records or errors, so that `info` is filled.
+        // SAFETY: a read from a signalfd returns whole records or an error, so `info` is filled.
         Ok(Some(unsafe { info.assume_init() }.ssi_signo as i32))
     }
 }
@@ -81,7 +82,7 @@ impl std::os::fd::AsFd for SignalFd {
     }
 }
 
-/// Returns whether one of `signals`, which must be blocked, waits to be taken.
+/// Returns whether one of `signals`, which must be blocked, is pending.
 #[must_use]
 pub fn is_pending(signals: &[i32]) -> bool {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
@@ -89,28 +90,28 @@ pub fn is_pending(signals: &[i32]) -> bool {
     if unsafe { libc::sigpending(set.as_mut_ptr()) } != 0 {
         return false;
     }
-    // SAFETY: the call succeeded, so that it filled `set`; a number that is no signal is an answer
-    // below 1.
+    // SAFETY: the call succeeded, so it filled `set`; for a number that is no signal, sigismember
+    // returns a value below 1.
     signals
         .iter()
         .any(|&signal| unsafe { libc::sigismember(set.as_ptr(), signal) } == 1)
 }
 
-/// Gives `signal` its default effect. A parent may have made this process ignore it: a shell does so
-/// with SIGINT for jobs in the background, and a process that ignores SIGCHLD cannot wait for its
-/// children.
+/// Gives `signal` its default effect. A parent may have made this process ignore the signal: a
+/// shell does so with SIGINT for background jobs, and a process that ignores SIGCHLD cannot wait
+/// for its children.
 pub fn set_default(signal: i32) {
-    // SAFETY: no handler is installed. For a signal that does not exist the call changes nothing.
+    // SAFETY: no handler is installed. For a number that is no signal, the call changes nothing.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 /// Unblocks all signals in the calling thread. A program inherits blocked signals from its parent,
-/// and would otherwise ignore a stop request.
+/// and would not react to a stop request.
 ///
-/// Async-signal-safe, as required between fork and exec.
+/// The function is async-signal-safe, as required between fork and exec.
 ///
 /// # Errors
-/// Never fails on a working system.
+/// Returns errors of pthread_sigmask(3), which does not fail here.
 pub fn unblock_all() -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset fills the set behind the pointer, which is valid for writing.
@@ -122,11 +123,11 @@ pub fn unblock_all() -> io::Result<()> {
     }
 }
 
-/// Waits until one of `fds` is readable (or was closed at its other end), at most `timeout_ms`
-/// milliseconds; a negative value waits without limit. Returns which of them are.
+/// Waits until one of `fds` is readable or closed at its other end, for at most `timeout_ms`
+/// milliseconds; a negative value sets no limit. Returns for each whether it is readable.
 ///
 /// # Errors
-/// Returns errors of ppoll(2) except EINTR, which is an answer with nothing readable.
+/// Returns errors of ppoll(2) except EINTR, which counts as nothing readable.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
     wait_readable_within(
         fds,
@@ -134,8 +135,8 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<
     )
 }
 
-/// Works like [`wait_readable`], with a nanosecond time limit, if the thread's timer slack allows;
-/// without one, forever.
+/// Works like [`wait_readable`], with a limit in ns, or without a limit. The thread's timer slack
+/// may extend the wait.
 ///
 /// # Errors
 /// Returns the errors of [`wait_readable`].
@@ -158,7 +159,7 @@ pub fn wait_readable_within(
     let timeout = timeout
         .as_ref()
         .map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the pointer and the length describe `polled`, `timeout` is null or points to a time
+    // SAFETY: the pointer and the length describe `polled`; `timeout` is null or points to a time
     // that outlives the call; a null mask changes no signals.
     match crate::check(unsafe {
         libc::ppoll(
@@ -185,7 +186,7 @@ mod tests {
             assert_eq!(signals.take().unwrap(), None);
             assert!(!is_pending(&[libc::SIGUSR2]));
             assert_eq!(wait_readable(&[signals.as_fd()], 0).unwrap(), [false]);
-            // SAFETY: the signal is blocked in this thread, so that it stays pending.
+            // SAFETY: the signal is blocked in this thread, so it stays pending.
             unsafe { libc::raise(libc::SIGUSR2) };
             assert!(is_pending(&[libc::SIGUSR2]) && !is_pending(&[libc::SIGUSR1, 4096]));
             assert_eq!(wait_readable(&[signals.as_fd()], 1000).unwrap(), [true]);

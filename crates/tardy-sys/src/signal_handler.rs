@@ -1,15 +1,15 @@
-//! Signal handlers: one that counts, one that does nothing but cut a wait short, one that sees
-//! faults: sigaction(2).
+//! Signal handlers (sigaction(2)): one counts signals, one only interrupts waiting system calls,
+//! one handles faults.
 
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::mapping::{Mapping, PAGE_BYTES};
 
-/// The signal that the counting handler is for.
+/// The signal of the counting handler.
 pub const USER: i32 = libc::SIGUSR1;
 
-/// The signal that cuts a thread's wait short; without the handler the kernel drops it.
+/// The signal that interrupts a thread's wait. Without a handler, the kernel drops it.
 pub const NUDGE: i32 = libc::SIGURG;
 
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
@@ -20,11 +20,11 @@ extern "C" fn count(_signal: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The interruption of the wait needs a handler, even an empty one.
+/// Does nothing: a system call is interrupted only if the signal has a handler.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
-/// Makes the write fault again until enough faults were taken, then makes the page writable, so
-/// that the write succeeds.
+/// Lets the write fault again until enough faults occurred, then makes the page writable, so that
+/// the write succeeds.
 extern "C" fn count_fault(signal: libc::c_int) {
     let page = FAULTING_PAGE.load(Ordering::Relaxed);
     let left = FAULTS_LEFT.load(Ordering::Relaxed);
@@ -32,22 +32,22 @@ extern "C" fn count_fault(signal: libc::c_int) {
         FAULTS_LEFT.store(left - 1, Ordering::Relaxed);
         return;
     }
-    // SAFETY: the page belongs to the mapping of the only `protection_faults` under way; mprotect
-    // is a plain system call, which may be made in a handler.
+    // SAFETY: the page belongs to the mapping of the only running `protection_faults`; mprotect is
+    // a plain system call, which a handler may make.
     let opened = !page.is_null()
         && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
     if !opened {
-        // SAFETY: signal takes numbers, and may be called in a handler: a foreign or repeated fault
-        // kills the process as it would without this handler.
+        // SAFETY: signal takes numbers, and a handler may call it. After this, a foreign or
+        // repeated fault kills the process, as it would without the handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     FAULTS_LEFT.store(0, Ordering::Relaxed);
 }
 
-/// Installs the counting handler for SIGUSR1, replacing any other.
+/// Installs the counting handler for SIGUSR1, in place of any other.
 ///
 /// # Errors
-/// sigaction(2) gives no errors here.
+/// Returns errors of sigaction(2), which does not fail here.
 #[inline]
 pub fn install() -> io::Result<()> {
     set_action(libc::SIGUSR1, count as *const () as libc::sighandler_t).map(drop)
@@ -56,19 +56,19 @@ pub fn install() -> io::Result<()> {
 /// Allows [`NUDGE`] to interrupt waiting system calls with EINTR.
 ///
 /// # Errors
-/// sigaction(2) gives no errors here.
+/// Returns errors of sigaction(2), which does not fail here.
 pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
 
-/// Returns how often the handler ran.
+/// Returns how often the counting handler ran.
 #[must_use]
 pub fn caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
 }
 
-/// A page that may not be written, and a handler that sees each attempt. At most one at a time in a
-/// process.
+/// A write-protected page, with a handler that counts the attempts to write. A process has at most
+/// one at a time.
 #[derive(Debug)]
 pub struct ProtectedPage {
     page: Mapping,
@@ -79,7 +79,7 @@ impl ProtectedPage {
     /// Makes the page and installs the handler of SIGSEGV.
     ///
     /// # Errors
-    /// Returns EBUSY if there is such a page already; ENOMEM.
+    /// Returns EBUSY if there is a protected page already; ENOMEM.
     pub fn new() -> io::Result<Self> {
         let mut page = Mapping::anonymous(PAGE_BYTES)?;
         page.touch(0, PAGE_BYTES);
@@ -114,7 +114,7 @@ impl ProtectedPage {
 
 impl Drop for ProtectedPage {
     fn drop(&mut self) {
-        // SAFETY: `before` came from sigaction; the null pointer requests no old action.
+        // SAFETY: `before` came from sigaction, and a null old action is allowed.
         unsafe { libc::sigaction(libc::SIGSEGV, &self.before, std::ptr::null_mut()) };
         FAULTING_PAGE.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
@@ -126,7 +126,7 @@ fn set_action(signal: libc::c_int, handler: libc::sighandler_t) -> io::Result<li
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     let mut before = action;
-    // SAFETY: both actions are valid; the handlers of this file use atomics and system calls alone.
+    // SAFETY: both actions are valid; the handlers of this file only use atomics and system calls.
     crate::check(unsafe { libc::sigaction(signal, &action, &mut before) })?;
     Ok(before)
 }

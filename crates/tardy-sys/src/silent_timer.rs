@@ -4,31 +4,30 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// A timer on CLOCK_MONOTONIC that fires without a notification; deleted on drop.
+/// A timer on CLOCK_MONOTONIC that fires without a notification. Deleted on drop.
 #[derive(Debug)]
 pub struct SilentTimer(libc::timer_t);
 
 impl SilentTimer {
-    /// A timer that is not armed.
+    /// Creates a disarmed timer.
     ///
     /// # Errors
-    /// Returns EAGAIN at the limit of pending signals, which timers count against; ENOMEM.
+    /// Returns EAGAIN at the limit of pending signals, to which timers count; ENOMEM.
     #[inline]
     pub fn new() -> io::Result<Self> {
         // SAFETY: sigevent is plain data, for which zeros are valid.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_NONE;
         let mut timer = MaybeUninit::uninit();
-        // SAFETY: the event is valid, and the timer's number is written to a place that is valid
-        // for it.
+        // SAFETY: the event is valid, and `timer` is valid for writing.
         crate::check(unsafe {
             libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr())
         })?;
-        // SAFETY: the call succeeded, so that it wrote the number.
+        // SAFETY: the call succeeded, so it wrote the number.
         Ok(Self(unsafe { timer.assume_init() }))
     }
 
-    /// Arms it to fire once, `after` ns from now; 0 disarms it.
+    /// Arms the timer to fire once, `after` ns from now; 0 disarms it.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time.
@@ -51,7 +50,7 @@ impl SilentTimer {
             .map(drop)
     }
 
-    /// Time that is left until it fires, in ns; 0 if it is not armed.
+    /// Returns the time until the timer fires, in ns; 0 if it is disarmed.
     ///
     /// # Errors
     /// Returns errors of timer_gettime(2).
@@ -59,7 +58,7 @@ impl SilentTimer {
         let mut setting = MaybeUninit::<libc::itimerspec>::uninit();
         // SAFETY: the timer exists until drop, and the setting is valid for writing.
         crate::check(unsafe { libc::timer_gettime(self.0, setting.as_mut_ptr()) })?;
-        // SAFETY: the call succeeded, so that it filled the setting.
+        // SAFETY: the call succeeded, so it filled the setting.
         let left = unsafe { setting.assume_init() }.it_value;
         #[allow(
             clippy::unnecessary_cast,
@@ -71,7 +70,7 @@ impl SilentTimer {
 
 impl Drop for SilentTimer {
     fn drop(&mut self) {
-        // SAFETY: the timer was made by this value, and nothing else deletes it.
+        // SAFETY: this value created the timer, and nothing else deletes it.
         unsafe { libc::timer_delete(self.0) };
     }
 }
@@ -86,8 +85,8 @@ mod tests {
         assert_eq!(timer.left().unwrap(), 0);
         timer.arm(3_600_000_000_000).unwrap();
         assert!((1..=3_600_000_000_000).contains(&timer.left().unwrap()));
-        // The reading of a disarmed timer depends on the kernel: Linux 6.18 keeps reporting the
-        // time that would be left of a timer that sends no signal.
+        // The remaining time of a disarmed timer depends on the kernel: Linux 6.18 continues to
+        // count down if the timer sends no signal.
         timer.arm(0).unwrap();
         timer.arm(7_200_000_000_000).unwrap();
         assert!((3_600_000_000_001..=7_200_000_000_000).contains(&timer.left().unwrap()));

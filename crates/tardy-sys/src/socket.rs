@@ -4,19 +4,19 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// The kind of socket that carries the echo requests.
+/// The kind of socket for echo requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EchoKind {
-    /// A ping socket: the kernel writes the identifier, and answers come without IP header.
-    /// net.ipv4.ping_group_range defines its users.
+    /// A ping socket: the kernel sets the identifier, and replies come without their IP header.
+    /// net.ipv4.ping_group_range defines who may use it.
     Ping,
-    /// A raw socket: needs CAP_NET_RAW; answers come with their IP header, and so do others'
-    /// packets.
+    /// A raw socket: needs CAP_NET_RAW. Replies come with their IP header, and packets of others
+    /// arrive too.
     Raw,
 }
 
-/// A socket for ICMP echo over IPv4; the standard library's datagram type connects, sends and
-/// receives with it.
+/// Opens a socket for ICMP echo over IPv4. The standard library's datagram type can connect, send
+/// and receive with it.
 ///
 /// # Errors
 /// Returns EPERM or EACCES if neither kind is allowed.
@@ -30,11 +30,11 @@ pub fn echo() -> io::Result<(UdpSocket, EchoKind)> {
     }
 }
 
-/// A socket that asks the kernel for links, addresses and routes. Messages go to the kernel by
-/// write, answers come by read.
+/// Opens a socket to query the kernel's links, addresses and routes. A write sends a request to the
+/// kernel, a read returns the reply.
 ///
 /// # Errors
-/// Returns EPROTONOSUPPORT in kernels without it; EMFILE, ENFILE.
+/// Returns EPROTONOSUPPORT if the kernel lacks route netlink; EMFILE, ENFILE.
 pub fn route_netlink() -> io::Result<OwnedFd> {
     open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }
@@ -42,8 +42,9 @@ pub fn route_netlink() -> io::Result<OwnedFd> {
 /// UDP_SEGMENT of include/uapi/linux/udp.h.
 const UDP_SEGMENT: libc::c_int = 103;
 
-/// Makes the kernel split each send into datagrams of `bytes` (Linux 4.18): they pass the network
-/// as one packet, and a receiver on the same machine gets them individually but at once.
+/// Makes the kernel split each send into datagrams of `bytes` bytes (Linux 4.18). They pass the
+/// network stack as one packet; a receiver on the same machine gets them individually, but at the
+/// same time.
 ///
 /// # Errors
 /// Returns ENOPROTOOPT in older kernels; EINVAL.
@@ -63,8 +64,8 @@ pub fn send_in_segments(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     .map(drop)
 }
 
-/// Switches the loopback interface of the process's network namespace on; a new namespace has it,
-/// switched off.
+/// Switches the loopback interface of the process's network namespace on. In a new namespace it is
+/// off.
 ///
 /// # Errors
 /// Returns EPERM without CAP_NET_ADMIN in that namespace.

@@ -1,10 +1,10 @@
-//! New processes at the price of the kernel alone: fork(2) with a child that ends at once or
-//! becomes another program, and waiting for it.
+//! New processes at the cost of the kernel alone: fork(2) with a child that ends at once or
+//! executes another program, and a wait for its end.
 
 use std::ffi::CString;
 use std::io;
 
-/// A program with its arguments, in the form that the kernel wants.
+/// A program with its arguments, as the kernel takes them.
 #[derive(Debug)]
 pub struct Program {
     path: CString,
@@ -12,19 +12,19 @@ pub struct Program {
 }
 
 impl Program {
-    /// `path` is executed with `arguments`; the first is the name that the program gets; its
-    /// environment is empty.
+    /// Makes a program: the file `path`, with `arguments`, of which the first is the program's
+    /// name, and with an empty environment.
     #[must_use]
     pub fn new(path: CString, arguments: Vec<CString>) -> Self {
         Self { path, arguments }
     }
 }
 
-/// Forks a child that ends at once, and waits for it. Sound in a process of several threads too:
-/// the child makes system calls alone.
+/// Forks a child that ends at once, and waits for it. This is sound also in a process with several
+/// threads, because the child only makes system calls.
 ///
 /// # Errors
-/// Returns EAGAIN at the limit of processes; ENOMEM; a child that did not end with 0.
+/// Returns EAGAIN at the limit of processes; ENOMEM; `Other` if the child did not end with 0.
 #[inline]
 pub fn fork_and_wait() -> io::Result<()> {
     // SAFETY: the child calls nothing but _exit, which is async-signal-safe.
@@ -39,7 +39,7 @@ pub fn fork_and_wait() -> io::Result<()> {
 ///
 /// # Errors
 /// Returns the errors of [`fork_and_wait`], and `Other` for a program that could not be executed
-/// (exit code 127) or ended with another code than 0.
+/// (exit code 127) or ended with a code other than 0.
 #[inline]
 pub fn fork_execute_and_wait(program: &Program) -> io::Result<()> {
     let mut arguments: Vec<*const libc::c_char> = program
@@ -49,12 +49,12 @@ pub fn fork_execute_and_wait(program: &Program) -> io::Result<()> {
         .collect();
     arguments.push(std::ptr::null());
     let environment = [std::ptr::null()];
-    // SAFETY: the child calls nothing but execve and _exit, which are async-signal-safe; all that
-    // it needs was made before.
+    // SAFETY: the child only calls execve and _exit, which are async-signal-safe; their arguments
+    // were made before.
     match crate::check(unsafe { libc::fork() })? {
         0 => {
-            // SAFETY: path, arguments and environment end as the call wants them to, and live in
-            // the child's copy of this memory.
+            // SAFETY: path, arguments and environment are terminated as the call requires, and live
+            // in the child's copy of this memory.
             unsafe {
                 libc::execve(
                     program.path.as_ptr(),

@@ -6,20 +6,22 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Space for control messages, in words of eight bytes: one timespec with its header takes four.
+/// Space for control messages, in words of eight bytes. A timespec with its header takes four
+/// words.
 const CONTROL_WORDS: usize = 16;
 
-/// A datagram that was received.
+/// A received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram {
-    /// Its length, at most that of the buffer.
+    /// Length in bytes, at most that of the buffer.
     pub bytes: usize,
-    /// When the kernel received it, in ns of CLOCK_REALTIME; absent without a stamp.
+    /// Time at which the kernel received the datagram, in ns of CLOCK_REALTIME; absent without a
+    /// stamp.
     pub stamp: Option<i64>,
 }
 
-/// Makes the kernel stamp the datagrams that `socket` receives, in software, when they leave the
-/// interface.
+/// Makes the kernel stamp the datagrams that `socket` receives, in software, when the interface
+/// delivers them.
 ///
 /// # Errors
 /// Returns errors of setsockopt(2).
@@ -27,18 +29,19 @@ pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Makes reads of `socket` poll the device for a number of us if it supports polling
-/// (SO_BUSY_POLL); raising it needs CAP_NET_ADMIN.
+/// Makes reads of `socket` poll the device for `micros` us, if the device supports polling
+/// (SO_BUSY_POLL). A higher value than the current one needs CAP_NET_ADMIN.
 ///
 /// # Errors
-/// Returns EPERM; ENOPROTOOPT in kernels without it.
+/// Returns EPERM; ENOPROTOOPT if the kernel lacks it.
 pub fn busy_poll(socket: &UdpSocket, micros: i32) -> io::Result<()> {
     set(socket, libc::SO_BUSY_POLL, micros)
 }
 
 fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let bytes = std::mem::size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the kernel reads `bytes` bytes at the pointer, which is to an integer of that size.
+    // SAFETY: the kernel reads `bytes` bytes at the pointer, which points to an integer of that
+    // size.
     crate::check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -51,18 +54,18 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
     .map(drop)
 }
 
-/// Takes the next datagram into `buffer`; a longer one is truncated. With `wait`, until one comes;
-/// otherwise `None` if there is none.
+/// Receives the next datagram into `buffer`; a longer datagram is truncated. With `wait`, waits for
+/// a datagram; without, returns `None` if there is none.
 ///
 /// # Errors
-/// Returns errors of recvmsg(2) except EAGAIN and EINTR, which are `None`: ECONNREFUSED if the
-/// peer's port is closed.
+/// Returns errors of recvmsg(2) except EAGAIN and EINTR, for which it returns `None`: ECONNREFUSED
+/// if the peer's port is closed.
 #[inline]
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)
 }
 
-/// Waits for the next datagram within the socket's time limit, and returns its sender.
+/// Waits for the next datagram within the socket's time limit. Returns the datagram and its sender.
 ///
 /// # Errors
 /// Returns the errors of [`receive`].
@@ -75,8 +78,8 @@ pub fn receive_from(
     let Some(received) = receive_with(socket, buffer, true, Some(&mut name))? else {
         return Ok(None);
     };
-    // SAFETY: sockaddr_storage is plain data, for which the zeros that it began as are valid, and
-    // so is what the kernel wrote over them.
+    // SAFETY: sockaddr_storage is plain data. Its initial zeros are valid, and so are the bytes
+    // that the kernel wrote.
     let name = unsafe { name.assume_init() };
     let from = address(&name).ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
     Ok(Some((received, from)))
@@ -86,7 +89,7 @@ fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match libc::c_int::from(name.ss_family) {
         libc::AF_INET => {
             // SAFETY: a name of this family is a sockaddr_in, and a sockaddr_storage is at least as
-            // large and aligned.
+            // large and as aligned.
             let name = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in>() };
             Some(
                 (
@@ -98,7 +101,7 @@ fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
         }
         libc::AF_INET6 => {
             // SAFETY: a name of this family is a sockaddr_in6, and a sockaddr_storage is at least
-            // as large and aligned.
+            // as large and as aligned.
             let name = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in6>() };
             let address = Ipv6Addr::from(name.sin6_addr.s6_addr);
             Some(
@@ -138,8 +141,8 @@ fn receive_with(
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = (CONTROL_WORDS * 8) as _;
     let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
-    // SAFETY: `message` names one buffer and one place for control messages, each with its length,
-    // and all outlive the call.
+    // SAFETY: `message` names a buffer and a space for control messages, each with its length, and
+    // both outlive the call.
     let bytes = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) };
     if bytes < 0 {
         let error = io::Error::last_os_error();
@@ -155,16 +158,16 @@ fn receive_with(
 }
 
 fn stamp(message: &libc::msghdr) -> Option<i64> {
-    // SAFETY: `message` was filled by recvmsg: its control length is that of the messages that the
-    // kernel wrote, in memory that still lives.
+    // SAFETY: recvmsg filled `message`: its control length is that of the messages that the kernel
+    // wrote, in memory that still lives.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
-    // SAFETY: the pointer is null or to the header of a control message within that memory, aligned
-    // because the memory is made of words.
+    // SAFETY: the pointer is null, or points to the header of a control message within that memory,
+    // which is aligned because it consists of words.
     while let Some(found) = unsafe { header.as_ref() } {
         if found.cmsg_level == libc::SOL_SOCKET && found.cmsg_type == libc::SCM_TIMESTAMPNS {
             // SAFETY: the header is valid, as above.
             let data = unsafe { libc::CMSG_DATA(header) };
-            // SAFETY: a message of this kind carries one timespec; it is read without asking for
+            // SAFETY: a message of this kind contains one timespec; the read does not assume
             // alignment.
             let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
             #[allow(

@@ -1,20 +1,20 @@
 //! Lines for people on standard error.
 //!
-//! Text on standard error may be lost, results on standard output may not. A week-long run keeps
-//! running when the disk of its log fills up; an export that cannot be written is exit code 3.
-//! `eprintln!` and `println!` would end the program in both cases, so a lint bans them from the
+//! Text on standard error may be lost, results on standard output may not. A run of a week
+//! continues if the disk of its log fills up; an export that cannot be written ends with exit code
+//! 3. `eprintln!` and `println!` would end the program in both cases, so a lint bans them from the
 //! code that users run.
 
 use std::io::{self, Write};
 
-/// Writes the text. A failed write, because the disk of a log is full or the terminal is gone, is
-/// ignored: the program's work is more important.
+/// Writes the text. A failed write is ignored, because the program's work matters more: the disk of
+/// a log may be full, or the terminal closed.
 pub fn write(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes a line like `eprintln!`, which panics if that fails; see `standard_error::write`. Escapes
-/// characters that could control a terminal.
+/// Writes a line like `eprintln!`, but does not panic if that fails; see `standard_error::write`.
+/// Replaces characters that could control a terminal.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{

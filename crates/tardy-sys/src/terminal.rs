@@ -1,4 +1,4 @@
-//! A terminal whose keys are read one by one: tcsetattr(3), tcgetpgrp(3), read(2).
+//! A terminal whose keys are read individually: tcsetattr(3), tcgetpgrp(3), read(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
-/// Returns whether this process is one that the terminal's shell waits for: others are stopped when
-/// they change the terminal.
+/// Returns whether this process is in the terminal's foreground. A background process that changes
+/// the terminal is stopped.
 #[must_use]
 pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     // SAFETY: tcgetpgrp takes one descriptor.
@@ -18,25 +18,25 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     foreground != -1 && foreground == unsafe { libc::getpgrp() }
 }
 
-/// Makes each key readable as it is pressed, without echo. Ctrl-C still interrupts; the keys that
-/// suspend and quit do nothing, because both would leave the terminal in this state to the shell.
+/// Makes each key readable when it is pressed, without echo. Ctrl-C still interrupts. The keys for
+/// suspending and quitting have no effect, because the shell would get the terminal in this state.
 /// Returns the previous setting.
 ///
 /// # Errors
-/// Returns ENOTTY if it is no terminal; errors of tcgetattr(3) and tcsetattr(3).
+/// Returns ENOTTY if `terminal` is no terminal; errors of tcgetattr(3) and tcsetattr(3).
 pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let mut setting = MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the call fills the termios behind the pointer, which is valid for writing.
     crate::check(unsafe { libc::tcgetattr(terminal.as_raw_fd(), setting.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `setting`.
+    // SAFETY: the call succeeded, so it filled `setting`.
     let old = unsafe { setting.assume_init() };
     let mut new = old;
     new.c_lflag &= !(libc::ICANON | libc::ECHO | libc::IEXTEN);
-    // Without these, Ctrl-S would stop the output, and return would arrive as a line feed.
+    // With these flags, Ctrl-S would stop the output, and Return would be read as a line feed.
     new.c_iflag &= !(libc::IXON | libc::ICRNL);
-    // 0 is _POSIX_VDISABLE on Linux.
+    // On Linux, _POSIX_VDISABLE is 0.
     (new.c_cc[libc::VSUSP], new.c_cc[libc::VQUIT]) = (0, 0);
-    // A read returns the available bytes.
+    // A read returns the available bytes, without waiting.
     (new.c_cc[libc::VMIN], new.c_cc[libc::VTIME]) = (0, 0);
     set(terminal, &new)?;
     Ok(Setting(old))
@@ -55,12 +55,12 @@ fn set(terminal: BorrowedFd<'_>, setting: &libc::termios) -> io::Result<()> {
     crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, setting) }).map(drop)
 }
 
-/// Reads the input since the last call, at most as many bytes as `room` has.
+/// Reads the input since the last call, as far as it fits into `room`.
 ///
 /// # Errors
-/// Returns errors of read(2); the absence of input is not one.
+/// Returns errors of read(2); missing input is no error.
 pub fn read(terminal: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most so many bytes as `room` has.
+    // SAFETY: the kernel writes at most the length of `room`.
     let read = unsafe { libc::read(terminal.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
@@ -83,7 +83,7 @@ mod tests {
         let read_bytes = read(terminal.as_fd(), &mut room).unwrap();
         assert_eq!(&room[..read_bytes], b"n\r");
         restore(terminal.as_fd(), &setting).unwrap();
-        // Line mode again: an unfinished line is not readable.
+        // In line mode, an unfinished line is not readable.
         master.write_all(b"n").unwrap();
         assert_eq!(
             crate::signal::wait_readable(&[terminal.as_fd()], 20).unwrap(),

@@ -1,19 +1,20 @@
-//! Signals from thread to thread: pthread_sigmask(3), tgkill(2), rt_sigtimedwait(2).
+//! Signals between threads: pthread_sigmask(3), tgkill(2), rt_sigtimedwait(2).
 //!
-//! The signal is blocked and waited for, so no handler runs: only the kernel's wake-up is timed.
+//! The signal is blocked and waited for, so no handler runs, and only the kernel's wake-up is
+//! timed.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// Returns the first real-time signal that the C library leaves to programs; real-time signals
-/// queue, so that none is merged with the one before it.
+/// Returns the first real-time signal that the C library does not use itself. Real-time signals are
+/// queued, so none is merged with an earlier one.
 #[must_use]
 pub fn first_real_time() -> i32 {
     libc::SIGRTMIN()
 }
 
-/// A signal that is blocked in the calling thread and its future threads; it stays blocked, because
-/// a pending one would end the process.
+/// A signal that is blocked in the calling thread and in threads that it starts later. It stays
+/// blocked, because a pending signal would end the process.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockedSignal {
     set: libc::sigset_t,
@@ -31,7 +32,7 @@ impl BlockedSignal {
         unsafe { libc::sigemptyset(set.as_mut_ptr()) };
         // SAFETY: the set was initialised above.
         crate::check(unsafe { libc::sigaddset(set.as_mut_ptr(), number) })?;
-        // SAFETY: sigemptyset initialised it.
+        // SAFETY: sigemptyset initialised the set.
         let set = unsafe { set.assume_init() };
         // SAFETY: the set is valid; a null old set is allowed.
         match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) } {
@@ -45,10 +46,10 @@ impl BlockedSignal {
         self.number
     }
 
-    /// Takes the next signal that was sent to the calling thread or to the process; waits for it.
+    /// Waits for the next signal to the calling thread or to the process, and removes it.
     ///
     /// # Errors
-    /// rt_sigtimedwait(2) gives no errors here; after EINTR it waits again.
+    /// Returns errors of rt_sigtimedwait(2) except EINTR, after which the wait continues.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
@@ -59,7 +60,7 @@ impl BlockedSignal {
         }
     }
 
-    /// Works like [`BlockedSignal::wait`], and ends with EINTR when the handler of another signal
+    /// Works like [`BlockedSignal::wait`], but ends with EINTR when the handler of another signal
     /// ran.
     ///
     /// # Errors
@@ -69,8 +70,8 @@ impl BlockedSignal {
         self.wait_until_timeout(std::ptr::null())
     }
 
-    /// Works like [`BlockedSignal::wait`], for at most `timeout` ns (0: not at all); false if none
-    /// came.
+    /// Works like [`BlockedSignal::wait`], but for at most `timeout` ns; 0 does not wait. Returns
+    /// false if no signal came.
     ///
     /// # Errors
     /// Returns EINTR, EINVAL for a negative time.
@@ -84,8 +85,8 @@ impl BlockedSignal {
 
     #[inline]
     fn wait_until_timeout(&self, timeout: *const libc::timespec) -> io::Result<()> {
-        // SAFETY: the set is valid, and its information and the time may be null or, by the
-        // callers, valid for the call.
+        // SAFETY: the set is valid; a null signal information is allowed; the time is null or, as
+        // the callers ensure, valid for the call.
         crate::check(unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), timeout) })
             .map(drop)
     }
@@ -94,7 +95,7 @@ impl BlockedSignal {
 /// Sends signal `number` to thread `tid` of this process.
 ///
 /// # Errors
-/// Returns ESRCH if there is no such thread; EAGAIN at the limit of queued signals; EINVAL for a
+/// Returns ESRCH if the thread does not exist; EAGAIN at the limit of queued signals; EINVAL for a
 /// number that is no signal.
 #[inline]
 pub fn send(tid: i32, number: i32) -> io::Result<()> {

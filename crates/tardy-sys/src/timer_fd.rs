@@ -11,7 +11,7 @@ use crate::clock::{Clock, timespec};
 pub struct TimerFd(File);
 
 impl TimerFd {
-    /// A timer that is not armed; reads do not block.
+    /// Creates a disarmed timer, whose reads do not block.
     ///
     /// # Errors
     /// Returns EMFILE, ENFILE, ENOMEM.
@@ -27,8 +27,8 @@ impl TimerFd {
         Ok(Self(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// Arms it to fire once at `due`, in ns of CLOCK_MONOTONIC, whether or not it was armed; 0
-    /// disarms it.
+    /// Arms the timer to fire once at `due`, in ns of CLOCK_MONOTONIC, even if it is armed already;
+    /// 0 disarms it.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time.
@@ -49,10 +49,10 @@ impl TimerFd {
         .map(drop)
     }
 
-    /// Returns how often it has fired since it was armed or last read.
+    /// Returns how often the timer has fired since it was armed or last read.
     ///
     /// # Errors
-    /// Returns errors of read(2) except EAGAIN, which is 0.
+    /// Returns errors of read(2) except EAGAIN, for which it returns 0.
     pub fn fired(&mut self) -> io::Result<u64> {
         let mut count = [0; 8];
         match self.0.read_exact(&mut count) {
@@ -68,10 +68,10 @@ impl TimerFd {
 pub struct PeriodicTimerFd(OwnedFd);
 
 impl PeriodicTimerFd {
-    /// A timer on `clock` that is not armed.
+    /// Creates a disarmed timer on `clock`.
     ///
     /// # Errors
-    /// Returns EINVAL for CLOCK_TAI, which the kernel has no such timers on; EMFILE, ENFILE,
+    /// Returns EINVAL for CLOCK_TAI, for which the kernel has no such timers; EMFILE, ENFILE,
     /// ENOMEM.
     pub fn new(clock: Clock) -> io::Result<Self> {
         // SAFETY: timerfd_create takes two integers.
@@ -80,7 +80,7 @@ impl PeriodicTimerFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Arms it to expire at `first`, in ns of its clock, and then every `period` ns.
+    /// Arms the timer to expire at `first`, in ns of its clock, and then every `period` ns.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time.
@@ -105,15 +105,14 @@ impl PeriodicTimerFd {
         .map(drop)
     }
 
-    /// Waits for the next expiry; returns the number of expiries since the last call, at least 1.
+    /// Waits for the next expiry. Returns the number of expiries since the last call, at least 1.
     ///
     /// # Errors
-    /// Returns errors of read(2); EINTR is one of them, so that the caller can check whether the
-    /// clock was stepped.
+    /// Returns errors of read(2); also EINTR, so the caller can check whether the clock was set.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = 0_u64;
-        // SAFETY: the kernel writes eight bytes to `count`, which has so many.
+        // SAFETY: the kernel writes eight bytes to `count`, which is that long.
         let read =
             unsafe { libc::read(self.0.as_raw_fd(), std::ptr::from_mut(&mut count).cast(), 8) };
         if read == 8 {

@@ -1,4 +1,4 @@
-//! Counting how often tracepoints were passed on a CPU: perf_event_open(2).
+//! Counts how often the kernel passes tracepoints on a CPU: perf_event_open(2).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,25 +27,25 @@ const TRACEPOINT: u32 = 2;
 const FORMAT_GROUP: u64 = 8;
 /// PERF_FLAG_FD_CLOEXEC.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
-/// Members of a group at most; a CPU's interrupts have a dozen tracepoints.
+/// Maximum number of members of a group; a CPU's interrupts have about a dozen tracepoints.
 const MEMBERS_MAX: usize = 31;
 
-/// Counters of some tracepoints on one CPU, for all tasks on it.
+/// A counter of some tracepoints on one CPU, for all tasks on it.
 #[derive(Debug)]
 pub struct TracepointCounter {
     leader: File,
-    /// The group's counts end with their descriptors.
+    /// The counters of the group; each counts until its descriptor is closed.
     _members: Vec<OwnedFd>,
 }
 
 impl TracepointCounter {
-    /// Counts from now on. `tracepoints` are numbers as in `events/SYSTEM/NAME/id` of tracefs, at
-    /// most 31 of them.
+    /// Starts to count. `tracepoints` are at most 31 numbers, from `events/SYSTEM/NAME/id` of
+    /// tracefs.
     ///
     /// # Errors
     /// Returns EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without
-    /// perf events, ENODEV for a CPU that is not online, EINVAL for numbers that are no
-    /// tracepoints, none, or too many.
+    /// perf events, ENODEV for a CPU that is not online, EINVAL for a number that is no tracepoint,
+    /// for no numbers, or for too many.
     pub fn open(cpu: u32, tracepoints: &[u64]) -> io::Result<Self> {
         let (first, others) = tracepoints
             .split_first()
@@ -64,14 +64,14 @@ impl TracepointCounter {
         })
     }
 
-    /// Returns how often all of them together were passed since they were opened. One system call,
-    /// no allocation.
+    /// Returns how often the kernel passed any of the tracepoints since the counter was opened.
+    /// Makes one system call and allocates nothing.
     ///
     /// # Errors
     /// Returns errors of read(2).
     #[inline]
     pub fn read(&mut self) -> io::Result<u64> {
-        // The number of counts, then each.
+        // The read returns the number of counters, then each count.
         let mut bytes = [0_u8; 8 * (1 + MEMBERS_MAX)];
         let length = self.leader.read(&mut bytes)?;
         let counts = bytes[..length].as_chunks::<8>().0.iter().skip(1);
@@ -92,8 +92,8 @@ fn open(cpu: u32, tracepoint: u64, leader: i32) -> io::Result<OwnedFd> {
     };
     let cpu = libc::c_int::try_from(cpu).map_err(|_| io::ErrorKind::InvalidInput)?;
     let any_task: libc::pid_t = -1;
-    // SAFETY: the attributes are valid for the call and as long as their size says; all else are
-    // integers.
+    // SAFETY: the attributes are valid for the call and have the size that they state; all other
+    // arguments are integers.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,

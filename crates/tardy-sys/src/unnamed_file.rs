@@ -1,5 +1,5 @@
-//! Files without a name. They vanish when their process ends in any way: open(2) with O_TMPFILE,
-//! and linkat(2).
+//! Files without a name: open(2) with O_TMPFILE, and linkat(2). They vanish when their process ends
+//! for any reason.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -9,10 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A file on the file system of `folder`.
+/// Creates a file without a name on the file system of `folder`.
 ///
 /// # Errors
-/// Returns EOPNOTSUPP, EISDIR or EINVAL if that file system has no such files; errors of open(2).
+/// Returns EOPNOTSUPP, EISDIR or EINVAL if that file system does not support such files; errors of
+/// open(2).
 pub fn create(folder: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -22,15 +23,15 @@ pub fn create(folder: &Path) -> io::Result<File> {
         .open(folder)
 }
 
-/// Gives the file a name, which no other may have.
+/// Gives the file a name that must not exist yet.
 ///
 /// # Errors
 /// Returns EEXIST; ENOENT if /proc is not mounted; ENOSPC; errors of linkat(2).
 pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: both paths end with a zero byte; absolute ones and those of the working folder need
-    // no descriptor.
+    // SAFETY: both paths end with a zero byte; absolute paths, and paths relative to the working
+    // folder, need no descriptor.
     let result = unsafe {
         libc::linkat(
             libc::AT_FDCWD,
@@ -55,7 +56,7 @@ mod tests {
         let names = || std::fs::read_dir(&folder).unwrap().count();
         let mut file = match create(&folder) {
             Ok(file) => file,
-            // A file system without support must return an error, and leave no name.
+            // A file system without support must return an error, and must not leave a name behind.
             Err(error) => {
                 return assert!(
                     names() == 0

@@ -3,27 +3,27 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// Whose usage.
+/// The scope of the counted usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageScope {
     /// The calling thread.
     Thread,
     /// The whole process.
     Process,
-    /// Children that ended and were waited for.
+    /// Children that have ended and were waited for.
     Children,
 }
 
-/// Counts since the start.
+/// Resource usage since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// CPU time in ns, in user mode.
     pub user: i64,
     /// CPU time in ns, in the kernel.
     pub system: i64,
-    /// Page faults that needed no disk.
+    /// Page faults without disk access.
     pub faults_minor: u64,
-    /// Page faults that did.
+    /// Page faults with disk access.
     pub faults_major: u64,
     /// Context switches because the thread waited.
     pub switches_voluntary: u64,
@@ -46,7 +46,7 @@ pub fn usage(scope: UsageScope) -> io::Result<Usage> {
     let mut raw = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the kernel fills one rusage at the pointer, which is valid for writing.
     crate::check(unsafe { libc::getrusage(who, raw.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `raw`.
+    // SAFETY: the call succeeded, so it filled `raw`.
     Ok(Usage::from_raw(&unsafe { raw.assume_init() }))
 }
 

@@ -1,4 +1,4 @@
-//! The user that the process runs as.
+//! The user who runs the process.
 
 /// Returns whether the effective user is root.
 #[must_use]
@@ -7,7 +7,7 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Returns the effective (user, group) numbers.
+/// Returns the effective user number and group number.
 #[must_use]
 pub fn user_and_group() -> (u32, u32) {
     // SAFETY: geteuid has no preconditions and cannot fail.

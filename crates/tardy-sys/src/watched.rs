@@ -1,28 +1,28 @@
-//! Messages of a program to an observer that executes the machine, such as the lab's QEMU plugin:
-//! an instruction without effect, which contains a number.
+//! Messages of a program to an observer that emulates the machine, such as the lab's QEMU plugin. A
+//! message is an instruction without effect that contains a number.
 //!
-//! On x86-64 it is the eight-byte `nop` with a displacement whose bytes are the number and `drt`;
-//! `outside/tardy_outside.c` looks for it. On other architectures there is no observer, and no
-//! message.
+//! On x86-64 it is an eight-byte `nop` with a displacement whose bytes are the number and `drt`;
+//! `outside/tardy_outside.c` searches for it. On other architectures there are no messages.
 
-/// Set if every sample is announced, watched or not: in guests of the lab.
+/// Environment variable of a guest of the lab. If it is set, every sample is announced, watched or
+/// not.
 pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
 
-/// The part of the displacement above the number.
+/// The upper bytes of the displacement, above the number.
 #[cfg(target_arch = "x86_64")]
 const NAME: u32 = u32::from_le_bytes([0, b'd', b'r', b't']);
 
-/// The guest's program starts, or a shell's user does.
+/// The guest's program starts, or a user's program in a shell does.
 pub const BEGIN: u8 = 1;
-/// The program has ended: later activity is ignored.
+/// The program has ended. The observer ignores later activity.
 pub const END: u8 = 2;
 /// The next phase of a run starts.
 pub const PHASE: u8 = 3;
-/// A sample's due time; its latency is 8 bytes further.
+/// A sample's due time follows; its latency is 8 bytes further.
 #[cfg(target_arch = "x86_64")]
 const SAMPLE: u32 = 4;
 
-/// Says `WHAT`.
+/// Sends the message `WHAT`.
 #[inline(always)]
 pub fn say<const WHAT: u8>() {
     #[cfg(target_arch = "x86_64")]
@@ -33,13 +33,13 @@ pub fn say<const WHAT: u8>() {
     }
 }
 
-/// Announces the due time and the latency of a sample: two loads of both values from memory, at an
-/// address that its displacement makes recognisable.
+/// Announces the due time and the latency of a sample, by loading both values from memory. The
+/// displacement of the loads makes them recognisable.
 #[inline(always)]
 pub fn sample(due_and_latency: &[core::sync::atomic::AtomicI64; 2]) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the address is that of the two words minus the displacement, so that both loads read
-    // them; the asm block declares its outputs.
+    // SAFETY: the base address is that of the two words minus the displacement, so both loads read
+    // these words; the asm block declares its outputs.
     unsafe {
         core::arch::asm!(
             ".byte 0x48, 0x8b, 0xbe",
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_sample_is_read_where_it_stands() {
-        // A load from any other address would end the process.
+        // Loads from any other address would end the process.
         super::sample(&[AtomicI64::new(1), AtomicI64::new(2)]);
     }
 }

@@ -1,5 +1,5 @@
-//! The command line: one definition per flag, from which parser, help and manual page follow.
-//! Parsing is pure; [`tardy_measure::plan`] resolves a request for this machine.
+//! The command line: one definition per flag, from which parser, help and manual page are derived.
+//! Parsing has no side effects; [`tardy_measure::plan`] resolves a request for this machine.
 
 pub mod advise;
 pub mod attach;
@@ -137,7 +137,7 @@ pub enum Command {
     Schema(generated::SchemaArgs),
 }
 
-/// A deadline and how strictly it is meant.
+/// A deadline, with the allowed misses and skipped periods.
 #[derive(Debug, Clone)]
 pub struct DeadlineArgs {
     /// The requirement that a run is judged by.
@@ -151,7 +151,7 @@ impl DeadlineArgs {
             .filter(|option| option.definition.group == DEADLINE)
     }
 
-    /// Whether anything was given.
+    /// Returns whether any of these arguments was given.
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.requirement != Requirement::default()
@@ -255,7 +255,7 @@ pub struct StatisticsArgs {
 }
 
 impl StatisticsArgs {
-    /// Converts the arguments to a question.
+    /// Converts the arguments to the question for the statistics.
     #[must_use]
     pub fn question(&self) -> tardy_results::statistics::read::Question {
         let limits = self

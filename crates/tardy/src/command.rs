@@ -1,4 +1,4 @@
-//! The subcommands: glue between arguments and the modules that do the work.
+//! The subcommands: each connects its arguments with the modules that do the work.
 
 pub mod advise;
 pub mod attach;

@@ -18,7 +18,8 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     tardy_measure::descriptors::raise_limit();
-    // The guardian and the workers of loads are this binary too; they have a separate command line.
+    // The supervisor and the workers of loads are started from this binary too, with a separate
+    // command line.
     if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;
     }

@@ -1,11 +1,11 @@
-//! Tests the package in a separate bare Debian: installed, used as a user would, removed, purged.
+//! Tests the package in a bare Debian: it is installed, used as a user would, removed, and purged.
 
 use std::path::Path;
 
 use crate::debian::{Debian, SUITE};
 use crate::failure::Result;
 
-/// Runs the trial with the package in the file `deb`.
+/// Runs the test with the package in the file `deb`.
 pub(super) fn run(deb: &Path) -> Result<()> {
     let debian = Debian::fresh("trial")?;
     debian.put(deb, "package.deb")?;
@@ -33,7 +33,7 @@ pub(super) fn run(deb: &Path) -> Result<()> {
         "cat /usr/lib/udev/rules.d/60-tardy-latency.rules",
         "cpu_dma_latency",
     )?;
-    // A machine that is busy or lacks rights gives no verdict (4); the test only needs a run.
+    // On a busy machine, or without rights, the run is inconclusive (4). The test only needs a run.
     debian.shell(
         "cd /tmp && { tardy run --for 1s --load none --quiet --out run || [ $? -eq 4 ]; }",
     )?;

@@ -1,5 +1,5 @@
-//! Tests the package's units under a running systemd: a bare Debian with a kernel and the package
-//! boots in a guest, where a script starts and stops them (units.sh).
+//! Tests the package's units under systemd: a bare Debian with a kernel and the package boots in a
+//! guest, in which a script starts and stops the units (units.sh).
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::{program, workspace};
 
 /// The script that runs in the guest.
 const SCRIPT: &str = include_str!("units.sh");
-/// Starts the script after everything else. Its output is on the console.
+/// The unit that starts the script after all others, with its output on the console.
 const SERVICE: &str = "[Unit]
 After=multi-user.target
 [Service]
@@ -21,13 +21,13 @@ TTYPath=/dev/ttyS0
 [Install]
 WantedBy=multi-user.target
 ";
-/// systemd as PID 1, and a kernel with drivers for QEMU's devices.
+/// Packages for the guest: systemd as PID 1, and a kernel with drivers for QEMU's devices.
 const PACKAGES: &str = "systemd-sysv linux-image-cloud-amd64";
 const DISK: &str = "2G";
-/// Time limit of the guest, on a busy machine, in s.
+/// Time limit of the guest on a busy machine, in s.
 const PATIENCE: &str = "3600";
 
-/// Tries the units of the package in the file `deb`.
+/// Tests the units of the package in the file `deb`.
 pub(super) fn run(deb: &Path) -> Result<()> {
     for (name, package) in [
         ("qemu-system-x86_64", "qemu-system-x86"),
@@ -47,7 +47,7 @@ pub(super) fn run(deb: &Path) -> Result<()> {
         &debian.path("etc/systemd/system/units.service"),
         SERVICE.as_bytes(),
     )?;
-    // A login on the console would hang up the script's output.
+    // A login on the console would hang up the script's terminal.
     debian.shell("systemctl mask serial-getty@ttyS0.service && systemctl enable units.service")?;
     let folder = workspace::target_folder()?.join("package/guest");
     workspace::remove(&folder)?;
@@ -73,7 +73,7 @@ pub(super) fn run(deb: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Boots the guest, until it switches itself off.
+/// Boots the guest, and waits until it switches itself off.
 fn boot(debian: &Debian, folder: &Path) -> Result<()> {
     let mut qemu = Command::new("timeout");
     qemu.args(["--kill-after=10", PATIENCE, "qemu-system-x86_64"])
@@ -91,7 +91,7 @@ fn boot(debian: &Debian, folder: &Path) -> Result<()> {
     program::run(&mut qemu)
 }
 
-/// Every step of the script must have been good, in its order.
+/// Checks that every step of the script succeeded, in the right order.
 fn judge(said: &str) -> std::result::Result<(), String> {
     let name = |line: &str| Some(line.strip_prefix("step '")?.split_once('\'')?.0.to_owned());
     let mut lines = said.lines().map(|line| line.trim_end_matches('\r'));

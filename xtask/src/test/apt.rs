@@ -1,6 +1,6 @@
-//! Installs packages of the running release only: a simulation comes first, and the installation
-//! stops if it would remove a package, or upgrade one to another release. Upgrades within the
-//! release (a server that needs its client of the same version) are reported and made.
+//! Installs packages of the running release only. A simulation runs first, and nothing is installed
+//! if apt would remove a package, or upgrade one to another release. Upgrades within the release
+//! (such as a server that must have its client's version) are reported and made.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ pub(super) fn is_installed(name: &str) -> bool {
 pub(super) fn install(names: &[&str]) -> Result<()> {
     program::run(&mut as_root(&["update", "--quiet"])?)?;
     let mut simulation = Command::new("apt-get");
-    // Without translated messages; the parsed lines are never translated, errors are for people.
+    // LC_ALL is set although the parsed lines are never translated: errors are shown in English.
     simulation
         .env("LC_ALL", "C")
         .args(["--simulate", "--no-install-recommends", "install"])
@@ -78,7 +78,7 @@ fn as_root(arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// Returns the version of the running release, as `12`; empty if it has none.
+/// Returns the version of the running release, such as `12`; empty if it has none.
 fn release() -> String {
     let file = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let version = file
@@ -87,7 +87,7 @@ fn release() -> String {
     version.unwrap_or_default().trim_matches('"').to_owned()
 }
 
-/// Changes of apt-get to existing packages.
+/// Changes that apt-get would make to existing packages.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Changes {
     /// Upgrades to a version of the running release.
@@ -98,9 +98,9 @@ struct Changes {
 }
 
 impl Changes {
-    /// Parses the output of a simulation:
-    /// `Inst NAME [OLD VERSION] (NEW ORIGIN:RELEASE/SUITE, ... [amd64])` is an upgrade, without the
-    /// first `[...]` a new package; `Remv NAME ...`. `release` is the running one.
+    /// Parses the output of a simulation. `Inst NAME [OLD VERSION] (NEW ORIGIN:RELEASE/SUITE, ...
+    /// [amd64])` is an upgrade; without the first `[...]`, it is a new package. `Remv NAME ...` is
+    /// a removal. `release` is the running release.
     fn read(simulation: &str, release: &str) -> Self {
         let is_of_release = |origin: &str| {
             let version = origin.split_once(':').map_or("", |(_, version)| version);

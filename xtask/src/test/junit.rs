@@ -1,15 +1,15 @@
-//! The result and time of every test, from `target/nextest/default/junit.xml`.
+//! Reads the result and the time of every test from `target/nextest/default/junit.xml`.
 
 use std::path::Path;
 
 use crate::failure::{Result, While};
 
-/// The tests of a run.
+/// The tests of one run.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) passed: usize,
     pub(super) failed: usize,
-    /// Seconds and name of each.
+    /// Time in s and name of each test.
     tests: Vec<(f64, String)>,
 }
 
@@ -47,7 +47,7 @@ impl Tally {
         tally
     }
 
-    /// Returns the slowest tests, with their seconds.
+    /// Returns the slowest tests, each with its time in s.
     pub(super) fn slowest(&self, count: usize) -> &[(f64, String)] {
         &self.tests[..count.min(self.tests.len())]
     }

@@ -1,16 +1,16 @@
-//! Tests that could not test here. A test that passes by returning is no test passed: each is
-//! named, and with `--strict` each needs a reason on this list.
+//! Tests that could not run on this machine. A test that returns early is not a passed test. Each
+//! such test is listed, and with `--strict`, each must have a reason in the list below.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Result, While};
 
-/// The variable with the file in which tests record that they were left out
+/// The environment variable with the file in which tests record that they returned early
 /// (crates/tardy/tests/support/machine.rs).
 pub(super) const VARIABLE: &str = "TARDY_TEST_LEFT_OUT";
 
-/// Tests that a virtual machine without devices cannot run, by the start of the test's line, with
-/// the reason.
+/// Tests that a virtual machine without devices cannot run: the start of the test's line in that
+/// file, and the reason.
 const EXPECTED: &[(&str, &str)] = &[
     (
         "between_gpio_lines:",
@@ -39,13 +39,13 @@ const EXPECTED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Tests that were left out, by their own report, each once.
+/// Tests that reported that they returned early.
 pub(super) struct LeftOut {
     file: PathBuf,
 }
 
 impl LeftOut {
-    /// Starts empty; the tests write to a file in this folder.
+    /// Creates an empty list. The tests write to a file in this folder.
     pub(super) fn new(folder: &Path) -> Result<Self> {
         let file = folder.join("left-out");
         std::fs::create_dir_all(folder)
@@ -54,7 +54,7 @@ impl LeftOut {
         Ok(Self { file })
     }
 
-    /// Returns the path of that file.
+    /// Returns the path of the file to which tests write.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
@@ -70,7 +70,7 @@ impl LeftOut {
     }
 }
 
-/// Returns the reason on the list, if there is one.
+/// Returns the reason in the list of expected tests, if there is one.
 pub(super) fn reason(line: &str) -> Option<&'static str> {
     EXPECTED
         .iter()

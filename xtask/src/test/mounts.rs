@@ -1,5 +1,6 @@
 //! Mount namespaces for tests that depend on mounts. systemd mounts tracefs, debugfs and cgroup v2;
-//! a container or a bare virtual machine often has none of them. Such tests run both ways.
+//! a container or a bare virtual machine often lacks them. These tests run with and without the
+//! mounts.
 
 use std::fmt;
 use std::path::Path;
@@ -7,17 +8,17 @@ use std::process::Command;
 
 use crate::program;
 
-/// Mounts that this machine lacks, or the absence of those that it has.
+/// A set of mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mounts {
     /// The mounts that systemd makes.
     Systemd,
-    /// Without them.
+    /// None of the mounts that systemd makes.
     Bare,
 }
 
 impl Mounts {
-    /// Returns the set-up that this machine does not have; `None` without root.
+    /// Returns the set of mounts that this machine does not have; `None` without root.
     pub(super) fn other() -> Option<Self> {
         let is_root =
             program::capture(Command::new("id").arg("--user")).is_ok_and(|user| user.trim() == "0");
@@ -29,12 +30,12 @@ impl Mounts {
         })
     }
 
-    /// Returns the command in a mount namespace with these mounts.
+    /// Returns the command, to run in a namespace with these mounts.
     pub(super) fn around(self, command: &Command) -> Command {
         let script = match self {
             Self::Systemd => {
-                // Some containers have debugfs already, and mounting it again fails. Control groups
-                // of version 1 stay: a second hierarchy would have no controllers.
+                // Some containers have debugfs, and mounting it again fails. Control groups of
+                // version 1 stay, because a second hierarchy would have no controllers.
                 "mount -t tracefs tracefs /sys/kernel/tracing && { mountpoint --quiet \
                  /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug; } && { [ -n \
                  \"$(ls /sys/fs/cgroup)\" ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup; } && exec \

@@ -1,17 +1,18 @@
-//! The requirements of the tests and the benchmarks besides Rust (packages.txt): a package on each
-//! line, the used programs, and the reason.
+//! The packages that tests and benchmarks need besides Rust (packages.txt). Each line has a
+//! package, the programs that are used, and the reason.
 
-/// A package of Debian and Ubuntu.
+/// A package of Debian or Ubuntu.
 #[derive(Debug)]
 pub(super) struct Package {
     pub(super) name: &'static str,
-    /// Programs of it that are used, divided by blanks, for machines with other packages.
+    /// The used programs of the package, separated by blanks, for machines whose packages have
+    /// other names.
     pub(super) programs: &'static str,
-    /// Its purpose.
+    /// Why the package is needed.
     pub(super) reason: &'static str,
 }
 
-/// Returns all of them.
+/// Returns all packages.
 pub(super) fn all() -> impl Iterator<Item = Package> {
     include_str!("packages.txt").lines().map(|line| {
         let mut parts = line.splitn(3, ": ");

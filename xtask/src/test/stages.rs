@@ -1,4 +1,4 @@
-//! The stages of a check, each with its wall time, its CPU time and the load of the machine.
+//! The stages of a check, each with its wall time, its CPU time, and the machine's load.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::failure::{Failure, Result};
 use crate::program::children_cpu_s;
 
-/// The stages that have run, in order.
+/// The stages that have run, in order, and the failed ones.
 #[derive(Debug, Default)]
 pub(super) struct Stages {
     rows: Vec<Row>,
@@ -19,12 +19,12 @@ struct Row {
     wall: Duration,
     /// CPU time of the stage's processes, in s.
     cpu: f64,
-    /// Mean number of runnable processes in the minute before the stage ended.
+    /// Load average of the last minute at the end of the stage.
     load: String,
 }
 
 impl Stages {
-    /// Runs a stage that the following ones need.
+    /// Runs a stage on which later stages depend.
     pub(super) fn run<T>(&mut self, name: &str, stage: impl FnOnce() -> Result<T>) -> Result<T> {
         eprintln!("== {name}");
         let (begin, cpu) = (Instant::now(), children_cpu_s());
@@ -38,7 +38,7 @@ impl Stages {
         result
     }
 
-    /// Runs a stage whose failure does not keep the following ones from running.
+    /// Runs a stage on which no later stage depends; if it fails, later stages still run.
     pub(super) fn try_run(&mut self, name: &str, stage: impl FnOnce() -> Result<()>) {
         if let Err(failure) = self.run(name, stage) {
             eprintln!("xtask: {failure}");
@@ -46,12 +46,12 @@ impl Stages {
         }
     }
 
-    /// Counts something as failed.
+    /// Records a failure.
     pub(super) fn fail(&mut self, name: &str) {
         self.failed.push(name.to_owned());
     }
 
-    /// A failure that names every stage that failed.
+    /// Returns a failure that names every failed stage, if any.
     pub(super) fn result(&self) -> Result<()> {
         if self.failed.is_empty() {
             return Ok(());

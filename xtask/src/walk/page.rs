@@ -1,9 +1,9 @@
-//! The commands of a page, and the outputs that it shows.
+//! The commands of a page, and the outputs that the page shows.
 
 use std::collections::BTreeSet;
 
-/// Lines that depend on the machine as a whole: verdicts, warnings, and omissions for lack of
-/// space.
+/// Starts of lines that depend on the machine, such as verdicts, warnings, and notes about left-out
+/// rows. These lines are not compared.
 const VARYING: [&str; 10] = [
     "FAILED",
     "INCONCLUSIVE",
@@ -16,20 +16,20 @@ const VARYING: [&str; 10] = [
     "sampling gap",
     "vm:",
 ];
-/// Share of a shown line's words that a printed line must have.
+/// Minimum share of a shown line's words that a printed line must contain.
 const ALIKE: f64 = 0.6;
-/// Minimum number of words of a line that is compared.
+/// Minimum number of words in a line for a comparison.
 const WORDS_MIN: usize = 3;
 
-/// A command, and the lines that the page shows below it.
+/// A command, and the output lines that the page shows below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Example {
-    /// Without a trailing comment.
+    /// The command without a trailing comment.
     pub(super) command: String,
     pub(super) shown: Vec<String>,
 }
 
-/// Returns all of a page's blocks of code. Commands with continuation lines are not run.
+/// Returns the commands in a page's code blocks. Commands with continuation lines are left out.
 pub(super) fn examples(text: &str) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut is_shown = false;
@@ -57,7 +57,7 @@ pub(super) fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// Returns a line's commands, in order.
+/// Returns the commands of a line, in order.
 fn commands(line: &str) -> Vec<Example> {
     let parts = line.split("; tardy ").enumerate();
     let whole = parts.map(|(index, part)| {
@@ -75,7 +75,7 @@ fn commands(line: &str) -> Vec<Example> {
         .collect()
 }
 
-/// Commands that take a name at least: without one they are only spoken of.
+/// Commands that need an argument. Without one, the page only mentions them.
 const NAMED: [&str; 4] = [
     "tardy attach",
     "tardy explain",
@@ -100,7 +100,7 @@ fn without_comment(line: &str) -> String {
 }
 
 impl Example {
-    /// Returns whether guests would be booted, for which a bare Debian has no QEMU.
+    /// Returns whether the command boots guests, for which a bare Debian has no QEMU.
     pub(super) fn needs_qemu(&self) -> bool {
         self.command.starts_with("tardy lab ")
             || self.command.contains("--on lab")
@@ -110,7 +110,7 @@ impl Example {
             || self.command == "tardy breakdown timers"
     }
 
-    /// Returns the command with short lengths, on the CPUs that there are.
+    /// Returns the command with short durations, on existing CPUs.
     pub(super) fn as_run(&self) -> String {
         let mut words: Vec<String> = self.command.split(' ').map(str::to_owned).collect();
         if !self.shown.is_empty() {
@@ -158,7 +158,7 @@ impl Example {
         {
             words.push("--dry-run".to_owned());
         }
-        // jq is in no bare Debian.
+        // A bare Debian has no jq.
         words
             .join(" ")
             .split(" | jq")
@@ -167,7 +167,7 @@ impl Example {
             .to_owned()
     }
 
-    /// Each shown line must have a printed one with the same words, with any figures.
+    /// Checks that each shown line has a printed line with the same words. Numbers may differ.
     pub(super) fn compare(&self, printed: &str) -> Result<(), String> {
         let printed: Vec<BTreeSet<String>> = printed.lines().map(words).collect();
         for line in &self.shown {
@@ -191,7 +191,8 @@ impl Example {
     }
 }
 
-/// Returns words of letters alone; units and names of loads among them.
+/// Returns the words of a line that consist of letters only, which include units and names of
+/// loads.
 fn words(line: &str) -> BTreeSet<String> {
     let words = line.split(|c: char| !c.is_alphabetic());
     words

@@ -1,5 +1,5 @@
-//! Runs one command line of cyclictest with one program, and keeps the facts that can be compared.
-//! Measured numbers count as equal.
+//! Runs a command line of cyclictest with one program, and extracts the facts that can be compared.
+//! Measured numbers are replaced, so they count as equal.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -17,17 +17,17 @@ use crate::threads;
 
 use super::options::{Allowed, Look, Trial};
 
-/// A run that lasts longer is ended.
+/// Time after which a run is killed.
 const LENGTH_MAX: Duration = Duration::from_secs(30);
-/// How long threads measure before they are checked, or a signal is sent.
+/// Time for which threads measure before they are checked, or a signal is sent.
 const SETTLED: Duration = Duration::from_millis(300);
-/// Real-time priorities of measuring threads in trials that observe them.
+/// Real-time priorities of measuring threads, in trials that check threads.
 const PRIORITIES: std::ops::RangeInclusive<u32> = 70..=80;
 
-/// A line of `-v`.
+/// A line of `-v` without its numbers.
 const VALUE: &str = "0:0:0";
 
-/// Lines of -v about the machine and the version, which differ from version to version.
+/// Starts of lines of -v about the machine and the version, which differ between versions.
 const MACHINE: [&str; 5] = [
     "parse_cpumask",
     "Using ",
@@ -36,29 +36,29 @@ const MACHINE: [&str; 5] = [
     "cyclictest V",
 ];
 
-/// The outcome of a run.
+/// The comparable facts of a run.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// Absent if it was ended.
+    /// The exit code; absent if the run was killed.
     pub(super) exit: Option<i32>,
-    /// Runs of consecutive lines of the same kind, each with its length: of standard output, then
-    /// of each file. Absent if only the exit code counts.
+    /// Groups of consecutive lines of the same kind, each with its number of lines: of standard
+    /// output, then of each file. Empty if only the exit code counts.
     lines: Vec<String>,
-    /// Keys of the JSON document, and the values that are not measured.
+    /// Keys of the JSON document, with the values that are not measured.
     keys: BTreeSet<String>,
-    /// Measuring threads: priority and CPUs.
+    /// Priority and CPUs of each measuring thread.
     threads: Vec<String>,
-    /// Whether a signal made it print its status.
+    /// Whether a signal made the program print its status.
     has_status: bool,
     /// The last line of standard error.
     pub(super) complaint: String,
 }
 
 impl Observed {
-    /// Returns the first difference between our trial and the peer's.
+    /// Returns the first difference between our facts and the peer's.
     pub(super) fn differs_from(&self, peer: &Self) -> Option<String> {
         let is_failure = |exit: Option<i32>| exit.is_some_and(|code| code != 0);
-        // A line that this version refuses cannot be compared.
+        // If this version refuses the command line, there is nothing to compare.
         if is_failure(peer.exit) {
             return None;
         }
@@ -90,7 +90,7 @@ impl Observed {
     }
 }
 
-/// Runs the trial with each of the programs at once.
+/// Runs the trial with all programs at the same time.
 pub(super) fn side_by_side(programs: &[Vec<String>], trial: &Trial) -> Result<Vec<Observed>> {
     std::thread::scope(|scope| {
         let runs: Vec<_> = programs
@@ -103,7 +103,7 @@ pub(super) fn side_by_side(programs: &[Vec<String>], trial: &Trial) -> Result<Ve
     })
 }
 
-/// Runs the trial with the program that starts with these words.
+/// Runs the trial with the program that `program` names. Its first words precede the trial's.
 fn run(program: &[String], trial: &Trial) -> Result<Observed> {
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     let place = |name: &str| folder.path().join(name);
@@ -122,7 +122,8 @@ fn run(program: &[String], trial: &Trial) -> Result<Observed> {
         .stderr(create("err")?)
         .spawn()
         .while_doing(|| format!("starting {}", words[0]))?;
-    // A pipe: a file that is opened as /dev/stdout once more would be written over.
+    // Standard output is a pipe, because a file would be overwritten when the program opens
+    // /dev/stdout again.
     let mut pipe = child.stdout.take();
     let printed = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -171,9 +172,9 @@ fn run(program: &[String], trial: &Trial) -> Result<Observed> {
 }
 
 impl Observed {
-    /// Parses one output: a JSON document, lines, or both.
+    /// Parses an output: a JSON document, lines, or both.
     fn take(&mut self, name: &str, text: &str) {
-        // A display starts each screen with an escape sequence; the last screen counts.
+        // A live display starts each screen with an escape sequence. Only the last screen counts.
         let screens = text.find("policy:").zip(text.rfind("\u{1b}["));
         let mut text = match screens {
             Some((first, last)) => {
@@ -200,7 +201,7 @@ impl Observed {
         while let Some(line) = lines.next() {
             count += 1;
             if lines.peek() != Some(&line) {
-                // A stall of the machine skips samples: how many there are is measured.
+                // A stall of the machine skips samples, so the number of lines is a measured value.
                 let shown = if line == VALUE {
                     "n".to_owned()
                 } else {
@@ -213,10 +214,9 @@ impl Observed {
     }
 }
 
-/// Returns the line with each number that is measured as `0`, and without the blanks that fill its
-/// column.
+/// Returns the line with each measured number as `0`, and without the blanks that fill its column.
 fn kind(line: &str) -> String {
-    /// The text before a number that the command line set.
+    /// Texts before numbers that come from the command line.
     const ASKED: [&str; 7] = [
         "P:",
         "I:",
@@ -244,14 +244,14 @@ fn kind(line: &str) -> String {
             kind.push('0');
         }
     }
-    // The number of cycles beyond the histogram is measured.
+    // The number of cycles beyond the histogram is a measured value.
     match kind.split_once(':') {
         Some((head, _)) if head.starts_with("# Thread") && !head.contains("Ids") => head.to_owned(),
         _ => kind.trim_end().to_owned(),
     }
 }
 
-/// Returns the paths of all keys; with their values unless these are measured.
+/// Collects the paths of all keys, with their values unless these are measured.
 fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     const ASKED: [&str; 4] = ["num_threads", "resolution_in_ns", "return_code", "cpu"];
     let Some(object) = value.as_object() else {
@@ -270,7 +270,7 @@ fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the measuring threads of a run, a while after the first one is there: priority and CPUs.
+/// Returns priority and CPUs of the measuring threads, some time after the first one exists.
 fn measuring(child: &mut Child) -> Vec<String> {
     let begin = Instant::now();
     let mut since: Option<Instant> = None;
@@ -285,7 +285,7 @@ fn measuring(child: &mut Child) -> Vec<String> {
 }
 
 fn real_time_threads(process: u32) -> Vec<String> {
-    // Fields 40 and 41 of proc_pid_stat(5), counted from the state after the name.
+    // Fields 40 and 41 of proc_pid_stat(5), as indices from the state after the name.
     const REAL_TIME_PRIORITY: usize = 37;
     const POLICY: usize = 38;
     let describe = |thread: threads::Thread| {
@@ -328,7 +328,7 @@ fn wait(child: &mut Child) -> Result<Option<i32>> {
     }
 }
 
-/// Reads the FIFO that a trial writes to, into a file next to it.
+/// Reads a FIFO to which a trial writes, into a file next to it.
 struct Reader(Option<(Child, PathBuf)>);
 
 impl Reader {
@@ -349,7 +349,7 @@ impl Reader {
         Ok(Self(Some((child, fifo))))
     }
 
-    /// Waits until the writer has closed it.
+    /// Waits until the writer has closed the FIFO.
     fn finish(self) -> Result<()> {
         if let Some((mut child, fifo)) = self.0 {
             child.wait().while_doing(|| "reading a FIFO".to_owned())?;
@@ -359,7 +359,7 @@ impl Reader {
     }
 }
 
-/// The CPUs that a trial's program may use; a cpuset ends with it.
+/// The CPUs that a trial's program may use. A cpuset is removed on drop.
 struct CpuGroup {
     allowed: Allowed,
     folder: PathBuf,
@@ -413,7 +413,7 @@ impl Drop for CpuGroup {
     fn drop(&mut self) {
         if self.allowed == Allowed::Cpuset {
             let begin = Instant::now();
-            // Threads that have ended leave it a moment later.
+            // Ended threads leave the cpuset a moment later.
             while fs::remove_dir(&self.folder).is_err() && begin.elapsed() < SETTLED {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -421,7 +421,7 @@ impl Drop for CpuGroup {
     }
 }
 
-/// Returns whether all that trials need is here.
+/// Checks that the requirements of all trials are met.
 pub(super) fn check() -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if cpus < 2 {

@@ -1,12 +1,12 @@
 //! The table of `cargo xtask drop-in` (options.txt): every option of any packaged cyclictest, with
-//! the command lines that are tried for it and the result that is expected.
+//! the command lines to try and the expected result.
 //!
-//! A row of the table is `NAME: same`, `NAME: differs: REASON` or `NAME: refused: REASON`, and below
-//! it an indented line for each trial: the facts to compare, and the command line.
+//! A row is `NAME: same`, `NAME: differs: REASON` or `NAME: refused: REASON`. Below it, an indented
+//! line for each trial has the facts to compare and the command line.
 
 use std::sync::LazyLock;
 
-/// The verdict that a row must have in at least one version; otherwise the command fails.
+/// The expected result. If no version has it, the task fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     Same,
@@ -25,31 +25,31 @@ pub(super) struct Row {
     pub(super) trials: Vec<Trial>,
 }
 
-/// The facts that a trial compares, in addition to the exit code and the lines of every output.
+/// The facts to compare, besides the exit code and the lines of every output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Output,
-    /// Like `Output`, if a failure is a refusal.
+    /// Like `Output`, but a failure is expected as a refusal.
     Refusal,
-    /// Only the exit code: the text is the program's own.
+    /// Only the exit code, because the text differs between programs.
     Exit,
-    /// The threads of real-time priority 70 to 80 while they measure: priority and CPUs.
+    /// Priority and CPUs of the threads of real-time priority 70 to 80, while they measure.
     Threads,
-    /// Sends this signal while threads measure.
+    /// The output after this signal, which is sent while threads measure.
     Signal(i32),
 }
 
-/// The CPUs that the caller allows.
+/// The CPUs that the caller allows the program to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allowed {
     All,
-    /// CPU 1, by taskset.
+    /// CPU 1, set by taskset.
     Taskset,
-    /// CPU 1, by a cpuset.
+    /// CPU 1, set by a cpuset.
     Cpuset,
 }
 
-/// One command line, given to both programs.
+/// A command line that both programs run.
 #[derive(Debug)]
 pub(super) struct Trial {
     pub(super) line: &'static str,
@@ -57,7 +57,7 @@ pub(super) struct Trial {
     pub(super) allowed: Allowed,
 }
 
-/// All rows: first those of options, in the order of `--help`.
+/// All rows. Those about options come first, in the order of `--help`.
 pub(super) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let mut rows: Vec<Row> = Vec::new();
     for line in include_str!("options.txt").lines() {
@@ -110,8 +110,8 @@ fn trial_of(text: &'static str) -> Trial {
     }
 }
 
-/// Returns the long names of the options that a `--help` of cyclictest lists. Lines that are
-/// indented further belong to the option above.
+/// Returns the long names of the options in the `--help` of cyclictest. Lines with more indentation
+/// belong to the option above.
 pub(super) fn of_help(help: &str) -> Vec<String> {
     const INDENT_MAX: usize = 16;
     let long = |line: &str| {

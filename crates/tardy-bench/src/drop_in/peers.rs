@@ -14,16 +14,16 @@ use crate::{program, workspace};
 
 use super::options;
 
-/// Debian 11, 12, 13 and unstable.
+/// The releases of Debian: 11, 12, 13 and unstable.
 const RELEASES: [&str; 4] = ["bullseye", "bookworm", "trixie", "sid"];
 
-/// A release's cyclictest.
+/// The cyclictest of a release.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) release: &'static str,
     /// Version of the package.
     pub(super) version: String,
-    /// The long names in its `--help`.
+    /// The long names of the options in its `--help`.
     pub(super) options: Vec<String>,
     loader: PathBuf,
     libraries: String,
@@ -31,7 +31,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Returns the command without arguments.
+    /// Returns the words that start the program, without arguments.
     pub(super) fn words(&self) -> Vec<String> {
         [
             &self.loader.display().to_string(),
@@ -44,8 +44,8 @@ impl Peer {
     }
 }
 
-/// Every release's cyclictest, fetched the first time. A release that the server lacks is named and
-/// left out.
+/// Returns the cyclictest of every release, and fetches missing ones. A release that the server
+/// lacks is reported and left out.
 pub(super) fn all() -> Result<Vec<Peer>> {
     let folder = workspace::target_folder()?.join("drop-in");
     let mut peers = Vec::new();
@@ -90,7 +90,7 @@ fn of_release(release: &'static str, folder: &Path) -> Result<Peer> {
     Ok(peer)
 }
 
-/// Unpacks the package and the libraries that it depends on; returns its version.
+/// Unpacks the package and the libraries on which it depends. Returns the package's version.
 fn fetch(release: &str, folder: &Path) -> Result<String> {
     let fetching = || format!("fetching rt-tests of {release}");
     let sources: Vec<Source> = sources::for_release(&sources::read_all(Path::new("/")), release);
@@ -102,7 +102,7 @@ fn fetch(release: &str, folder: &Path) -> Result<String> {
     let downloads = tempfile::tempdir().while_doing(fetching)?;
     let (version, files) = download(&apt, downloads.path())
         .or_else(|_| {
-            // Lists of last week may name a package that the server has replaced.
+            // Package lists of last week may name a version that the server has replaced.
             apt.refresh(true)?;
             download(&apt, downloads.path())
         })
@@ -148,7 +148,7 @@ fn library_folder(folder: &Path, name: &str) -> Result<String> {
         .ok_or_else(|| Failure::new(format!("its packages have no {name}")))
 }
 
-/// Returns the file of this name in one of the library folders.
+/// Returns the file with this name in one of the library folders.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     ["usr/lib", "lib"]
         .iter()

@@ -1,8 +1,8 @@
-//! Values and their counts as few bytes: the form of a histogram that is idle for now.
+//! The compressed form of a histogram: its values and counts in few bytes.
 //!
-//! Each value takes its distance from the one before as a variable-length number (LEB128), with the
-//! lowest bit saying whether it was counted more than once; then its count follows. 6,500 latencies
-//! take about 12 kB, in a page they take ten times as much.
+//! Each value takes its distance from the one before as a variable-length number (LEB128). The
+//! lowest bit of that number states whether the value was counted more than once; if so, the count
+//! follows. 6,500 latencies take about 12 kB, a tenth of their size in pages.
 
 /// Values in ascending order with their counts.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +13,7 @@ pub(super) struct PackedCounts {
 }
 
 impl PackedCounts {
-    /// Packs values that ascend.
+    /// Compresses values that ascend.
     pub(super) fn new(values: impl Iterator<Item = (i64, u64)>) -> Self {
         let mut bytes = Vec::new();
         let (mut first, mut previous, mut total) = (0, None, 0);
@@ -49,12 +49,12 @@ impl PackedCounts {
         self.total
     }
 
-    /// Values in ascending order with their counts.
+    /// Iterates over the values in ascending order, with their counts.
     pub(super) fn iter(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let (mut rest, mut value) = (&*self.bytes, self.first);
         std::iter::from_fn(move || {
             let word = take(&mut rest)?;
-            // The whole range of i64 is a distance of u64.
+            // A distance between two i64 always fits into a u64.
             value = value.wrapping_add_unsigned((word >> 1) as u64);
             let count = if word & 1 == 0 {
                 1

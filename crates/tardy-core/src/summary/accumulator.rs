@@ -1,8 +1,8 @@
-//! One pass over a series.
+//! Counts the samples of a series, in one pass.
 //!
-//! Samples are counted once, in cells by the set of phases that they touch. Phases, loads and the
-//! whole run are merges of cells. A sample across a phase's edge belongs to both phases and counts
-//! once in the whole.
+//! Each sample is counted once, in the cell for the set of phases that it touches. Cells are merged
+//! into phases, loads and the whole run. A sample across a phase's edge belongs to both phases, but
+//! counts once in the whole run.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +22,9 @@ use crate::verdict::skipped::SkippedLateness;
 /// Start and end of a phase, on the series' clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseSpan {
-    /// When its first load started.
+    /// Time at which the phase's first load started.
     pub begin: Nanos,
-    /// When its last process was gone, and the system had settled.
+    /// Time at which the phase's last process was gone and the system had settled.
     pub end: Nanos,
 }
 
@@ -33,19 +33,19 @@ pub struct PhaseSpan {
 pub struct SummaryOptions {
     /// Latencies that count as in time.
     pub window: Option<Window>,
-    /// Length of the stall that real-time throttling makes on this machine.
+    /// Length of the stall that real-time throttling causes on this machine.
     pub stall: Option<Nanos>,
-    /// When the phases were.
+    /// Start and end of each phase.
     pub phases: Vec<PhaseSpan>,
-    /// For each phase, the first phase of the same kind; if a phase has no entry, it is its own
-    /// kind.
+    /// For each phase, the index of the first phase of the same kind. A phase without an entry is
+    /// the only one of its kind.
     pub phase_kinds: Vec<usize>,
     /// Maximum number of time intervals by which samples are counted; see [`Batches`].
     pub stretches: usize,
-    /// Values below this are wake-ups before their time: 0, or less where the probe's clock has an
-    /// error; see [`crate::series::Meaning`].
+    /// Wake-ups with a latency below this are early: 0, or less if the probe's clock has an error;
+    /// see [`crate::series::Meaning`].
     pub early_below: Nanos,
-    /// Whether the samples time work, so that every skipped due time misses any window; see
+    /// Whether the samples time work, so that every skipped due time is a miss; see
     /// [`crate::series::Descriptor::is_work`].
     pub is_work: bool,
 }
@@ -69,8 +69,8 @@ impl SummaryOptions {
         Cell::with_stretches(self.stretches)
     }
 
-    /// Returns the stratum of samples in these phases, independent of the order of the kinds;
-    /// phases of one kind are one population.
+    /// Returns the stratum of samples in these phases. It depends on the kinds of the phases only,
+    /// because phases of one kind are one population.
     fn stratum(&self, phases: &[usize]) -> Stratum {
         let kind =
             |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;
@@ -85,12 +85,11 @@ impl SummaryOptions {
     }
 }
 
-/// Wake-ups before their time.
+/// Early wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EarlyCounts {
-    /// How many.
     pub count: u64,
-    /// The earliest, in ns; negative.
+    /// The most negative latency, in ns.
     pub earliest: i64,
 }
 
@@ -99,49 +98,48 @@ pub struct EarlyCounts {
 pub struct SeriesAccumulator {
     schedule: Schedule,
     questions: SummaryOptions,
-    /// Samples by the phases that they belong to.
+    /// Samples by the set of phases that they touch.
     pub cells: BTreeMap<Vec<usize>, Cell>,
-    /// Absolute differences of successive wake-ups from the time between their due times: the
-    /// period jitter.
+    /// Period jitter: absolute difference between the time from one wake-up to the next and the
+    /// time between their due times.
     pub jitter: Histogram,
     /// Runs of consecutive misses.
     pub miss_runs: MissRuns,
-    /// Wake-ups before their time.
     pub early: EarlyCounts,
     /// Number of stalls as long as those caused by throttling.
     pub stalls: u64,
-    /// Samples that skipped due times.
+    /// Number of samples that skipped due times.
     pub skipping: u64,
-    /// Samples read.
+    /// Number of samples read.
     pub samples: u64,
-    /// Samples that were lost before they were recorded, as found between the samples.
+    /// Samples lost before they were recorded, from the gaps between samples.
     pub gaps: Gap,
     /// Cumulative counts of the last chunk read.
     pub counts: Counts,
     /// Due time of the first sample read.
     pub first_due: Option<Nanos>,
-    /// Wake-up of the last sample read.
+    /// Time of the wake-up of the last sample read.
     pub last_wake: Option<Nanos>,
     first_latency: Option<i64>,
     last_latency: Option<i64>,
 }
 
-/// Samples that were counted together, and are not there one by one any more.
+/// Counts of samples that are no longer stored individually.
 #[derive(Debug, Clone, Copy)]
 pub struct EarlierSamples<'a> {
-    /// Due time of the first one.
+    /// Due time of the first of the samples.
     pub first_due: Nanos,
-    /// Wake-up of the last one.
+    /// Time of the last wake-up.
     pub last_wake: Nanos,
-    /// The number of them that skipped due times.
+    /// Number of the samples that skipped due times.
     pub skipping: u64,
-    /// What was lost between them.
+    /// Samples that were lost between them.
     pub gaps: Gap,
-    /// Their counts, including misses of the requested window.
+    /// Counts of the samples, including misses of the requested window.
     pub cell: &'a Cell,
 }
 
-/// A sample with its place in the series.
+/// A sample with its index among the due times of the series.
 #[derive(Clone, Copy)]
 struct IndexedSample {
     sample: Sample,
@@ -149,7 +147,7 @@ struct IndexedSample {
 }
 
 impl SeriesAccumulator {
-    /// Returns an empty accumulator.
+    /// Creates an empty accumulator.
     #[must_use]
     pub fn new(schedule: Schedule, questions: SummaryOptions) -> Self {
         Self {
@@ -171,9 +169,9 @@ impl SeriesAccumulator {
         }
     }
 
-    /// Counts a chunk; chunks come in their order.
+    /// Counts the samples of a chunk. Chunks must come in their order in the series.
     pub fn add(&mut self, chunk: &Chunk) {
-        // The largest counts win: segments of a series may have changed places.
+        // The largest counts are kept, because segments of a series may be read out of order.
         if chunk.counts.recorded >= self.counts.recorded {
             self.counts = chunk.counts;
         }
@@ -190,7 +188,7 @@ impl SeriesAccumulator {
             .get()
             .saturating_add(chunk.latency.iter().copied().max().unwrap_or(0));
         self.last_wake = Some(last_due.saturating_add(Nanos(last)));
-        // The place of a sample is the number of due times before it; the chunk's count includes
+        // The index of a sample is the number of due times before it. The chunk's count includes
         // the whole chunk.
         let place = chunk.counts.expected.saturating_sub(places);
         let phases = phases_touching(&self.questions.phases, Nanos(begin), Nanos(end));
@@ -206,12 +204,12 @@ impl SeriesAccumulator {
         self.last_latency = Some(last);
     }
 
-    /// Returns all samples belong to the same phases: one loop over the latencies, then closer
-    /// examination of the few that stand out.
+    /// Counts a chunk whose samples all touch the same phases: one loop over the latencies, then a
+    /// closer look at the few exceptional samples.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
-        // The cell stays in place: most chunks contain no outstanding sample, and there are half a
-        // million of them per day.
+        // The cell leaves the map only for a chunk with exceptional samples. A day has half a
+        // million chunks, most of which have none.
         let questions = &self.questions;
         let cell = self
             .cells
@@ -255,7 +253,7 @@ impl SeriesAccumulator {
         self.cells.insert(phases, cell);
     }
 
-    /// Returns the chunk spans a phase boundary: each sample is assigned individually.
+    /// Counts a chunk that crosses the edge of a phase: finds the phases of each sample.
     fn add_one_by_one(&mut self, chunk: &Chunk, candidates: &[usize], place: u64) {
         let mut place = place;
         let mut previous = self.last_latency;
@@ -298,7 +296,7 @@ impl SeriesAccumulator {
         gap.lost.saturating_add(gap.skipped)
     }
 
-    /// Processes a sample that may matter individually.
+    /// Processes an exceptional sample.
     fn note(
         &mut self,
         cell: &mut Cell,
@@ -320,8 +318,8 @@ impl SeriesAccumulator {
         if let Some(window) = self.questions.window {
             let itself = u64::from(window.misses(sample.latency));
             let skipped = self.late_skipped(sample, &window);
-            // The first skipped due times have the largest latencies: those that miss directly
-            // follow the sample.
+            // Among skipped due times, the first have the largest latencies, so those that miss
+            // directly follow the sample.
             self.miss_runs.add(place + 1 - itself, itself + skipped);
             cell.misses += itself + skipped;
             cell.misses_skipped += skipped;
@@ -346,7 +344,7 @@ impl SeriesAccumulator {
         )
     }
 
-    /// Adds the part of the same series that follows.
+    /// Adds the next part of the same series.
     pub fn merge(&mut self, next: &Self) {
         for (phases, cell) in &next.cells {
             self.cells
@@ -376,10 +374,10 @@ impl SeriesAccumulator {
         self.last_latency = next.last_latency.or(self.last_latency);
     }
 
-    /// Adds earlier samples of which only these counts exist. If they belong to several phases,
-    /// they are assigned to none.
+    /// Adds earlier samples that are known only by these counts. If they touch several phases, they
+    /// are assigned to none.
     ///
-    /// The order of all samples is then unknown, so no dependence is reported.
+    /// The order of the series' samples is then unknown, so no dependence is reported.
     pub fn add_earlier(&mut self, earlier: &EarlierSamples<'_>) {
         let (begin, end) = (earlier.first_due, earlier.last_wake);
         let touched = phases_touching(&self.questions.phases, begin, end);
@@ -420,15 +418,15 @@ impl SeriesAccumulator {
         self.last_wake = Some(self.last_wake.map_or(end, |last| last.max(end)));
     }
 
-    /// Compresses the counts after the series was read: a reader holds those of all series at once,
-    /// and there may be a thousand.
+    /// Compresses the counts after the series was read: a reader holds the counts of all series at
+    /// once, up to a thousand.
     pub fn pack(&mut self) {
         let samples = self.samples;
         self.cells.values_mut().for_each(|cell| cell.pack(samples));
         self.jitter.pack();
     }
 
-    /// Returns all samples of all phases.
+    /// Returns the counts of all samples.
     #[must_use]
     pub fn whole(&self) -> Cell {
         self.sum(self.cells.values())
@@ -440,7 +438,7 @@ impl SeriesAccumulator {
         self.questions.phases.len()
     }
 
-    /// Returns the samples that belong to any of `phases`, by their places in
+    /// Returns the counts of samples that touch any of `phases`, given by index in
     /// [`SummaryOptions::phases`].
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {
@@ -453,7 +451,8 @@ impl SeriesAccumulator {
         )
     }
 
-    /// The sum is compressed, because a reader holds those of a thousand series at once.
+    /// Returns the sum of cells, compressed, because a reader holds the sums of up to a thousand
+    /// series at once.
     fn sum<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Cell {
         let cells: Vec<&Cell> = cells.collect();
         if let [only] = cells[..] {
@@ -465,20 +464,21 @@ impl SeriesAccumulator {
         sum
     }
 
-    /// Returns the window of latencies in time, if requested.
+    /// Returns the requested window of latencies.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
         self.questions.window
     }
 
-    /// When samples are due.
+    /// Returns when samples are due.
     #[must_use]
     pub fn schedule(&self) -> Schedule {
         self.schedule
     }
 }
 
-/// Nearly all chunks of a long series lie within one interval, so their due times need no check.
+/// Adds a chunk to the intervals. In a long series, nearly all chunks lie within one interval, so
+/// only the first and the last due time are checked.
 fn add_to_batches(
     batches: &mut Batches,
     stratum: Stratum,
@@ -506,7 +506,7 @@ fn add_to_batches(
     batches.add_all(stratum, due, &chunk.latency[begin..], skipped);
 }
 
-/// Latencies above this are looked at one by one.
+/// Returns the latency above which samples are exceptional, and processed individually.
 fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
     let window = questions
         .window
@@ -518,7 +518,7 @@ fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
     cell.top.threshold().min(window).min(stall).min(worst)
 }
 
-/// Latencies below this are looked at one by one.
+/// Returns the latency below which samples are exceptional, and processed individually.
 fn watch_below(questions: &SummaryOptions) -> i64 {
     let early = questions.early_below.get();
     questions
@@ -540,8 +540,8 @@ fn phases_touching(phases: &[PhaseSpan], begin: Nanos, end: Nanos) -> Vec<usize>
         .collect()
 }
 
-/// Returns the due time of a chunk's last sample, and how many due times (or cycles) the chunk
-/// spans.
+/// Returns the due time of a chunk's last sample, and the number of due times (or cycles) in the
+/// chunk.
 fn last_due_and_places(chunk: &Chunk, schedule: &Schedule) -> (Nanos, u64) {
     let samples = chunk.latency.len();
     let skipped: u64 = chunk

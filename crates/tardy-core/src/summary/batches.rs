@@ -1,9 +1,9 @@
-//! Counts by intervals of time on the run's own clock, from which the dependence between samples is
-//! estimated.
+//! Counts of samples by intervals of time on the run's clock, from which the dependence between
+//! samples is estimated.
 //!
-//! An interval is `2^shift` ns long and starts at a multiple of that, so the intervals of all CPUs
-//! coincide and form one time line. When there are too many of them, pairs are merged. The result
-//! depends on the samples alone, not on how the series was divided.
+//! An interval is `2^shift` ns long and starts at a multiple of its length, so the intervals of all
+//! CPUs coincide and form one time line. If there are too many intervals, pairs are merged. The
+//! result depends on the samples alone, not on how the series was divided.
 
 use std::collections::BTreeMap;
 
@@ -12,32 +12,32 @@ use crate::varint::{Reader, put, put_signed};
 
 /// Default maximum number of intervals.
 pub const BATCHES_MOST: usize = 256;
-/// The shortest interval is 2^16 ns = 65.5 us long.
+/// Base-2 logarithm of the shortest interval: 2^16 ns = 65.5 us.
 const SHIFT_LEAST: u32 = 16;
-/// The longest interval is 2^62 ns.
+/// Base-2 logarithm of the longest interval in ns.
 const SHIFT_MOST: u32 = 62;
-/// Number of significant bits of a value: a bucket is 1/64 of its value wide.
+/// Number of significant bits of a value: the width of a bucket is 1/64 of its value.
 const BITS: u32 = 7;
-/// Buckets of all values: one each up to 2^7, and 64 for each further binary digit.
+/// Number of buckets: one per value up to 2^7, and 64 for each further binary digit.
 const BUCKETS: usize = 64 * (64 - BITS as usize + 2);
 
-/// Phases that samples belong to: levels of different kinds of phases are planned, and are no
-/// dependence.
+/// Set of phase kinds of samples. Differences between kinds of phases are planned, so they do not
+/// count as dependence.
 pub type Stratum = u64;
 
-/// The samples of an interval.
+/// Counts of the samples in one interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     pub samples: u64,
-    /// Samples and due times skipped.
+    /// Number of samples and skipped due times.
     pub due_times: u64,
-    /// Those of them that missed the requested window.
+    /// Number of due times that missed the requested window.
     pub misses: u64,
-    /// Samples by bucket, ascending.
+    /// Number of samples in each bucket, ascending.
     buckets: Vec<(u16, u32)>,
 }
 
-/// Counts by intervals of time.
+/// Counts of samples by intervals of time.
 #[derive(Debug, Clone)]
 pub struct Batches {
     shift: u32,
@@ -45,16 +45,16 @@ pub struct Batches {
     batches: BTreeMap<(Stratum, i64), Batch>,
     open: Option<Box<Open>>,
     /// All intervals as bytes, used instead of the map while nothing is added: a hundred samples
-    /// take about 200.
+    /// take about 200 bytes.
     packed: Box<[u8]>,
 }
 
-/// The interval that samples are being added to.
+/// The interval to which samples are currently added.
 #[derive(Debug, Clone)]
 struct Open {
     key: (Stratum, i64),
     counts: [u32; BUCKETS],
-    /// First and last bucket in use; if none is, the first is larger than the last.
+    /// First and last used bucket; if none is used, the first is larger than the last.
     used: (usize, usize),
 }
 
@@ -65,7 +65,7 @@ impl Default for Batches {
 }
 
 impl Batch {
-    /// Samples above the bucket.
+    /// Returns the number of samples above the bucket.
     #[must_use]
     pub fn above(&self, bucket: u16) -> u64 {
         self.buckets
@@ -76,7 +76,7 @@ impl Batch {
             .sum()
     }
 
-    /// Samples of each bucket, ascending.
+    /// Returns the number of samples in each bucket, ascending.
     #[must_use]
     pub fn buckets(&self) -> &[(u16, u32)] {
         &self.buckets
@@ -103,7 +103,7 @@ impl Batch {
         .for_each(|number| put(out, number));
         let mut previous = 0;
         for &(bucket, count) in &self.buckets {
-            // Most buckets have one sample, which the lowest bit encodes.
+            // Most buckets have one sample; the lowest bit states whether another count follows.
             put(
                 out,
                 u64::from(bucket - previous) << 1 | u64::from(count != 1),
@@ -137,7 +137,7 @@ impl Batch {
 }
 
 impl Batches {
-    /// Returns an empty list for at most `most` intervals.
+    /// Creates an empty list for at most `most` intervals.
     #[must_use]
     pub fn at_most(most: usize) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Batches {
         }
     }
 
-    /// Compresses the counts. The content stays the same.
+    /// Compresses the counts without loss.
     pub fn pack(&mut self) {
         if !self.packed.is_empty() {
             return;
@@ -170,15 +170,15 @@ impl Batches {
         }
     }
 
-    /// Returns whether samples due at both times belong to one interval.
+    /// Returns whether two due times lie in one interval.
     #[inline]
     #[must_use]
     pub fn is_one(&self, first: Nanos, last: Nanos) -> bool {
         first.get() >> self.shift == last.get() >> self.shift
     }
 
-    /// Adds samples that are due within one interval, with the total number of due times that they
-    /// skipped.
+    /// Adds samples that are due within one interval. `skipped` is the number of due times that
+    /// they skipped.
     pub fn add_all(&mut self, stratum: Stratum, due: Nanos, latencies: &[i64], skipped: u64) {
         let open = self.open(stratum, due);
         latencies.iter().for_each(|&latency| open.record(latency));
@@ -187,7 +187,7 @@ impl Batches {
         batch.due_times += latencies.len() as u64 + skipped;
     }
 
-    /// Counts misses of a sample that was added, due at that time.
+    /// Adds misses of a sample that was added, with its due time `due`.
     pub fn note_misses(&mut self, stratum: Stratum, due: Nanos, misses: u64) {
         self.batch(stratum, due).misses += misses;
     }
@@ -215,7 +215,7 @@ impl Batches {
         self.open.as_mut().expect("it was just opened")
     }
 
-    /// Moves the latest counts to their interval.
+    /// Moves the counts of the current interval into the map.
     fn close(&mut self) {
         if let Some(open) = &mut self.open
             && open.used.0 <= open.used.1
@@ -244,7 +244,8 @@ impl Batches {
         }
     }
 
-    /// Adds the intervals of other samples: of the same series, or of another CPU at the same time.
+    /// Adds the intervals of other samples, from the same series or from another CPU at the same
+    /// time.
     pub fn merge(&mut self, other: &Self) {
         self.unpack();
         self.close();
@@ -269,7 +270,7 @@ impl Batches {
         self.join_to_fit();
     }
 
-    /// Visits the closed intervals in order.
+    /// Visits all intervals in order, except the current one.
     fn for_each(&self, mut take: impl FnMut((Stratum, i64), &Batch)) {
         read_packed(&self.packed).for_each(|(key, batch)| take(key, &batch));
         self.batches
@@ -332,7 +333,7 @@ impl Batches {
     }
 }
 
-/// An interval of many series: a counter for each bucket.
+/// An interval summed over many series, with a counter for each bucket.
 struct Sum {
     of_counts: Batch,
     counts: Box<[u64; BUCKETS]>,
@@ -452,7 +453,7 @@ fn read_packed(bytes: &[u8]) -> impl Iterator<Item = ((Stratum, i64), Batch)> + 
     })
 }
 
-/// Returns the bucket of a value; values below 0 belong to that of 0.
+/// Returns the bucket of a value. Negative values belong to the bucket of 0.
 #[inline]
 #[must_use]
 pub fn bucket_of(value: i64) -> u16 {

@@ -1,4 +1,4 @@
-//! Counts of the samples that belong to the same phases.
+//! Counts of the samples that touch the same phases.
 
 use crate::histogram::{Budget, Histogram};
 use crate::sample::Sample;
@@ -10,47 +10,47 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// Maximum number of skipped due times expanded per series; a damaged file must not keep a reader
-/// busy for hours.
+/// Maximum number of skipped due times of a series to which latencies are assigned. The limit keeps
+/// a damaged file from occupying a reader for hours.
 pub const EXPANDED_MAX: u64 = 100_000_000;
 
-/// Due times that miss a window.
+/// Numbers of due times that miss a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misses {
-    /// Samples, and skipped due times.
+    /// Number of samples and skipped due times that miss.
     pub all: u64,
-    /// The number of them that are skipped due times.
+    /// Number of skipped due times among them.
     pub skipped: u64,
-    /// Skipped due times that may have missed it or not; they are not in `all`.
+    /// Number of skipped due times that may miss the window; not included in `all`.
     pub undecided: u64,
 }
 
-/// Counts of some samples of a series.
+/// Counts of a set of samples of a series.
 #[derive(Debug, Clone)]
 pub struct Cell {
     /// Latencies as measured.
     pub latency: Histogram,
-    /// Latencies that the skipped due times would have had: late sample minus one period, minus
-    /// two, and so on.
+    /// Latencies that the skipped due times would have had: that of the late sample minus one
+    /// period, minus two, and so on.
     pub latency_skipped: Histogram,
-    /// Upper bounds of the latencies of other skipped due times, whose wake-up was in time: see
+    /// Upper bounds of the latencies of skipped due times whose wake-up was in time: see
     /// [`SkippedLateness::AtMost`].
     pub latency_skipped_at_most: Histogram,
-    /// The largest latency; the first one if several are equal.
+    /// The sample with the largest latency; the earliest if several are equal.
     pub worst: Option<Sample>,
-    /// The largest latencies, with their places.
+    /// The largest latencies, each with its index in the series.
     pub top: Top,
     /// The same samples by intervals of time.
     pub batches: Batches,
-    /// How they depend on each other, if computed after the last one was added.
+    /// How the samples depend on each other, computed after the last one was added.
     serial: Option<Serial>,
-    /// Samples outside the requested window, and skipped due times after it.
+    /// Number of samples outside the requested window, plus skipped due times that miss it.
     pub misses: u64,
-    /// The number of them that are skipped due times.
+    /// Number of skipped due times among the misses.
     pub misses_skipped: u64,
-    /// Skipped due times of unknown latency: they may have missed the window.
+    /// Number of skipped due times of unknown latency, which may have missed the window.
     pub misses_undecided: u64,
-    /// Due times skipped.
+    /// Number of skipped due times.
     pub skipped: u64,
     /// Sum of the latencies in ns.
     pub sum: i128,
@@ -101,7 +101,7 @@ impl Cell {
         self.merge_counts(other);
     }
 
-    /// Adds the counts of another series. How the samples of several series follow each other is
+    /// Adds the counts of another series. How the samples of several series depend on each other is
     /// computed from the series (`dependence`), not from their sum.
     pub fn merge_counts(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
@@ -124,20 +124,20 @@ impl Cell {
         })
     }
 
-    /// Computes once how the cell's samples depend on each other. Afterwards, samples may be added
-    /// by [`Cell::merge`] only.
+    /// Computes how the cell's samples depend on each other, and stores the result. Later samples
+    /// may be added by [`Cell::merge`] only.
     pub fn keep_serial(&mut self) {
         self.serial = Some(self.serial());
     }
 
-    /// Returns how strongly the late samples of one series cluster, 1 for not at all; `None` if
-    /// there are too few.
+    /// Returns the extremal index of one series' late samples: 1 if they do not cluster, less if
+    /// they do; `None` if there are too few.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         self.top.extremal_index(self.latency.count())
     }
 
-    /// Stores `sample` if it is the worst.
+    /// Stores `sample` if it is worse than the stored one.
     pub fn note_worst(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else { return };
         let is_worse = |worst: Sample| {
@@ -150,8 +150,9 @@ impl Cell {
     }
 
     /// Counts the due times that `sample` skipped, each with the latency that it would have had. If
-    /// the sample's own latency does not cover them, because the work after the wake-up took too
-    /// long, only an upper bound of those latencies is known, and the histogram stays uncorrected.
+    /// the work after the wake-up took too long, the sample's latency does not cover these due
+    /// times. Then only an upper bound of their latencies is known, and the histogram stays
+    /// uncorrected.
     pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
         self.skipped += u64::from(sample.skipped);
         if !expand {
@@ -171,9 +172,9 @@ impl Cell {
         );
     }
 
-    /// Derives the latencies of skipped due times from those of all samples, if not every sample
-    /// was stored: each stall of several periods skipped one less than it lasted. If the result
-    /// differs from the number of skipped due times, it is dropped, and their latencies stay
+    /// Derives the latencies of skipped due times from the latencies of all samples, for a series
+    /// with unstored samples. A latency of n periods skipped n due times. If the result differs
+    /// from the counted number of skipped due times, it is discarded, and the latencies stay
     /// unknown.
     pub fn find_skipped(&mut self, period: Nanos) {
         let period = period.get();
@@ -209,8 +210,8 @@ impl Cell {
         self.misses_undecided = misses.undecided;
     }
 
-    /// Returns the samples and skipped due times that miss `window`, by the histograms. If
-    /// `is_work`, all skipped due times do.
+    /// Counts the samples and skipped due times that miss `window`, from the histograms. If
+    /// `is_work`, all skipped due times miss it.
     #[must_use]
     pub fn misses_of(&self, window: &Window, is_work: bool) -> Misses {
         let beyond = |histogram: &Histogram, is_miss: &dyn Fn(i64) -> bool| {
@@ -236,8 +237,8 @@ impl Cell {
         }
     }
 
-    /// Returns the histogram with the skipped due times expanded; `None` if there were none, or too
-    /// many to expand.
+    /// Returns the histogram including the latencies of skipped due times; `None` if there were
+    /// none, or too many.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {
         let skipped = self.latency_skipped.count();

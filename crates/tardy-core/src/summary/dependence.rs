@@ -1,11 +1,12 @@
-//! How samples of one series, or of several concurrent series, depend on each other; bounds of
-//! percentiles and misses account for it.
+//! How the samples of one series, or of several concurrent series, depend on each other. Bounds of
+//! percentiles and misses account for this dependence.
 //!
-//! Intervals of all series lie on one time line, so a disturbance of several CPUs at once varies as
-//! one event. At each level the variance of the number of samples above it is that of time
-//! intervals ([`tardy_statistics::dispersion`]); in the far tail, where samples are few, the
-//! extremal index is used if it is larger. An unseen event is assumed to hit each series once, and
-//! to last there as long as the seen events, if those were numerous enough.
+//! The intervals of all series lie on one time line, so a disturbance of several CPUs at once
+//! counts as one event. A level is a value; its dispersion is the variance of the number of samples
+//! above it, over time intervals ([`tardy_statistics::dispersion`]). In the far tail samples are
+//! few, so the extremal index is used there if it implies more clustering. An unseen event is
+//! assumed to hit each series once, and to last as long as the seen events, if those were numerous
+//! enough.
 
 use tardy_statistics::clustering::Clustering;
 
@@ -16,16 +17,16 @@ use crate::summary::serial::{CLUSTERS_MIN, Level, Serial, clusters_min, known, l
 /// Number of largest samples of each series from which the extremal index is computed.
 const TAIL_SAMPLES: f64 = 1000.0;
 
-/// The dependence of some samples.
+/// How a set of samples depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependence {
     /// Ordered by the share of samples above a value, ascending.
     levels: Vec<Level>,
     samples: f64,
     series: usize,
-    /// Extremal index at the highest level that has enough clusters for an estimate.
+    /// Dispersion at the highest level that has enough clusters for an estimate.
     of_known: f64,
-    /// Extremal index of the far tail; 1 if unknown.
+    /// Dispersion that the extremal index of the far tail implies; 1 if unknown.
     of_tail: f64,
     unseen: f64,
     of_misses: Option<f64>,
@@ -68,14 +69,15 @@ impl Dependence {
             }
         };
         let sizes = serial.iter().map(size).sum::<f64>().max(1.0);
-        // If their common component changes too seldom, this run is not a sample of it.
+        // If the component that all series share changes too rarely, this run shows too little of
+        // it.
         let unseen = if of_known.is_infinite() {
             f64::INFINITY
         } else {
             sizes
         };
         let misses: u64 = cells.iter().map(|cell| cell.misses).sum();
-        // So few clusters do not allow an estimate of their size.
+        // Too few clusters do not allow an estimate of their size.
         let clusters_min = clusters_min(&levels);
         let of_misses = of_misses.map(|found| {
             if misses as f64 / found < clusters_min {
@@ -97,7 +99,7 @@ impl Dependence {
         }
     }
 
-    /// Makes the dependence of samples with only a known clustering of the largest ones.
+    /// Makes the dependence of samples if only their extremal index is known.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
@@ -115,7 +117,7 @@ impl Dependence {
         }
     }
 
-    /// Makes the dependence of samples of which only the number is known, from `series` series.
+    /// Makes the dependence of samples from `series` series if only their number is known.
     #[must_use]
     pub fn unknown(samples: u64, series: usize) -> Self {
         let unseen = series.max(1) as f64;
@@ -132,14 +134,14 @@ impl Dependence {
         }
     }
 
-    /// Returns whether independence in time is an assumption, because there are too few samples.
+    /// Returns whether independence in time is assumed, because there are too few samples.
     #[must_use]
     pub fn is_assumed(&self) -> bool {
         self.is_assumed
     }
 
-    /// Returns the extremal index of the far tail of one series, or the mean of several; `None` if
-    /// it is assumed.
+    /// Returns the extremal index of the far tail of one series, or the mean over several; `None`
+    /// if independence is assumed.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         (!self.is_assumed).then(|| 1.0 / self.of_tail)
@@ -151,7 +153,7 @@ impl Dependence {
         self.series
     }
 
-    /// Returns the clustering of samples above a value that this share of them exceeds.
+    /// Returns the clustering of samples above the value that `share` of all samples exceed.
     #[must_use]
     pub fn above(&self, share: f64) -> Clustering {
         let next = self

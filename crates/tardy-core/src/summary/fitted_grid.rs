@@ -1,20 +1,21 @@
-//! The grid of expiries of a periodic event with unknown due times: the line below all events that
-//! is closest to them.
+//! Fits a grid of expiries to a periodic event whose due times are unknown: the line below all
+//! events that is closest to them.
 //!
-//! An interval error is the difference of two latencies. Relative to the fitted grid each event has
-//! a latency again, except for any delay common to all events: the grid cannot lie earlier than the
-//! earliest event allows.
+//! An interval error is the difference of two latencies. Relative to the fitted grid, each event
+//! has a latency again, except for a delay common to all events, because the grid touches the
+//! earliest events.
 //!
-//! Interval errors are stored, latencies computed, because the fitted grid needs the whole run. The
-//! grid is the line below all events with the smallest sum of distances, an edge of their lower
-//! convex hull; it also finds the timer's own rate.
+//! Interval errors are stored, and latencies are computed later, because the fit needs the whole
+//! run. The grid is the line below all events with the smallest sum of distances: an edge of their
+//! lower convex hull. Its slope is the timer's rate.
 
 use crate::units::Nanos;
 
-/// Maximum deviation of the timer's period from the nominal one: crystals deviate less.
+/// Maximum deviation of the timer's period from the nominal one; crystals deviate less.
 const DRIFT_PARTS_PER_MILLION: i64 = 500;
 
-/// Finds the place of each event in its grid. Events must come in order, the same in every pass.
+/// Finds the index of the expiry that caused each event. Each pass must see the same events in the
+/// same order.
 #[derive(Debug, Clone)]
 pub struct Places {
     period: i64,
@@ -23,28 +24,29 @@ pub struct Places {
     latest: u64,
 }
 
-/// An event in its place: (expiries before it, time since the first event less as many nominal
+/// An event: (number of expiries before its own, time since the first event minus that many nominal
 /// periods, in ns).
 type Point = (u64, i64);
 
-/// Finds the line in one pass over the events.
+/// Fits the line in one pass over the events.
 #[derive(Debug, Clone)]
 pub struct GridFit {
     places: Places,
     has_own_clock: bool,
-    /// The lower convex hull of the events so far; of a timer on the run's clock, the earliest one.
+    /// The lower convex hull of the events so far. If the timer runs on the run's clock, only the
+    /// earliest event.
     hull: Vec<Point>,
     events: u64,
     sum_of_places: u128,
 }
 
-/// The fitted line; a second pass over the events gives their latencies.
+/// The fitted line. A second pass over the events gives their latencies.
 #[derive(Debug, Clone)]
 pub struct FittedGrid {
     places: Places,
     origin: Point,
     slope: f64,
-    /// Expiries from the first event to the last, both included.
+    /// Number of expiries from the first event to the last, both included.
     pub expiries: u64,
     pub events: u64,
 }
@@ -61,8 +63,8 @@ impl Places {
 
     fn point(&mut self, at: Nanos) -> Point {
         let since_first = at.get() - *self.first.get_or_insert(at.get());
-        // The last expiry before the event, with a quarter of a period as tolerance for the still
-        // unknown floor.
+        // The index of the last expiry before the event. A quarter of a period is the tolerance,
+        // because the floor is still unknown.
         let place = (since_first - self.floor + self.period / 4)
             .div_euclid(self.period)
             .max(0) as u64;
@@ -80,8 +82,8 @@ impl Places {
 }
 
 impl GridFit {
-    /// Returns an empty grid for a timer with this nominal period, which is exact if the timer runs
-    /// on the clock of the events.
+    /// Creates a fit for a timer with this nominal period. Without `has_own_clock`, the timer runs
+    /// on the clock of the events and its period is exact.
     #[must_use]
     pub fn new(period: Nanos, has_own_clock: bool) -> Self {
         Self {
@@ -93,7 +95,7 @@ impl GridFit {
         }
     }
 
-    /// Returns the next event.
+    /// Adds the next event.
     pub fn add(&mut self, at: Nanos) {
         let point = self.places.point(at);
         self.events += 1;
@@ -107,7 +109,7 @@ impl GridFit {
             return;
         }
         match self.hull.last_mut() {
-            // Two events at one expiry: the earlier one bounds it.
+            // If two events belong to one expiry, the earlier one is kept.
             Some(last) if last.0 >= point.0 => last.1 = last.1.min(point.1),
             _ => self.hull.push(point),
         }
@@ -119,7 +121,7 @@ impl GridFit {
         }
     }
 
-    /// Returns the line; `None` for less than two expiries, which have no period.
+    /// Returns the fitted line; `None` for fewer than two expiries, which define no period.
     #[must_use]
     pub fn line(self) -> Option<FittedGrid> {
         let places = Places::new(Nanos(self.places.period));
@@ -133,8 +135,8 @@ impl GridFit {
                 events,
             });
         }
-        // Of all lines below the events, the one at the middle of the places has the smallest sum
-        // of latencies: a linear programme.
+        // Of all edges below the events, the one at the mean index has the smallest sum of
+        // latencies (a linear programme).
         let middle = self.sum_of_places as f64 / self.events.max(1) as f64;
         let edge = self
             .hull
@@ -153,14 +155,14 @@ impl GridFit {
 }
 
 impl FittedGrid {
-    /// Lateness of the next event against the grid, in ns.
+    /// Returns the latency of the next event relative to the grid, in ns.
     pub fn lateness(&mut self, at: Nanos) -> Nanos {
         let (place, above) = self.places.point(at);
         let line = self.origin.1 as f64 + (place as f64 - self.origin.0 as f64) * self.slope;
         Nanos((above as f64 - line).round() as i64)
     }
 
-    /// Returns the timer's period as its events show it, in ns.
+    /// Returns the timer's period that the events imply, in ns.
     #[must_use]
     pub fn period_ns(&self) -> f64 {
         self.places.period as f64 + self.slope
@@ -228,7 +230,8 @@ mod tests {
 
     #[test]
     fn a_timer_that_is_faster_than_its_name_has_its_own_period() {
-        // /dev/rtc at 2048 Hz: 488281.25 ns, and a crystal that is off by 100 parts per million.
+        // A /dev/rtc at 2048 Hz has a period of 488281.25 ns; its crystal is off by 100 parts per
+        // million.
         let events: Vec<i64> = (0..20_000)
             .map(|index| {
                 (f64::from(index) * 488_281.25 * 0.9999) as i64 + i64::from(index % 3) * 900

@@ -1,13 +1,13 @@
-//! The longest run of consecutive misses, over a series that may be read in parts.
+//! The longest run of consecutive misses of a series that may be read in parts.
 
 use serde::{Deserialize, Serialize};
 
-/// Misses one after another, in due times.
+/// Consecutive misses, counted in due times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Run {
-    /// Place of the first, counted from the start of the series.
+    /// Index of the first miss among the due times of the series.
     pub place: u64,
-    /// How many.
+    /// Number of misses.
     pub length: u64,
 }
 
@@ -17,7 +17,7 @@ impl Run {
     }
 }
 
-/// Runs seen so far; the first and the last may continue in the neighbouring part.
+/// Runs of misses so far. The first and the last run may continue in the neighbouring part.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MissRuns {
     runs: u64,
@@ -27,7 +27,8 @@ pub struct MissRuns {
 }
 
 impl MissRuns {
-    /// Adds misses at `place` and the `length - 1` due times after it; places must ascend.
+    /// Adds misses at the due time `place` and the `length - 1` due times after it. Places must
+    /// ascend.
     pub fn add(&mut self, place: u64, length: u64) {
         if length > 0 {
             self.merge(&Self::of(Run { place, length }));
@@ -43,7 +44,7 @@ impl MissRuns {
         }
     }
 
-    /// Adds the runs of the part that follows.
+    /// Adds the runs of the next part.
     pub fn merge(&mut self, next: &Self) {
         if next.runs == 0 {
             return;

@@ -1,5 +1,4 @@
-//! The numbers of a summary, ready to be printed or written as JSON: every time in ns, with `_ns`
-//! at the end of its key.
+//! The numbers of a summary, for text and JSON. Every key of a time ends in `_ns`.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::clustering::Clustering;
@@ -12,27 +11,27 @@ use crate::summary::dependence::Dependence;
 /// The percentiles that summaries print, as probabilities.
 pub const PERCENTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.999_99];
 
-/// A percentile with its 95 % confidence interval, valid for any distribution: two-sided, so each
-/// end alone holds with 97.5 %.
+/// A percentile with its 95 % confidence interval, valid for any distribution. The interval is
+/// two-sided, so each end alone has a confidence of 97.5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// The share of samples at or below it.
+    /// The share of samples at or below the percentile.
     pub probability: f64,
-    /// The sample of that rank.
+    /// The value of the sample at that rank.
     pub value_ns: i64,
-    /// Lower end of the interval; absent if the samples set none.
+    /// Lower end of the interval; absent if there are too few samples.
     pub lower_ns: Option<i64>,
     /// Upper end of the interval; absent if there are too few samples, see `samples_needed`.
     pub upper_ns: Option<i64>,
-    /// The fewest samples that have both ends.
+    /// Minimum number of samples for an interval with both ends.
     pub samples_needed: Option<u64>,
-    /// Independent samples that all samples count for at this percentile.
+    /// Number of independent samples that carry as much information at this percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_samples: Option<f64>,
 }
 
 impl Percentile {
-    /// Returns whether there are enough samples to bound it from above.
+    /// Returns whether there are enough samples for an upper end.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.upper_ns.is_some()
@@ -49,35 +48,36 @@ pub struct Numbers {
     pub mean_ns: f64,
     /// The largest latency.
     pub max_ns: i64,
-    /// When the largest one was due, from the start of the run on.
+    /// Due time of the sample with the largest latency, since the start of the run.
     pub max_at_ns: i64,
-    /// As measured.
+    /// Percentiles of the measured latencies.
     pub percentiles: Vec<Percentile>,
-    /// With the skipped due times expanded; absent if none was skipped.
+    /// Percentiles including the latencies of skipped due times; absent if none was skipped.
     pub percentiles_corrected: Option<Vec<Percentile>>,
-    /// How strongly late samples cluster, 1 for not at all; absent if there are too few to tell,
-    /// and independence is assumed.
+    /// Extremal index of late samples: 1 if they do not cluster, less if they do. Absent if there
+    /// are too few late samples; independence is then assumed.
     pub extremal_index: Option<f64>,
-    /// Due times skipped.
+    /// Number of skipped due times.
     pub skipped: u64,
-    /// Samples outside the window, and skipped due times after it; absent without a window.
+    /// Number of samples outside the window, plus skipped due times that miss it; absent without a
+    /// window.
     pub misses: Option<u64>,
-    /// The minimum and maximum number of misses, if an import does not decide some samples;
+    /// The minimum and maximum number of misses, if an import does not show which samples missed;
     /// `misses` is then absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_between: Option<(u64, u64)>,
-    /// The number of misses that are skipped due times.
+    /// Number of skipped due times among the misses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_skipped: Option<u64>,
     /// The clustering of misses; absent without a window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_clustering: Option<Clustering>,
-    /// Number of samples whose latency is known only to 1/64, because memory was bounded.
+    /// Number of samples whose value is known only to 1/64, because memory was bounded.
     pub coarse: u64,
 }
 
 impl Numbers {
-    /// Returns the misses as text, or their bounds; `None` if neither is known.
+    /// Returns the number of misses as text, or its bounds; `None` if neither is known.
     #[must_use]
     pub fn misses_text(&self) -> Option<String> {
         let between = || {
@@ -90,8 +90,8 @@ impl Numbers {
     }
 }
 
-/// Returns the numbers of `cell`, with the given `dependence` of its samples; `start_ns` is the
-/// start of the run on the series' clock. `None` if it has no samples.
+/// Computes the numbers of `cell`, given the `dependence` of its samples. `start_ns` is the start
+/// of the run on the series' clock. Returns `None` if the cell has no samples.
 #[must_use]
 pub fn numbers(
     cell: &Cell,
@@ -123,7 +123,7 @@ pub fn numbers(
     })
 }
 
-/// Returns the numbers of several series that were measured at the same time, as one.
+/// Computes the numbers of several concurrent series taken together.
 #[must_use]
 pub fn numbers_together(cells: &[&Cell], start_ns: i64, has_window: bool) -> Option<Numbers> {
     let mut together = Cell::default();
@@ -131,14 +131,14 @@ pub fn numbers_together(cells: &[&Cell], start_ns: i64, has_window: bool) -> Opt
     numbers(&together, &Dependence::of(cells), start_ns, has_window)
 }
 
-/// [`PERCENTILES`] of a histogram, with their intervals on the effective number of samples.
+/// Computes [`PERCENTILES`] of a histogram, with intervals from the effective number of samples.
 #[must_use]
 pub fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile> {
     percentiles_at(histogram, dependence, &PERCENTILES)
 }
 
-/// Returns the percentiles at `probabilities`, ascending, with their intervals on the effective
-/// number of samples of each.
+/// Computes the percentiles at `probabilities`, which must ascend, each with an interval from its
+/// effective number of samples.
 #[must_use]
 pub fn percentiles_at(
     histogram: &Histogram,
@@ -191,11 +191,11 @@ pub fn percentiles_at(
         .collect()
 }
 
-/// Returns the rank of the smallest sample such that at least the share `probability` is at or
-/// below it (the inverse of the empirical distribution).
+/// Returns the rank of the smallest sample for which at least the share `probability` of samples is
+/// at or below it (the inverse of the empirical distribution).
 fn rank_of(probability: f64, samples: u64) -> u64 {
-    // Computed from 1 - p, which is small and exact: 0.99999 * 1e5 must be 99999, not the rank
-    // after it.
+    // Computed from 1 - p, because p is rounded: the rank of 0.99999 among 1e5 samples must be
+    // 99999, not the next one.
     let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
     samples.saturating_sub(above).max(1)
 }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_bounds_are_those_of_the_order_statistics() {
-        // n = 10^4, p = .999, 95 %: ranks 9983 and 9997 (David and Nagaraja, 7.1).
+        // For n = 10^4, p = .999 and 95 %, the ranks are 9983 and 9997 (David and Nagaraja, 7.1).
         let list = percentiles(&one_to(10_000), &Dependence::of_extremal_index(10_000, 1.0));
         assert_eq!(
             (list[2].lower_ns, list[2].upper_ns),

@@ -6,35 +6,35 @@ use tardy_statistics::dispersion::{
 
 use crate::summary::batches::{Batch, Batches, Stratum};
 
-/// Minimum number of clusters from which their size is estimated.
+/// Minimum number of clusters for an estimate of their size.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
-/// The same if another level bounds nothing: its drift may drive this level as well, and fewer
-/// clusters show less of it.
+/// Minimum number of clusters at a level if the dispersion of another level is infinite. That level
+/// drifts, so this level may drift too, which few clusters would not show.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
-/// The samples above a value.
+/// A level: the samples above some value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level {
-    /// Their share of all samples.
+    /// The level's share of all samples.
     pub(super) share_above: f64,
-    /// Variance of their number, relative to independent ones.
+    /// Variance of the number of samples above the level, relative to independent samples.
     pub(super) dispersion: f64,
 }
 
-/// Dependence within one series.
+/// Dependence of samples within one series.
 #[derive(Debug, Clone)]
 pub struct Serial {
     pub(super) levels: Vec<Level>,
     pub(super) of_misses: Option<f64>,
     pub(super) of_tail: f64,
-    /// Events of a cause that was not seen.
+    /// Number of successive samples that an event of a cause not seen so far would affect.
     pub(super) size: f64,
     pub(super) is_assumed: bool,
 }
 
 impl Serial {
-    /// Returns the dependence of one series from its number of samples, the clustering of its
-    /// largest ones, and its intervals of time.
+    /// Computes the dependence of one series from its number of samples, the extremal index of its
+    /// largest samples, and its intervals of time.
     #[must_use]
     pub fn of(samples: u64, extremal_index: Option<f64>, batches: &Batches) -> Self {
         let of_tail = extremal_index.map_or(1.0, |index| 1.0 / index);
@@ -51,8 +51,8 @@ impl Serial {
     }
 }
 
-/// Returns the dispersion at the highest level with enough clusters; if none has, a level that
-/// bounds nothing has priority over the others.
+/// Returns the dispersion at the highest level with enough clusters. If no level has enough, a
+/// level with infinite dispersion is preferred.
 pub(super) fn known(levels: &[Level], samples: f64) -> f64 {
     let least = clusters_min(levels);
     let has_enough = |level: &&Level| {
@@ -86,8 +86,8 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
     )
 }
 
-/// Returns the dispersion at values that halves, quarters, eighths and so on of the samples exceed,
-/// or do not exceed, with the degrees of freedom used.
+/// Returns the dispersion at the levels that `chosen_buckets` selects, and the degrees of freedom
+/// used.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
@@ -96,7 +96,7 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     for ((stratum, place), batch) in batches {
         let mut entries = batch.buckets().iter().rev().peekable();
         let mut above = 0;
-        // From the highest bucket downwards, each entry is added once.
+        // Buckets descend, so each entry is added once.
         for (index, &bucket) in buckets.iter().enumerate().rev() {
             while let Some(&(_, count)) = entries.next_if(|&&(at, _)| at > bucket) {
                 above += u64::from(count);
@@ -118,18 +118,19 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
                 dispersion: dispersion(stretches, freedom_min)?,
             })
         };
-        // The highest bucket has the fewest samples above it.
+        // The highest bucket comes first, because it has the fewest samples above it.
         stretches.iter().rev().filter_map(level).collect()
     };
     let found = levels(FREEDOM_OF_INDEPENDENT);
-    // Dependence at one level is a reason to check longer intervals at all of them.
+    // If one level shows dependence, all levels are checked again with longer intervals.
     if !found.is_empty() && found.iter().all(|level| level.dispersion < DEPENDENT) {
         return (found, FREEDOM_OF_INDEPENDENT);
     }
     (levels(FREEDOM_MIN), FREEDOM_MIN)
 }
 
-/// Buckets next to the shares 1/2, 1/4, 1/8 and so on from above and from below, ascending.
+/// Returns, in ascending order, the buckets next to the ranks at 1/2, 1/4, 1/8 and so on of the
+/// samples, counted from both ends.
 fn chosen_buckets(all: &Batch) -> Vec<u16> {
     let mut cumulative: Vec<(u64, u16)> = Vec::with_capacity(all.buckets().len());
     let mut up_to = 0;
@@ -137,7 +138,7 @@ fn chosen_buckets(all: &Batch) -> Vec<u16> {
         up_to += u64::from(count);
         cumulative.push((up_to, bucket));
     }
-    // No samples are above the last bucket.
+    // The last bucket is left out, because no samples are above it.
     cumulative.pop();
     let mut chosen: Vec<u16> = Vec::new();
     let mut part = all.samples / 2;

@@ -1,26 +1,26 @@
-//! The largest samples of a series with their places, from which the clustering of late wake-ups is
-//! judged.
+//! The largest samples of a series with their indices, from which the clustering of late wake-ups
+//! is computed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tardy_statistics::extremal_index::extremal_index;
 
-/// Samples that are remembered.
+/// Number of stored samples.
 const KEPT: usize = 1000;
-/// Minimum number of exceedances for a statement about clustering.
+/// Minimum number of exceedances for an estimate of clustering.
 const EXCEEDANCES_MIN: usize = 50;
-/// Number of samples per exceedance, at least: the extremal index is about the tail.
+/// Minimum number of samples per exceedance, because the extremal index describes the tail only.
 const SAMPLES_PER_EXCEEDANCE: u64 = 20;
 
-/// The largest latencies seen, each with its place in the series (in due times, or cycles).
+/// The largest latencies so far, each with its index in the series (in due times, or cycles).
 #[derive(Debug, Clone, Default)]
 pub struct Top {
     largest: BinaryHeap<Reverse<(i64, u64)>>,
 }
 
 impl Top {
-    /// Returns the latency up to which samples are not stored.
+    /// Returns the latency that a sample must exceed to be stored.
     #[inline]
     #[must_use]
     pub fn threshold(&self) -> i64 {
@@ -30,7 +30,7 @@ impl Top {
         }
     }
 
-    /// Adds a sample, if it is among the largest.
+    /// Adds a sample if it is among the largest.
     pub fn add(&mut self, latency: i64, place: u64) {
         if self.largest.len() < KEPT {
             self.largest.push(Reverse((latency, place)));
@@ -47,10 +47,10 @@ impl Top {
         }
     }
 
-    /// Drops values that [`Top::extremal_index`] never uses in a series of `samples` samples, or in
+    /// Drops values that [`Top::extremal_index`] cannot use in a series of `samples` samples or in
     /// a part of it.
     pub fn trim(&mut self, samples: u64) {
-        // The one after the last exceedance is the edge.
+        // The value after the last exceedance is kept as the threshold.
         let needed = usize::try_from(samples / SAMPLES_PER_EXCEEDANCE + 1).unwrap_or(usize::MAX);
         while self.largest.len() > needed {
             self.largest.pop();
@@ -61,8 +61,8 @@ impl Top {
     /// Returns the extremal index of a series of `samples` samples: 1 for independent late samples,
     /// less if they cluster; `None` if there are too few.
     ///
-    /// Equal latencies at the edge are all omitted: their selection depends on order alone, and
-    /// would look like a cluster.
+    /// Latencies equal to the threshold are left out: which of them are stored depends on their
+    /// order alone, and would look like a cluster.
     #[must_use]
     pub fn extremal_index(&self, samples: u64) -> Option<f64> {
         let count = self
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn trimming_leaves_the_index_of_a_short_series_as_it_was() {
         let mut top = Top::default();
-        // 6000 samples in waves: 300 exceedances, some of them neighbours, some equal.
+        // Of the 6000 samples, 300 are exceedances; some are neighbours, some are equal.
         (0..6000_u64).for_each(|place| top.add((place * place % 977) as i64, place));
         let mut trimmed = top.clone();
         trimmed.trim(6000);
@@ -120,7 +120,7 @@ mod tests {
         let with_late_each = |each: u64| {
             let mut top = Top::default();
             // Simulates a coarse clock: nearly all samples are equal, and only some of the equal
-            // ones are stored.
+            // samples are stored.
             (0..100_000_u64).for_each(|place| {
                 top.add(
                     if place % each == 0 {
@@ -148,7 +148,7 @@ mod tests {
         let mut top = Top::default();
         let mut place = 0;
         for cluster in 0..500_u64 {
-            // Between clusters of independent origin the distances are exponential.
+            // The distances between independent clusters are exponential.
             place += 2 + (-1000.0 * (1.0 - random.random_range(0.0..1.0_f64)).ln()) as u64;
             top.add(1_000 + cluster as i64, place);
             top.add(1_000 + cluster as i64, place + 1);

@@ -1,17 +1,17 @@
-//! Estimates how much longer a measurement must last for the samples to decide.
+//! Estimates how much longer a measurement must last for a decided verdict.
 
 use tardy_statistics::confidence::Confidence;
 
 use super::{Outcome, Verdict};
 use crate::units::Nanos;
 
-/// More samples than this are never taken: at one a microsecond they last 300 years.
+/// Upper limit of the number of samples: at one per microsecond, 1e16 samples take 300 years.
 const SAMPLES_MAX: f64 = 1e16;
 
-/// Returns the total number of samples that would decide `verdict`, if misses stay as rare, and
-/// cluster as much, as so far. Returns `None` if it is decided, if no number would decide it (the
-/// observed share equals the allowed one), and if the cause is how the samples were taken, not
-/// their number.
+/// Returns the total number of samples that would decide `verdict`, if misses stay as rare and
+/// cluster as much as so far. Returns `None` if the verdict is decided, if no number of samples
+/// would decide it (the observed share equals the allowed one), or if it is inconclusive because of
+/// the set-up or lost samples.
 #[must_use]
 pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let evidence = &verdict.evidence;
@@ -35,8 +35,7 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
             return None;
         }
     }
-    // A length that suffices implies that every greater length suffices, because the share stays
-    // the same.
+    // If one length suffices, every greater length suffices, because the share stays the same.
     let mut too_few = enough / 2.0;
     while enough - too_few > 1.0 && (enough - too_few) / enough > 1e-6 {
         let middle = f64::midpoint(too_few, enough);
@@ -49,14 +48,15 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     Some(enough.ceil() as u64)
 }
 
-/// Returns how much longer the measurement would have to last at its rate of samples.
+/// Returns how much longer the measurement must last, at its rate of samples, to decide the
+/// verdict.
 #[must_use]
 pub fn time_to_decide(verdict: &Verdict) -> Option<Nanos> {
     let needed = samples_to_decide(verdict)?;
     let evidence = &verdict.evidence;
     let factor = needed as f64 / evidence.due_times as f64 - 1.0;
     let longer = evidence.measured.get() as f64 * factor;
-    // More than 292 years cannot be represented.
+    // A time above 292 years cannot be represented.
     (longer < i64::MAX as f64).then_some(Nanos(longer.ceil() as i64))
 }
 
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn without_a_miss_three_over_the_share_allowed_are_needed() {
         let found = verdict(0, 100_000, 1e-6, Some(1.0));
-        // ln 0.05 / ln(1 - 1e-6): the exact form of the rule of three.
+        // The exact form of the rule of three is ln 0.05 / ln(1 - 1e-6).
         let needed = samples_to_decide(&found).unwrap();
         assert!((needed as f64 / 2_995_730.8 - 1.0).abs() < 1e-5, "{needed}");
         let hours = time_to_decide(&found).unwrap().as_secs_f64() / 3600.0;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     proptest! {
-        // Most drawn cases are decided already, and skipped.
+        // Most generated cases are decided already, and rejected.
         #![proptest_config(ProptestConfig {
             max_global_rejects: 1 << 20,
             ..ProptestConfig::default()

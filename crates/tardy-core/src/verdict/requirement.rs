@@ -1,22 +1,23 @@
 //! The requirement that a run must meet.
 //!
-//! Skipped periods have a separate limit, because a loop with this period would have lost them. A
-//! deadline at or below the period implies the limit: none, or the share of `--misses`.
+//! Skipped periods have a separate limit, because a user's loop with this period would have missed
+//! them. A deadline up to the period implies this limit: no skipped period, or the share given by
+//! `--misses`.
 
 use serde::{Deserialize, Serialize};
 
 use super::Window;
 use crate::units::Nanos;
 
-/// Latencies that are in time, and how many due times may be late or skipped. Absent fields are not
-/// required.
+/// The latencies that are in time, and how many due times may be late or skipped. Absent fields
+/// require nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
     /// Allowed latencies.
     pub window: Option<Window>,
-    /// The share of due times that may miss the deadline; none if absent.
+    /// The allowed share of misses; if absent, no miss is allowed.
     pub misses_allowed: Option<f64>,
-    /// The number of periods that may be skipped; if absent, see [`Requirement::limits_skipped`].
+    /// The allowed number of skipped periods; if absent, see [`Requirement::limits_skipped`].
     pub skipped_allowed: Option<u64>,
 }
 
@@ -46,15 +47,15 @@ impl Requirement {
         }
     }
 
-    /// Returns whether there is anything to judge.
+    /// Returns whether there is a requirement.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.window.is_some() || self.skipped_allowed.is_some()
     }
 
     /// Returns whether skipped periods of this length are limited: by a given number, or by a
-    /// deadline that a wake-up in the next period cannot meet. If `is_work`, a skipped one misses
-    /// any deadline, and needs no other limit.
+    /// deadline that a wake-up in the next period cannot meet. If `is_work`, every skipped period
+    /// is a miss and needs no separate limit.
     #[must_use]
     pub fn limits_skipped(&self, period: Nanos, is_work: bool) -> bool {
         self.skipped_allowed.is_some()

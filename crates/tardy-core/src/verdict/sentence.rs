@@ -1,9 +1,10 @@
-//! A verdict in words: the observation, what it bounds, and the reason if nothing is decided.
+//! The sentence of a verdict: the observation, the bound that follows, and the reason if the
+//! verdict is inconclusive.
 
 use super::{Evidence, Outcome, Stress, Verdict};
 
-/// Writes the sentence of `verdict`: the outcome by misses and by skipped periods, and the outcome
-/// that a sound set-up would give.
+/// Writes the sentence of `verdict`. `by_misses` and `by_skipped` are the outcomes by misses and by
+/// skipped periods; `decided` is the outcome if the set-up were sound.
 pub(super) fn sentence(
     verdict: &Verdict,
     (by_misses, by_skipped): (Outcome, Outcome),
@@ -20,7 +21,7 @@ pub(super) fn sentence(
         verdict.window.map(|_| misses(verdict, by_misses)),
         skipped(verdict, by_skipped),
     ];
-    // The reason for a failure comes first.
+    // If skipped periods alone cause the failure, they come first.
     if verdict.fails_by_skipped_periods_alone() {
         parts.reverse();
     }
@@ -51,7 +52,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
             )
         }
         (0, _) => {
-            // Some imports have no length.
+            // Some imports do not state their length, so no rate per hour is known.
             let bound = match verdict.misses_an_hour_at_most() {
                 _ if !verdict.is_bounded() => {
                     "too few of them are independent of each other to bound the rate".to_owned()
@@ -99,7 +100,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     observed + &allowed
 }
 
-/// Returns the end of a rate "an hour", which has more due times with several CPUs.
+/// Returns the words after a rate per hour over several CPUs; empty for a single CPU.
 #[must_use]
 pub fn together(processors: usize) -> String {
     if processors > 1 {
@@ -137,7 +138,8 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         }
     };
     let Some(limited) = evidence.skipped_limited else {
-        // Skipped due times that are misses, or may be, are counted elsewhere in the sentence.
+        // Skipped due times that are misses, or may be, are counted in the first part of the
+        // sentence.
         let others = evidence
             .skipped
             .saturating_sub(evidence.misses_skipped)
@@ -197,7 +199,7 @@ fn because(verdict: &Verdict, decided: Outcome) -> String {
     if verdict.outcome != Outcome::Inconclusive || reasons.is_empty() {
         return String::new();
     }
-    // A longer measurement alone would not help.
+    // A longer measurement alone would not decide the verdict.
     let also = if decided == Outcome::Inconclusive {
         "also "
     } else {
@@ -206,7 +208,7 @@ fn because(verdict: &Verdict, decided: Outcome) -> String {
     format!(" (inconclusive {also}because {})", reasons.join("; "))
 }
 
-/// Two significant digits, rounded up: a bound must not become smaller by being printed.
+/// Formats two significant digits, rounded up, so that printing does not lower a bound.
 #[must_use]
 pub fn significant(value: f64) -> String {
     if !value.is_finite() || value <= 0.0 {

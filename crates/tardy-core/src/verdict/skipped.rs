@@ -1,10 +1,10 @@
 //! Latencies of the due times that a wake-up skipped: each equals the latency of the wake-up, minus
 //! the periods between the two.
 //!
-//! Skipped due times get a latency only if the wake-up's own latency covers them. If the wake-up
-//! was on time and the work after it took long, only a bound is known: the probe returned before
-//! the next due time that it did not skip. The histogram then stays uncorrected, and verdicts use
-//! the bound.
+//! Skipped due times get a latency only if the wake-up's latency covers them. If the wake-up was in
+//! time and the work after it took too long, only an upper bound is known: the probe was ready
+//! before the next due time that it did not skip. The histogram then stays uncorrected, and
+//! verdicts use the bound.
 
 use super::Window;
 use crate::sample::Sample;
@@ -15,12 +15,13 @@ use crate::units::Nanos;
 /// periods, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkippedLateness {
-    /// The wake-up itself came so late that its latency covers them.
+    /// The wake-up was so late that its latency covers the skipped due times.
     Known { latency: Nanos },
-    /// The wake-up was in time, and the work after it took too long. The probe was ready again
-    /// before the next due time that it met, which bounds them.
+    /// The wake-up was in time, and the work after it took too long. The probe was ready before the
+    /// next due time that it did not skip, which bounds the latencies.
     AtMost {
-        /// From the sample's due time to the next one that was not skipped, dither included.
+        /// Time from the sample's due time to the next due time that was not skipped, including
+        /// dither.
         latency: Nanos,
     },
 }
@@ -51,7 +52,7 @@ impl SkippedLateness {
         }
     }
 
-    /// Lateness of the first one less a period.
+    /// Returns the latency of the first skipped due time plus one period.
     #[must_use]
     pub fn latency(self) -> Nanos {
         match self {
@@ -59,15 +60,15 @@ impl SkippedLateness {
         }
     }
 
-    /// Returns how many of `skipped` skipped due times exceed the window. A known upper bound
-    /// counts as the latency; without a period, all of them exceed it.
+    /// Returns how many of `skipped` skipped due times miss the window. Upper bounds count like
+    /// latencies. Without a period, all skipped due times miss.
     #[must_use]
     pub fn late(self, skipped: u32, period: Nanos, window: &Window) -> u64 {
         if period <= Nanos::ZERO {
             return u64::from(skipped);
         }
         let beyond = i128::from(self.latency().get()) - i128::from(window.latest.get());
-        // The due times k with beyond - k periods above zero.
+        // Counts the due times k = 1, 2, ... for which beyond - k periods is positive.
         let late = (beyond - 1).div_euclid(i128::from(period.get()));
         u64::try_from(late.clamp(0, i128::from(skipped))).unwrap_or(0)
     }
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_skipped_due_time_is_late_by_what_was_left_of_the_stall() {
-        // Skipped ones were late by 4400, 3400, 2400, 1400 and 400.
+        // The latencies of the skipped due times are 4400, 3400, 2400, 1400 and 400.
         assert_eq!(
             [300, 400, 1_399, 2_400, 4_399, 4_400, 5_400].map(|deadline| late(5_400, 5, deadline)),
             [5, 4, 4, 2, 1, 0, 0]
@@ -105,8 +106,8 @@ mod tests {
 
     #[test]
     fn one_of_unknown_lateness_counts_with_the_most_that_it_can_have_been() {
-        // In time itself, then away for five periods: back before the sixth due time, so that they
-        // were late by at most 5000, 4000 and so on.
+        // The wake-up is in time, but the thread is away for five periods. It is back before the
+        // sixth due time, so the latencies are at most 5000, 4000 and so on.
         assert_eq!(
             [999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)),
             [5, 4, 1, 0]

@@ -1,5 +1,5 @@
-//! How often bounds of made runs hold, and how wide they are beside those that are exact for
-//! independent samples.
+//! Counts how often the bounds of generated runs hold, and compares their width with bounds that
+//! are exact for independent samples.
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
@@ -17,27 +17,27 @@ use tardy_statistics::quantile::quantile_ranks;
 
 use super::process::{MadeRun, Process};
 
-/// The percentiles whose bounds are looked at.
+/// The percentiles whose bounds are checked.
 pub(crate) const PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
-/// The share that misses the first of the two deadlines.
+/// The share of samples that miss the first of the two deadlines.
 pub(crate) const SHARE_SEEN: f64 = 1e-3;
 const PERIOD: i64 = 1_000_000;
-/// At 1 kHz the recorder writes a chunk each 125 ms.
+/// Samples in a chunk: at 1 kHz, the recorder writes a chunk every 125 ms.
 const SAMPLES_A_CHUNK: usize = 125;
 
-/// How often one kind of bound held.
+/// Results for one kind of bound, over several runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
-    /// Runs that gave a bound.
+    /// Number of runs with a bound.
     pub(crate) bounded: u32,
-    /// Runs that did not.
+    /// Number of runs without a bound.
     pub(crate) unbounded: u32,
-    /// Bounds that held.
+    /// Number of bounds that held.
     pub(crate) held: u32,
-    /// The bound beyond the truth, and that of the exact bound: sums over the runs in which both
-    /// exist.
+    /// Distance of the bound, and of the exact bound, from the true value: sums over the runs that
+    /// have both.
     pub(crate) excess: (f64, f64),
-    /// Sum of the bounds, and of the exact ones.
+    /// Sum of the bounds, and sum of the exact bounds.
     pub(crate) bounds: (f64, f64),
 }
 
@@ -55,23 +55,23 @@ impl Tally {
         }
     }
 
-    /// Runs whose bound held, or that said that there is none, as a share.
+    /// Returns the share of runs whose bound held, or that reported no bound.
     pub(crate) fn coverage(&self) -> f64 {
         f64::from(self.held + self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
 
-    /// Runs that gave no bound, as a share.
+    /// Returns the share of runs without a bound.
     pub(crate) fn unbounded_share(&self) -> f64 {
         f64::from(self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
 
-    /// How far the bound lies beyond the truth, over how far the exact one does; absent where no
-    /// run has both.
+    /// Returns the ratio of the bound's distance from the true value to the exact bound's distance;
+    /// `None` if no run has both.
     pub(crate) fn excess_ratio(&self) -> Option<f64> {
         (self.excess.1 > 0.0).then(|| self.excess.0 / self.excess.1)
     }
 
-    /// The bound over the exact one; absent where no run has both.
+    /// Returns the ratio of the bound to the exact bound; `None` if no run has both.
     pub(crate) fn bound_ratio(&self) -> Option<f64> {
         (self.bounds.1 > 0.0).then(|| self.bounds.0 / self.bounds.1)
     }
@@ -91,15 +91,15 @@ impl Tally {
     }
 }
 
-/// What is counted of a kind of runs.
+/// Results for one kind of process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BoundTally {
-    /// Upper ends of [`PERCENTILES`].
+    /// Upper bounds of [`PERCENTILES`].
     pub(crate) percentiles: [Tally; 4],
-    /// Upper bounds of the share of misses: of a deadline that [`SHARE_SEEN`] misses, and of one
-    /// that is hardly ever missed.
+    /// Upper bounds of the share of misses, for a deadline that [`SHARE_SEEN`] of samples miss, and
+    /// for one that is hardly ever missed.
     pub(crate) misses: [Tally; 2],
-    /// The lower bounds of the same.
+    /// Lower bounds of the same shares.
     pub(crate) misses_lower: [Tally; 2],
 }
 
@@ -119,7 +119,8 @@ impl BoundTally {
             .for_each(|(own, other)| own.merge(other));
     }
 
-    /// Makes a run of `length` samples on each of `cpus` CPUs, and counts what its bounds say.
+    /// Generates a run of `length` samples on each of `cpus` CPUs, and counts the results of its
+    /// bounds.
     pub(crate) fn add_run(&mut self, process: Process, cpus: u64, length: usize, seed: u64) {
         let run = MadeRun::new(process, length, seed);
         let limits = [
@@ -189,9 +190,9 @@ impl BoundTally {
     }
 }
 
-/// One series, as a summary reads it from its chunks.
+/// Summarises one series through its chunks.
 fn summarised(latencies: &[i64], deadline: Nanos, seed: u64, cpu: u64) -> Cell {
-    // The CPUs' grids lie beside each other; the run begins at any time.
+    // The grids of the CPUs are offset from each other, and the run starts at an arbitrary time.
     let start = Nanos((seed as i64 % 1_000) * 7_919_000_000 + cpu as i64 * 11_003);
     let schedule = Schedule::Grid {
         period: Nanos(PERIOD),

@@ -1,8 +1,8 @@
-//! How often the bounds that a summary prints hold, on made runs of known distribution.
+//! Counts how often the bounds of a summary hold, in generated runs of known distribution.
 //!
-//! The runs are made in memory and go through what `tardy show` uses: the accumulator of a series,
-//! the dependence of several, their numbers and their verdict. docs/proof-archive.md has the result
-//! with 400 runs of each kind.
+//! The runs are generated in memory, and processed by the code of `tardy show`: the accumulator of
+//! a series, the dependence of several series, their numbers and their verdict.
+//! docs/proof-archive.md has the result of 400 runs of each kind.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -14,7 +14,7 @@ mod process;
 use count::BoundTally;
 use process::Process;
 
-/// On all CPUs of this machine; which of them makes a run does not matter.
+/// Spreads the runs over all CPUs of this machine; the result does not depend on how.
 fn count(process: Process, cpus: u64, length: usize, runs: u64) -> BoundTally {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let some = |thread: u64| {
@@ -37,7 +37,7 @@ fn count(process: Process, cpus: u64, length: usize, runs: u64) -> BoundTally {
     })
 }
 
-/// A bound that held in less than 94 % of runs would fail here: most of these would, in 60 runs.
+/// Bounds that hold in less than 94 % of runs fail this test: 60 runs detect most of them.
 #[test]
 fn bounds_hold_however_samples_depend_on_each_other() {
     for process in Process::ALL {
@@ -49,8 +49,8 @@ fn bounds_hold_however_samples_depend_on_each_other() {
                 .chain(&counted.misses)
                 .chain(&counted.misses_lower)
             {
-                // 54 of 60 or fewer come about in 0.8 % of the cases where 97.5 % hold, in 4 %
-                // where 95 % do.
+                // 54 or fewer of 60 bounds hold by chance in 0.8 % of the cases if the true
+                // coverage is 97.5 %, and in 4 % if it is 95 %.
                 assert!(
                     tally.coverage() > 0.89,
                     "{process:?} on {cpus}: {counted:?}"

@@ -1,41 +1,43 @@
-//! Made latencies whose distribution is known, so that a bound can be held against the truth.
+//! Generated latencies of known distribution, so that bounds can be compared with true values.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use statrs::function::erf::erfc;
 
-/// How the latencies of a run come about. Each CPU has its own, but for what the kind says to be
-/// common.
+/// How the latencies of a run are generated. The CPUs are independent, except for the parts that a
+/// kind describes as common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Process {
-    /// Log-normal, each for itself.
+    /// Independent log-normal latencies.
     Independent,
-    /// Log-normal, of a Gaussian process in which each value keeps this share of the one before.
+    /// Log-normal latencies from a Gaussian process in which each value keeps this share of the
+    /// previous one.
     Autoregressive(f64),
-    /// Gumbel, clusters of extremes with an extremal index of 0.25: each value is the larger one of
-    /// a new one and of what is left of the one before.
+    /// Gumbel latencies in clusters, with an extremal index of 0.25: each value is the larger of a
+    /// new value and the rest of the previous one.
     MaxAutoregressive,
-    /// Two levels, log-normal each; all CPUs change between them at the same times, on average
-    /// after 500 samples.
+    /// Two log-normal levels. All CPUs change between them at the same times, on average after 500
+    /// samples.
     OnOff,
-    /// As independent, and so many stalls per run on average. Each hits all CPUs in the same period.
+    /// Independent latencies, and this many stalls per run on average. Each stall hits all CPUs in
+    /// the same period.
     CommonStalls(f64),
 }
 
-/// Location of the log-normal latencies, in ns.
+/// Median of the log-normal latencies, in ns.
 const MEDIAN: f64 = 2_000.0;
-/// Their spread, as the standard deviation of the logarithm.
+/// Standard deviation of the logarithm of the latencies.
 const SPREAD: f64 = 0.5;
-/// The same for the second level of [`Process::OnOff`].
+/// Median at the second level of [`Process::OnOff`], in ns.
 const MEDIAN_ON: f64 = 6_000.0;
-/// Samples after which the level changes, on average.
+/// Average number of samples after which the level changes.
 const CHANGE: f64 = 500.0;
 const EXTREMAL_INDEX: f64 = 0.25;
-/// Shortest and longest stall, in ns: below the period, so that no due time is skipped.
+/// Minimum and maximum length of a stall, in ns: below the period, so that no due time is skipped.
 const STALL: (f64, f64) = (500_000.0, 900_000.0);
 
 impl Process {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Self; 7] = [
         Self::Independent,
         Self::Autoregressive(0.9),
@@ -46,7 +48,7 @@ impl Process {
         Self::CommonStalls(2.0),
     ];
 
-    /// The share of values above `limit`, where a run has `length` samples of each CPU.
+    /// Returns the share of values above `limit` in a run of `length` samples per CPU.
     pub(crate) fn share_above(self, limit: f64, length: usize) -> f64 {
         let log_normal = |median: f64| normal_above((limit / median).ln() / SPREAD);
         match self {
@@ -61,7 +63,7 @@ impl Process {
         }
     }
 
-    /// The value that this share of all values exceeds.
+    /// Returns the value that `share` of all values exceed.
     pub(crate) fn exceeded_by(self, share: f64, length: usize) -> f64 {
         let (mut low, mut high) = (1.0, 1e7);
         for _ in 0..100 {
@@ -75,7 +77,8 @@ impl Process {
         high
     }
 
-    /// A limit that is hardly ever exceeded: by 2 in `length` on average, or by stalls alone.
+    /// Returns a limit that is hardly ever exceeded: by 2 of `length` samples on average, or by
+    /// stalls alone.
     pub(crate) fn rare_limit(self, length: usize) -> f64 {
         match self {
             Self::CommonStalls(_) => 400_000.0,
@@ -84,14 +87,14 @@ impl Process {
     }
 }
 
-/// One run: what its CPUs have in common was drawn.
+/// A run: the random events that its CPUs have in common.
 pub(crate) struct MadeRun {
     process: Process,
     length: usize,
     seed: u64,
-    /// Whether the load is on, for each sample; empty for most kinds.
+    /// For each sample, whether the second level applies; empty for most kinds.
     is_on: Vec<bool>,
-    /// Places and lengths of stalls.
+    /// Index and length of each stall.
     stalls: Vec<(usize, f64)>,
 }
 
@@ -128,7 +131,7 @@ impl MadeRun {
         }
     }
 
-    /// The latencies of one CPU, in ns.
+    /// Generates the latencies of one CPU, in ns.
     pub(crate) fn latencies(&self, cpu: u64) -> Vec<i64> {
         let mut random = Random::new(self.seed.wrapping_mul(1_000_003).wrapping_add(cpu + 1));
         let log_normal = |median: f64, normal: f64| (median * f64::exp(SPREAD * normal)) as i64;
@@ -175,7 +178,7 @@ fn normal_above(deviate: f64) -> f64 {
     0.5 * erfc(deviate / std::f64::consts::SQRT_2)
 }
 
-/// Uniform and normal variables of a seed.
+/// Uniform and normal random variables from a seed.
 struct Random {
     source: Pcg64Mcg,
     left: Option<f64>,
@@ -189,12 +192,12 @@ impl Random {
         }
     }
 
-    /// Above 0 and below 1.
+    /// Returns a value above 0 and below 1.
     fn uniform(&mut self) -> f64 {
         (self.source.random_range(0.0..1.0_f64)).max(f64::MIN_POSITIVE)
     }
 
-    /// By Marsaglia's polar method, which makes two at a time.
+    /// Uses Marsaglia's polar method, which generates two values at a time.
     fn normal(&mut self) -> f64 {
         if let Some(left) = self.left.take() {
             return left;
@@ -228,8 +231,8 @@ mod tests {
                 });
             }
             let shares = above.map(|above| above as f64 / samples as f64);
-            // 800,000 samples count for 3,000 at least: the standard deviations are at most 0.009
-            // and 0.002.
+            // 800,000 samples carry the information of at least 3,000 independent ones, so the
+            // standard deviations are at most 0.009 and 0.002.
             assert!(
                 (shares[0] - 0.5).abs() < 0.03 && (shares[1] - 0.01).abs() < 0.004,
                 "{process:?} {shares:?}"

@@ -1,4 +1,4 @@
-//! Runs of costs for other tools: the formats that have a place for them.
+//! Export of cost runs, in the formats that can express costs.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -13,7 +13,7 @@ use tardy_run::cost::Group;
 
 use super::ExportError;
 
-/// Export formats of costs.
+/// Export formats of cost runs.
 pub const FORMATS: [&str; 4] = ["csv", "json", "markdown", "openmetrics"];
 
 /// Writes the run in `format`, one of [`FORMATS`].
@@ -37,7 +37,7 @@ pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), Exp
     Ok(())
 }
 
-/// Writes every trial, a line each, in order; values are per operation, for bandwidths too.
+/// Writes one line per trial, in order. All values are per operation, also those of bandwidths.
 fn trials(run: &CostRun) -> String {
     let mut out = format!(
         "metric,group,trial,{}_per_operation,bytes_per_operation\n",
@@ -110,8 +110,8 @@ fn table(run: &CostRun) -> String {
     out
 }
 
-/// The base unit is seconds; instructions have a separate metric name, so that the two are never
-/// added.
+/// Times are in seconds, the base unit of OpenMetrics. Counts of instructions have a separate
+/// metric name, so that no tool adds them to times.
 fn metrics(run: &CostRun) -> String {
     let summary = &run.summary;
     let (name, scale, unit) = if summary.how.unit == "ns" {

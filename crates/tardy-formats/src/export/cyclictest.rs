@@ -1,5 +1,5 @@
-//! Prints a run as cyclictest prints its threads, line for line, for scripts that read it. Source:
-//! output of cyclictest 2.4 and 2.8, and their manual.
+//! Writes a run in the format of cyclictest's output, line for line, for scripts that parse it.
+//! Source: output of cyclictest 2.4 and 2.8, and their manual.
 
 use std::fmt::Write as _;
 
@@ -14,10 +14,10 @@ use super::run::{ExportedRun, ExportedSeries};
 /// Minimum that cyclictest prints for a thread without samples.
 const NO_MINIMUM: i64 = 1_000_000;
 
-/// A thread as cyclictest numbers them, from 0.
+/// A thread with its number, counted from 0 as in cyclictest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// The series that it is in the run.
+    /// The thread's series in the run.
     pub probe: String,
     pub cpu: CpuId,
     /// 0 for ordinary tasks.
@@ -26,8 +26,8 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Corrects the priorities of threads that run as ordinary tasks, according to the run's
-    /// warnings. Returns whether there are any.
+    /// Sets the priority of threads that ran as ordinary tasks to 0, according to the run's
+    /// warnings. Returns whether there are such threads.
     pub fn take_priorities(threads: &mut [Self], warnings: &[Warning]) -> bool {
         let is_refused = |priority: u32| {
             let is_it =
@@ -62,7 +62,7 @@ impl Unit {
         }
     }
 
-    /// Its length in ns.
+    /// Returns the unit's length in ns.
     pub(super) fn nanos(self) -> f64 {
         match self {
             Self::Micros => 1000.0,
@@ -71,16 +71,16 @@ impl Unit {
     }
 }
 
-/// `-h` or `-H`.
+/// The histogram that `-h` or `-H` requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistogramShape {
     /// Buckets of one unit each, from 0.
     pub buckets: u32,
-    /// Whether a column has the sum of all threads.
+    /// Whether the output has a column with the sum of all threads (`-H`).
     pub has_sum: bool,
 }
 
-/// A run as cyclictest would have it.
+/// A run, with what cyclictest's output contains.
 #[derive(Debug)]
 pub struct CyclictestRun {
     threads: Vec<ThreadSamples>,
@@ -97,7 +97,7 @@ struct ThreadSamples {
     sum: i128,
     /// In ns; absent if samples were only counted.
     last: Option<i64>,
-    /// Every sample kept: when it was taken, and its latency.
+    /// The time and the latency of each stored sample.
     samples: Vec<(Nanos, i64)>,
 }
 
@@ -132,7 +132,7 @@ impl ThreadSamples {
         i64::try_from(self.sum / i128::from(self.values.count().max(1))).unwrap_or(i64::MAX)
     }
 
-    /// Returns the counts by bucket, and the number beyond the last one.
+    /// Returns the counts by bucket, and the number of samples beyond the last bucket.
     fn buckets(&self, unit: Unit, buckets: u32) -> (Vec<u64>, u64) {
         let mut counts = vec![0; buckets as usize];
         let mut beyond = 0;
@@ -153,7 +153,7 @@ impl CyclictestRun {
     /// Reads the samples of `threads` in `run`.
     ///
     /// # Errors
-    /// Returns [`ExportError`] if a series cannot be read, or is not there.
+    /// Returns [`ExportError`] if a series cannot be read or does not exist.
     pub fn read(run: &ExportedRun, threads: &[Thread], unit: Unit) -> Result<Self, ExportError> {
         let take = |thread: &Thread| {
             let is_its = |series: &&ExportedSeries| {
@@ -177,8 +177,8 @@ impl CyclictestRun {
         })
     }
 
-    /// Returns the final line of each thread that `-q` prints. The process number replaces the
-    /// thread's.
+    /// Returns the final line of each thread, as `-q` prints them. The process number stands where
+    /// cyclictest prints the thread's.
     #[must_use]
     pub fn summary(&self) -> String {
         let width = if self.unit == Unit::Nanos { 8 } else { 5 };
@@ -293,8 +293,9 @@ impl CyclictestRun {
         text
     }
 
-    /// Returns the values printed by `-v`: thread, cycle and value, in order of time; with `-o`,
-    /// the first largest of each `reduction` values.
+    /// Returns the values as `-v` prints them: thread, cycle and value, in order of time. With
+    /// `-o`, only the largest of each `reduction` values is printed, the first one if several are
+    /// equal.
     #[must_use]
     pub fn values(&self, reduction: usize) -> String {
         let of_thread = |(number, taken): (usize, &ThreadSamples)| {
@@ -320,8 +321,7 @@ impl CyclictestRun {
         text
     }
 
-    /// Returns the output of `--spike`: each sample above `limit`, at most `count` of them, with
-    /// its time.
+    /// Returns the output of `--spike`: at most `count` samples above `limit`, with their times.
     #[must_use]
     pub fn spikes(&self, limit: Nanos, count: usize) -> String {
         let mut text = "\n".to_owned();
@@ -350,7 +350,8 @@ impl CyclictestRun {
         text
     }
 
-    /// Returns the output of `-b`, whether or not a latency above `limit` ended the run.
+    /// Returns the output of `-b`, for a run that a latency above `limit` ended, and for a run
+    /// without one.
     #[must_use]
     pub fn broken(&self, limit: Nanos) -> String {
         let ids: String = self
@@ -358,7 +359,7 @@ impl CyclictestRun {
             .iter()
             .map(|_| format!(" {:05}", self.process))
             .collect();
-        // The first latency above it is the last of all, and the largest.
+        // The first latency above the limit ends the run, so it is the last sample and the largest.
         let value = self
             .threads
             .iter()

@@ -1,9 +1,10 @@
-//! Percentiles as HdrHistogram's plotters read them: value in us, share at or below it, samples at
-//! or below it, 1/(1-share).
+//! Percentiles in the format of HdrHistogram's plotters: value in us, share of samples at or below
+//! the value, their number, and 1/(1-share).
 //!
-//! The steps halve the distance to 100 %, five per half. Values are exact, not those of
-//! HdrHistogram's buckets; the last line's buckets are those required for three significant digits.
-//! Source: HdrHistogram, `outputPercentileDistribution`.
+//! The share rises in steps: each time the distance to 100 % has halved, five steps follow. Values
+//! are exact, while HdrHistogram writes the ends of its buckets. The last line states the buckets
+//! that HdrHistogram needs for three significant digits. Source: HdrHistogram,
+//! `outputPercentileDistribution`.
 
 use std::io::Write;
 
@@ -95,8 +96,8 @@ fn text(histogram: &Histogram) -> String {
     out
 }
 
-/// Returns half of the distance from the last power of a half: 0.5 from 0 on, 0.25 from 0.5 on,
-/// 0.125 from 0.75 on.
+/// Returns half of the distance to 1 from the last share of the form 1 - 1/2^n: 0.5 for shares from
+/// 0, 0.25 from 0.5, 0.125 from 0.75.
 fn half_distance(share: f64) -> f64 {
     0.5_f64.powi((-(1.0 - share).log2()).floor() as i32 + 1)
 }
@@ -138,7 +139,7 @@ mod tests {
                 .all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1])
         );
         assert_eq!(rows.last().unwrap(), &[100_000.0, 1.0, 100_000.0]);
-        // Five steps from 0 to 50 %, five to 75 %.
+        // Five steps lead from 0 to 50 %, and five from there to 75 %.
         let below = |share: f64| rows.iter().filter(|row| row[1] < share).count();
         assert_eq!((below(0.5), below(0.75) - below(0.5)), (5, 5), "{text}");
         assert!(

@@ -1,5 +1,4 @@
-//! Everything that is computed from a run in one document: the summary, the machine, and how often
-//! each value came.
+//! All results of a run in one document: the summary, the machine, and the count of each value.
 
 use std::io::Write;
 

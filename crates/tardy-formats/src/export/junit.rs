@@ -1,5 +1,5 @@
-//! A run as JUnit XML: whether the deadline was met, every due time is accounted for, and the
-//! set-up was as planned.
+//! A run as JUnit XML. The tests are: the deadline was met, every due time is accounted for, and
+//! the set-up was as planned.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! A report for KernelCI's database, schema 5.3: a test object for the verdict and one for each
-//! number, because an object holds only one.
+//! A report for KernelCI's database, schema 5.3. An object holds one number, so the verdict and
+//! each number are separate test objects.
 
 use std::io::Write;
 
@@ -73,8 +73,8 @@ impl Exporter for Kcidb {
     }
 }
 
-/// Returns the verdict on the run, then that on each probe if there are several. An inconclusive
-/// one is a measurement without a result.
+/// Returns the verdict on the run, then, if the run has several probes, the verdict on each. An
+/// inconclusive verdict is reported as a test that ran without a result.
 fn verdicts(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
     let object = move |what: &str, verdict: &Verdict| {
         let status = match verdict.outcome {
@@ -104,7 +104,7 @@ fn numbers(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
             "us" => json!({"value": (metric.value * 1e3).round() / 1e9, "unit": "s", "prefix": "metric"}),
             _ => json!({"value": metric.value, "unit": metric.unit}),
         };
-        // A dot separates levels of a path.
+        // KCIDB separates the levels of a path by dots.
         json!({"path": path(run, &metric.name.replace('.', "_")), "status": "DONE", "number": number})
     })
 }

@@ -1,8 +1,9 @@
-//! Signals on the console as LAVA reads them: a test set of the run, a test case for the deadline
+//! Signals that LAVA reads from the console: a test set for the run, a test case for the deadline,
 //! and one for each number.
 //!
-//! Source: LAVA's documentation of lava-test-case; without its helper the signals are printed.
-//! Plain numbers pass, as with the peers' parsers; metrics with a deadline get a real result.
+//! The format prints the signals itself, so LAVA's helper `lava-test-case` is not needed (source:
+//! its documentation). Numbers without a deadline pass, as in the parsers for rt-tests; metrics
+//! with a deadline pass or fail.
 
 use std::io::Write;
 

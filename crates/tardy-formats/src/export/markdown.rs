@@ -1,4 +1,4 @@
-//! A run as Markdown, for a merge request or a wiki: verdict and warnings first, then a table a
+//! A run as Markdown, for a merge request or a wiki: verdict and warnings first, then one table per
 //! probe.
 
 use std::fmt::Write as _;
@@ -149,8 +149,8 @@ fn head(numbers: Option<&Numbers>) -> Vec<String> {
     head
 }
 
-/// A percentile is shown with the upper end of its interval, or the required number of samples. The
-/// columns are those of `like`, from [`head`].
+/// A percentile is shown as the upper end of its interval, or as the number of samples that it
+/// needs. [`head`] makes the columns from `like`.
 fn row(
     label: String,
     numbers: &Numbers,

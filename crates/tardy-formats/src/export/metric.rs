@@ -1,21 +1,22 @@
-//! The numbers of a run one by one, for formats that know single metrics: a name, a value, a unit.
+//! The numbers of a run as single metrics, each with a name, a value and a unit.
 
 use super::run::ExportedRun;
 
 /// One number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Metric {
-    /// Words of letters, digits, `.` and `_`, joined by `-`, which every test system accepts.
+    /// Parts of letters, digits, `.` and `_`, joined by `-`: every test system accepts such names.
     pub(super) name: String,
     /// In `unit`.
     pub(super) value: f64,
     /// `us` or `count`.
     pub(super) unit: &'static str,
-    /// Whether a verdict about the maximum belongs to it.
+    /// Whether the metric is a maximum, which the deadline's verdict judges.
     pub(super) is_max: bool,
 }
 
-/// Returns all numbers of each series: extremes, mean, bounded percentiles, counts.
+/// Returns the metrics of each series: extremes, mean, counts, and the percentiles that have a
+/// bound.
 pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for series in &run.series {
@@ -43,7 +44,7 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
             push("min", numbers.min_ns as f64 / 1e3, "us", false);
             push("mean", numbers.mean_ns / 1e3, "us", false);
             push("max", numbers.max_ns as f64 / 1e3, "us", true);
-            // A percentile that the samples cannot bound is no metric to watch.
+            // Percentiles without an upper bound are left out.
             for percentile in numbers
                 .percentiles
                 .iter()
@@ -57,7 +58,7 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
                 push("misses", misses as f64, "count", false);
             }
         }
-        // An unknown count is not 0.
+        // An unknown count is left out; 0 would be wrong.
         if !summary.is_skipped_unknown {
             push("skipped", summary.counts.skipped as f64, "count", false);
         }
@@ -66,8 +67,8 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     metrics
 }
 
-/// Returns `text` with every character replaced that LAVA forbids in names of tests (white space
-/// and `$& "'()<>/\|;` and the like).
+/// Replaces the characters of `text` that LAVA forbids in names of tests, such as white space and
+/// ``$& "'()<>/\|;``.
 pub(super) fn name(text: &str) -> String {
     let allowed =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');

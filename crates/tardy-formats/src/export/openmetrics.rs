@@ -1,5 +1,5 @@
-//! Metrics as Prometheus and node_exporter's textfile collector read them (with --output the file
-//! is replaced at once, so that no half of it is ever collected).
+//! Metrics for Prometheus and for node_exporter's textfile collector. With --output, the file is
+//! replaced atomically, so the collector never reads half a file.
 //!
 //! `tardy_run_info` is typed as a gauge, because collectors of the older text format refuse the
 //! type `info`.
@@ -47,7 +47,7 @@ fn metrics(run: &ExportedRun, series: &ExportedSeries) -> Result<SeriesMetrics, 
     let summary = run.summary_of(series);
     let numbers = summary.and_then(|summary| summary.numbers.as_ref());
     let mut buckets = Buckets::of(&series.histogram()?);
-    // The mean that a file states includes values outside its buckets.
+    // The mean that the imported file states includes values outside its buckets.
     if let Some(numbers) = numbers.filter(|_| run.record.imported.is_some()) {
         buckets = buckets.with_mean(numbers.mean_ns);
     }

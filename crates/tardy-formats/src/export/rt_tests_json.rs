@@ -1,15 +1,10 @@
-//! The document that `cyclictest --json` writes, so that parsers of rt-tests' output read a run
-//! unmodified: key for key, two of them with a colon in their names, latencies and buckets in whole
-//! us, rounded down.
+//! The document that `cyclictest --json` writes, for parsers of rt-tests' output: the same keys,
+//! including the two misspelt ones that contain a colon, and latencies in whole us, rounded down.
 //!
-//! Additional data have separate keys, which those parsers skip. `return_code` is the run's exit
-//! code: 0 if the deadline was met. Source: rt-tests 2.6, src/lib/rt-utils.c and
-//! src/cyclictest/cyclictest.c.
-//!
-//! `rt-tests-json` is cyclictest's document key for key, including its two misspelt keys, in whole
-//! us rounded down, so parsers of rt-tests read runs unmodified. `return_code` is the run's exit
-//! code; data without a key in cyclictest get additional keys. Files are replaced by renaming, so
-//! that a metrics collector never reads half a file.
+//! Data for which cyclictest has no key get additional keys, which those parsers skip.
+//! `return_code` is the run's exit code: 0 if the deadline was met. The file is replaced by
+//! renaming, so that a metrics collector never reads half a file. Source: rt-tests 2.6,
+//! src/lib/rt-utils.c and src/cyclictest/cyclictest.c.
 
 use std::io::Write;
 
@@ -44,7 +39,7 @@ struct Document {
     return_code: u8,
     sysinfo: SystemInfo,
     num_threads: usize,
-    /// 0 for us: cyclictest puts the flag of its ns here.
+    /// Always 0: cyclictest sets 1 here for values in ns, and this document has us.
     resolution_in_ns: u32,
     #[serde(serialize_with = "in_order")]
     thread: Vec<(usize, Thread)>,
@@ -71,7 +66,7 @@ struct Thread {
     cpu: u32,
     node: u32,
     interval_ns: Nanos,
-    /// Absent if it is not known.
+    /// Absent if the number is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,13 +107,13 @@ impl Exporter for RtTestsJson {
     }
 }
 
-/// The part of a document apart from its threads.
+/// The part of a document before its threads.
 #[derive(Debug, Clone)]
 pub struct DocumentHead {
     /// The user's command line.
     pub command_line: String,
     pub return_code: u8,
-    /// Each thread has its counts of values below this; none if it is 0.
+    /// Number of values, from 0, whose counts each thread lists; 0 for none.
     pub buckets: u32,
     pub unit: Unit,
 }

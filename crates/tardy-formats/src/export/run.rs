@@ -1,4 +1,4 @@
-//! A run as exporters see it: its record, its summary, its samples and its counts by value.
+//! The input of an exporter: a run's record, its summary, its samples and its counts by value.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use tardy_samples::read_series::{SeriesError, SeriesFile};
 
 use super::ExportError;
 
-/// One run to be written.
+/// A run to export.
 #[derive(Debug)]
 pub struct ExportedRun {
     /// Its `run.json`.
@@ -36,10 +36,11 @@ pub struct ExportedSeries {
 }
 
 impl ExportedRun {
-    /// Reads the run in `path` but for its samples; `probe` leaves the others out.
+    /// Reads the run in `path`, without its samples. If `probe` is given, the series of other
+    /// probes are left out.
     ///
     /// # Errors
-    /// Returns [`ExportError`] if it cannot be read, is of another kind, or has no such probe.
+    /// Returns [`ExportError`] if the run cannot be read, is of another kind, or has no such probe.
     pub fn open(
         path: &Path,
         requirement: &Requirement,
@@ -92,7 +93,7 @@ impl ExportedRun {
         })
     }
 
-    /// Refuses runs of several probes.
+    /// Checks that the run has one probe.
     ///
     /// # Errors
     /// Returns [`ExportError::OneProbe`].
@@ -111,7 +112,7 @@ impl ExportedRun {
         }
     }
 
-    /// Refuses runs without a kept sample.
+    /// Checks that the run stored samples.
     ///
     /// # Errors
     /// Returns [`ExportError::NoSamples`].
@@ -141,8 +142,8 @@ impl ExportedRun {
             .find(|summary| summary.probe == *probe && summary.cpu == *cpu && summary.copy == *copy)
     }
 
-    /// Names of the phases, each with the time on the run's clock for which it was under its loads
-    /// as far as `cpu` is concerned.
+    /// Returns the intervals, on the run's clock, in which a phase put its loads on `cpu`, with the
+    /// phase's name.
     pub(super) fn phases(&self, cpu: Option<CpuId>) -> Vec<(Nanos, Nanos, &str)> {
         let phases = self.record.phases.iter().enumerate();
         let span = |(index, phase)| {
@@ -158,7 +159,7 @@ impl ExportedSeries {
     /// Calls `visit` with each sample, in order.
     ///
     /// # Errors
-    /// Returns errors of the disk, and the first that `visit` gives.
+    /// Returns errors of the disk, or the first error of `visit`.
     pub fn samples(
         &self,
         mut visit: impl FnMut(Sample) -> std::io::Result<()>,
@@ -174,7 +175,7 @@ impl ExportedSeries {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Returns the counts by value: from the histogram if not every sample was stored.
+    /// Returns the counts by value, from the histogram if some samples were not stored.
     ///
     /// # Errors
     /// Returns errors of the disk.
@@ -189,7 +190,7 @@ impl ExportedSeries {
         Ok(histogram_file::of_all(&self.path, &self.file, [&histogram]).unwrap_or(histogram))
     }
 
-    /// Returns how many samples its file holds.
+    /// Returns the number of samples in the series' file.
     ///
     /// # Errors
     /// Returns errors of the disk.
@@ -200,7 +201,7 @@ impl ExportedSeries {
         Ok(samples)
     }
 
-    /// Returns the number of its CPU, as text; empty if it was not bound.
+    /// Returns the number of the series' CPU as text; empty if its thread was unbound.
     #[must_use]
     pub fn cpu_text(&self) -> String {
         self.descriptor
@@ -208,8 +209,8 @@ impl ExportedSeries {
             .map_or_else(String::new, |CpuId(cpu)| cpu.to_string())
     }
 
-    /// Its number among the copies of a probe that was not bound, as text; empty if there is one
-    /// alone.
+    /// Returns, for an unbound probe with several threads, the number of the series' thread as
+    /// text; empty otherwise.
     #[must_use]
     pub fn copy_text(&self) -> String {
         self.descriptor

@@ -1,5 +1,5 @@
 //! cyclicdeadline of rt-tests, JSON and summary lines: wake-ups of threads with SCHED_DEADLINE.
-//! Only extremes and the mean are known. Its lines equal those of cyclictest without a priority.
+//! Only extremes and the mean are known. Its summary lines are those of cyclictest without `P:`.
 //! Source: rt-tests, src/sched_deadline/cyclicdeadline.c.
 
 use serde_json::Value;
@@ -50,7 +50,7 @@ fn parse(line: &str, unit: Unit) -> Option<ThreadLine> {
         .filter(|found| found.interval.is_some() && !found.has_priority && found.affinity.is_none())
 }
 
-/// A thread without its extremes.
+/// Makes a series from a thread's counts, still without extremes.
 fn thread(
     cpu: Option<u32>,
     cycles: u64,

@@ -1,11 +1,11 @@
-//! cyclictest -h and -H: a row a bucket, a column a thread, with -H one more for their sum;
-//! summaries as comments below.
+//! cyclictest -h and -H: one row per bucket and one column per thread; -H adds a column with the
+//! sum. Summaries follow as comments.
 //!
-//! Two layouts are about: up to 2.6 every bucket has a row, later empty ones and `# Total:` are
-//! left out. The unit is not in the file.
+//! There are two layouts. Up to cyclictest 2.6, every bucket has a row; later versions omit empty
+//! buckets and `# Total:`. The file does not state the unit.
 //!
-//! cyclictest of NuttX prints the first layout. Its traps: negative extremes are printed as if they
-//! had no sign, in 32 or 64 bits; and without -l its mean is 0. Source: nuttx-apps,
+//! The cyclictest of NuttX prints the first layout, with two traps. It prints negative extremes as
+//! unsigned numbers of 32 or 64 bits, and without -l its mean is always 0. Source: nuttx-apps,
 //! benchmarks/cyclictest/cyclictest.c.
 
 use std::collections::BTreeMap;
@@ -32,12 +32,13 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// A run starts with the lines before its histogram, after the histogram of the previous run.
+/// Returns the lines at which runs start. A run starts with the lines before its histogram, after
+/// the histogram of the previous run.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let is_title = |line: &str| line.trim_end() == "# Histogram";
     let first = |is_it: &dyn Fn(&str) -> bool| lines.iter().position(|line| is_it(line));
     let maxima = first(&|line| line.starts_with("# Max Latencies:"));
-    // On some pages the summaries precede the rows.
+    // On some web pages the summaries precede the rows.
     let is_above = maxima.is_some_and(|maxima| Some(maxima) < first(&is_title));
     let is_summary = |line: &str| {
         let name = line
@@ -65,17 +66,16 @@ fn begins(lines: &[&str]) -> Vec<usize> {
         .collect()
 }
 
-/// Maximum number of columns, more than the CPUs of any machine: beyond it, the file is of another
-/// kind.
+/// Maximum number of columns; no machine has as many CPUs. A file with more has another format.
 const COLUMNS_MAX: usize = 65_536;
 
 #[derive(Default)]
 struct Table {
     rows: Vec<(i64, Vec<u64>)>,
     columns: usize,
-    /// Values of the comments, by their names; line of each.
+    /// Values of the comments below the rows, by name, each with its line number.
     footers: BTreeMap<String, (u64, Vec<i64>)>,
-    /// Period of each thread, if summary lines are in the output.
+    /// Period of each thread, from summary lines in the output, if any.
     intervals: BTreeMap<u32, Nanos>,
     last_line: u64,
 }
@@ -99,7 +99,7 @@ fn read(
     let (minima_line, minima) = footer("Min Latencies")?;
     let (maxima_line, maxima) = footer("Max Latencies")?;
     let threads = minima.len();
-    // With -H the last column, and the last of the maxima and overflows, cover all threads.
+    // With -H, the last column and the last values of the maxima and overflows cover all threads.
     if table.columns != threads && table.columns != threads + 1 && table.columns != 0 {
         let expected = format!(
             "a minimum for each of the {} columns (with -H, for all but the last)",
@@ -150,13 +150,14 @@ fn read(
         let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
         let samples = in_rows.saturating_add(overflows);
         let max = maxima[thread];
-        // A thread whose samples all lie beyond the rows has no others.
+        // The rows contain no sample of this thread, yet it has a maximum: all its samples lie
+        // beyond the rows, and only the overflow line could state their number.
         if samples == 0 && max > 0 && value("Histogram Overflows", thread).is_none() {
             let expected = format!("`# Histogram Overflows:` with {threads} counts");
             return Err(source.expected(table.last_line, expected, "the end of the file"));
         }
         let min = signed(minima[thread], max);
-        // A mean below the least value was not counted, nor was one of NuttX that is 0.
+        // A mean below the minimum is no mean, nor is a mean of 0 with negative values (NuttX).
         let is_counted = |mean: i64| samples > 0 && mean >= min && (mean != 0 || min >= 0);
         let mean = value("Avg Latencies", thread).filter(|&mean| is_counted(mean));
         counted.stated = StatedTotals {
@@ -168,7 +169,7 @@ fn read(
             ..StatedTotals::default()
         };
         let end = table.rows.last().map_or(0, |(at, _)| at.saturating_add(1));
-        // NuttX counts values below 0 as overflow too.
+        // NuttX also counts values below 0 as overflow.
         counted.overflow(overflows, in_unit(if min < 0 { min } else { end }));
         counted.is_mean_cut = true;
         series.push(counted);
@@ -223,8 +224,7 @@ impl Table {
     }
 }
 
-/// A least value above the largest one is a negative one that was printed without its sign, in 32
-/// bits.
+/// A minimum above the maximum is a negative number that was printed as unsigned, in 32 bits.
 fn signed(min: i64, max: i64) -> i64 {
     if min > max && (1 << 31..1 << 32).contains(&min) {
         min - (1 << 32)
@@ -235,7 +235,7 @@ fn signed(min: i64, max: i64) -> i64 {
 
 fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
     let mut table = Table::default();
-    // A text that was cut off at its start has no title.
+    // A text without its first lines has no title.
     let mut has_begun = !text.lines().any(|line| line.trim_end() == "# Histogram");
     let mut is_over = false;
     for (line, text) in lines(text) {
@@ -243,7 +243,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
         if let Some(comment) = text.strip_prefix('#') {
             let comment = comment.trim();
             has_begun |= comment == "Histogram";
-            // On some pages the summaries precede the rows.
+            // On some web pages the summaries precede the rows.
             is_over &= comment != "Histogram";
             is_over |= comment.starts_with("Max Latencies:");
             if let Some((name, values)) = comment.split_once(':')
@@ -274,7 +274,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
             row(source, &mut table, line, &text)?;
         }
     }
-    // A number that was cut off would be too small.
+    // A truncated last number would be too small.
     let last = text.lines().next_back().unwrap_or_default();
     if !text.ends_with('\n')
         && let Some(maxima) = last.strip_prefix("# Max Latencies:")
@@ -288,10 +288,10 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
     Ok(table)
 }
 
-/// Digits that a number below the rows is padded to.
+/// Width in digits to which the numbers below the rows are padded.
 const DIGITS: usize = 5;
 
-/// Prompt of the shell, in a log of a serial line.
+/// Shell prompt of NuttX, in a log of a serial line.
 const NUTTX_PROMPT: &str = "nsh>";
 
 const FOOTERS: [&str; 5] = [

@@ -1,5 +1,6 @@
-//! `cyclictest --json`, and the output of `tardy export --format rt-tests-json`. Samples beyond the
-//! last bucket are omitted from it: their number is that of the cycles minus the buckets.
+//! `cyclictest --json`, and the output of `tardy export --format rt-tests-json`. The histogram
+//! omits samples beyond the last bucket: their number is that of the cycles minus the sum of the
+//! buckets.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -18,7 +19,8 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// rt-tests' documents share an envelope; threads of oslat have no cycles.
+/// All documents of rt-tests have the same envelope; unlike cyclictest, oslat has no `cycles` per
+/// thread.
 fn detect(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     text.trim_start().starts_with('{')
@@ -84,7 +86,7 @@ fn counted(
     })?;
     let cpu = match thread.get("cpu") {
         None => Some(number),
-        // A thread that was not bound to a CPU.
+        // -1 stands for a thread that was not bound to a CPU.
         Some(cpu) if cpu.as_i64() == Some(-1) => None,
         Some(cpu) => {
             let cpu_number = cpu.as_u64().and_then(|cpu| u32::try_from(cpu).ok());
@@ -99,7 +101,7 @@ fn counted(
         }
     };
     let mut counted = BucketSeries::new("cyclictest", LATENCY, cpu);
-    // Present in tardy's own exports.
+    // Only tardy's own exports have this key.
     let stated_period = thread
         .get("interval_ns")
         .and_then(Value::as_i64)
@@ -111,7 +113,7 @@ fn counted(
         .iter()
         .map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit.nanos()), count))
         .collect();
-    // Present in tardy's own exports too.
+    // Only tardy's own exports have this key.
     let skipped = thread.get("missed").and_then(Value::as_u64);
     counted.stated = StatedTotals {
         samples: Some(cycles),
@@ -119,7 +121,7 @@ fn counted(
         skipped,
         ..StatedTotals::default()
     };
-    // Without a cycle the least value is the tool's initial value.
+    // Without a cycle, the minimum is the initial value of the tool's variable.
     if cycles > 0 {
         let stated = |key: &str| tool_json::nanos(thread, key, unit.nanos());
         counted.stated.min_ns = stated("min").map(|value| Nanos(value as i64));

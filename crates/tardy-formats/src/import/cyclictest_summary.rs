@@ -1,6 +1,6 @@
-//! cyclictest's summary lines, printed with -q, or repeatedly without:
-//! `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean
-//! are known; of repeated lines the last one counts.
+//! cyclictest's summary lines, printed once with -q, and repeatedly without it: `T: 0 ( 1234) P:95
+//! I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean are known; of
+//! repeated lines the last one counts.
 
 use std::collections::BTreeMap;
 
@@ -33,15 +33,16 @@ pub(super) const FORMAT: Format = Format {
 pub(super) const THREAD_NOTE: &str =
     "CPU numbers are the tool's thread numbers; the threads may have run on other CPUs";
 
-/// A line about a thread, as cyclictest, cyclicdeadline, signaltest and jitterdebugger print it.
+/// A line about a thread, in the format shared by cyclictest, cyclicdeadline, signaltest and
+/// jitterdebugger.
 #[derive(Debug, Clone)]
 pub(super) struct ThreadLine {
     pub(super) thread: u32,
-    /// Number of the thread in the kernel; equal in all lines of a run.
+    /// The kernel's number of the thread, which stays the same in all lines of a run.
     process: String,
-    /// Whether it has `P:`.
+    /// Whether the line has `P:`.
     pub(super) has_priority: bool,
-    /// Value of `A:`, which only jitterdebugger prints.
+    /// Value of `A:`. Only jitterdebugger prints it.
     pub(super) affinity: Option<u32>,
     /// Value of `I:`, always in us.
     pub(super) interval: Option<Nanos>,
@@ -52,13 +53,13 @@ pub(super) struct ThreadLine {
     pub(super) max: i64,
 }
 
-/// Characters to which cyclictest, cyclicdeadline and signaltest pad a maximum.
+/// Width to which cyclictest, cyclicdeadline and signaltest pad a maximum, in characters.
 const MAX_WIDTH: usize = 8;
-/// The width for jitterdebugger.
+/// Width to which jitterdebugger pads a maximum, in characters.
 const MAX_WIDTH_OF_JITTERDEBUGGER: usize = 10;
 
 impl ThreadLine {
-    /// Returns `None` if the line is of another kind.
+    /// Parses a line; `None` if it has another form.
     pub(super) fn parse(line: &str, unit: Unit) -> Option<Self> {
         let rest = line.trim_start().strip_prefix("T:")?;
         let (thread, rest) = rest.split_once('(')?;
@@ -92,23 +93,23 @@ impl ThreadLine {
         })
     }
 
-    /// A line of signaltest, whose threads have no interval.
+    /// Parses a line of signaltest, whose threads have no interval.
     pub(super) fn of_signaltest(line: &str, unit: Unit) -> Option<Self> {
         Self::parse(line, unit).filter(|found| found.interval.is_none() && found.affinity.is_none())
     }
 
-    /// A line of cyclictest.
+    /// Parses a line of cyclictest.
     pub(super) fn of_cyclictest(line: &str, unit: Unit) -> Option<Self> {
         Self::parse(line, unit).filter(|found| found.interval.is_some() && found.has_priority)
     }
 
-    /// Thread, process and count, which distinguish the runs in a log.
+    /// Returns the thread, the process and the count, which distinguish the runs in a log.
     pub(super) fn identity(self) -> (u32, String, u64) {
         (self.thread, self.process, self.cycles)
     }
 
-    /// Puts the extremes and the mean into `stated`. Without a cycle the least value is the tool's
-    /// initial value.
+    /// Copies the extremes and the mean into `stated`. Without a cycle they are left out, because
+    /// the minimum is then the initial value of the tool's variable.
     pub(super) fn state_extremes(&self, stated: &mut StatedTotals) {
         if self.cycles > 0 {
             stated.min_ns = Some(Nanos(self.min));
@@ -120,11 +121,11 @@ impl ThreadLine {
 
 const TORN_NOTE: &str = "the last line is cut off: the previous line of the same thread is used";
 
-/// Returns the text of `source` without a last line that is cut off, and a note if there was one: a
-/// maximum of 217 would be read as 21.
+/// Returns the text of `source` without a truncated last line, in which a maximum of 217 could be
+/// read as 21. The second value is a note about the removed line.
 ///
 /// # Errors
-/// If no other line is about its thread, whose values are unknown then.
+/// Returns an error if the truncated line is the only one about its thread.
 pub(super) fn whole_lines(
     source: &mut Source,
 ) -> Result<(String, Option<&'static str>), ImportError> {
@@ -153,11 +154,11 @@ fn is_torn(text: &str) -> bool {
     is_cut_off(text, "Max:", width) || is_cut && !text.ends_with('\n')
 }
 
-/// Returns the last line about each thread that `parse` recognises. The latency at which the tool
-/// stopped (-b) counts: cyclicdeadline prints its lines without it.
+/// Returns the last line about each thread that `parse` recognises. Includes the latency at which
+/// the tool stopped (-b), which the summary lines of cyclicdeadline leave out.
 ///
 /// # Errors
-/// Returns an error without such a line; `example` shows its form.
+/// Returns an error if no line is recognised. `example` shows the expected form in its message.
 pub(super) fn last_of_each_thread(
     source: &Source,
     text: &str,
@@ -191,7 +192,7 @@ pub(super) fn last_of_each_thread(
     Ok(threads.into_values().collect())
 }
 
-/// Before the number of the thread that stopped the tool, and before its latency.
+/// Text before the number of the thread that stopped the tool.
 pub(super) const BREAK_THREAD: &str = "# Break thread:";
 pub(super) const BREAK_VALUE: &str = "# Break value:";
 

@@ -1,14 +1,17 @@
-//! cyclictest -v: a line per sample, `thread: cycle: value`, read as fast as possible.
+//! cyclictest -v: one line per sample, `thread: cycle: value`. The file can be large, so the reader
+//! is optimised for speed.
 //!
-//! It lacks due times. They follow from the interval and from cyclictest's behaviour after a late
-//! wake-up: it skips the due times that have passed, without counting them. So a sample that is
-//! late by k intervals implies k skipped due times. Source: rt-tests, src/cyclictest/cyclictest.c,
-//! `timerthread`.
+//! The lines lack due times. They follow from the interval and from cyclictest's behaviour after a
+//! late wake-up: it skips the due times that have passed, without counting them. So a sample that
+//! is late by k intervals implies k skipped due times. Source: rt-tests,
+//! src/cyclictest/cyclictest.c, `timerthread`.
 //!
-//! The trap: cyclictest passes samples through a ring of 16,384 per thread, and does not notice
-//! when it laps the reader. Then old cycle numbers carry newer values, and each value comes again
-//! 16,384 cycles later. The reader detects that. The latency at which cyclictest stopped (-b) is
-//! not among the samples, because it prints none after it; it follows them.
+//! A trap: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
+//! the writer laps the reader. Old cycle numbers then carry newer values, and each value appears
+//! again 16,384 cycles later. This module detects such output.
+//!
+//! cyclictest prints no sample after the latency at which it stopped (-b), nor that latency itself.
+//! It states the latency below the samples, and this module appends it to them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -34,16 +37,16 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const BUFFER_BYTES: usize = 1 << 20;
-/// cyclictest writes no longer line.
+/// No line of cyclictest is longer.
 const LINE_BYTES_MAX: usize = 4096;
 /// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
-/// This many equal pairs in a row are not random if at least an eighth of them differ from the
-/// previous one.
+/// If this many successive values equal those 16,384 cycles later, the ring was lapped, provided
+/// that an eighth of the values differ from their predecessor.
 const ALIASED_MIN: u32 = 512;
-/// Samples that are held back until they show their unit.
+/// Maximum number of samples that are held back until their unit is known.
 const HELD_MAX: usize = 4096;
-/// More threads than this are no cyclictest.
+/// A higher thread number cannot come from cyclictest.
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
 struct Thread {
@@ -62,7 +65,7 @@ struct Thread {
     aliased: bool,
 }
 
-/// A line of cyclictest -v, and which one it is.
+/// A line of cyclictest -v, with its line number.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     line: u64,
@@ -72,29 +75,29 @@ struct Row {
 }
 
 struct Reader<'a> {
-    /// Absent until enough samples have shown it.
+    /// The unit, absent until enough samples have revealed it.
     unit: Option<Unit>,
-    /// The samples until then.
+    /// The samples that wait for the unit.
     held: Vec<Row>,
     notes: Vec<String>,
     settings: &'a Settings,
     sink: &'a mut dyn Sink,
-    /// Interval of each thread as the preamble has it.
+    /// Interval of each thread, as the preamble states it.
     intervals: Vec<(u32, i64)>,
     threads: Vec<Thread>,
-    /// Index of each thread in `threads`.
+    /// Index in `threads` of each thread number.
     places: Vec<Option<usize>>,
     /// The lines below the samples, after a stop.
     stop: Stop,
 }
 
-/// A stop at a latency (-b).
+/// A stop at a latency above the limit (-b).
 #[derive(Default)]
 struct Stop {
-    /// Process of each thread, in their order.
+    /// Process number of each thread, in the order of threads.
     processes: Vec<u64>,
     process: Option<u64>,
-    /// The latency, in the file's unit.
+    /// The latency that stopped cyclictest, in the file's unit.
     value: Option<i64>,
 }
 
@@ -112,7 +115,7 @@ impl Stop {
         }
     }
 
-    /// Number and latency of the thread that stopped the tool.
+    /// Returns number and latency of the thread that stopped cyclictest.
     fn found(&self) -> Option<(u32, i64)> {
         let place = self
             .processes
@@ -165,7 +168,7 @@ fn read(
             begin += length + 1;
         }
         if read == 0 {
-            // A last line without its end was cut off; it may be read wrongly, and is left out.
+            // A last line without a line end may be truncated, so it is left out.
             break;
         }
         buffer.copy_within(begin..end, 0);
@@ -225,7 +228,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Finds the unit by the samples held back, and passes them on.
+    /// Derives the unit from the samples that were held back, then processes them.
     #[cold]
     fn release(&mut self, source: &Source) -> Result<(), ImportError> {
         let held = std::mem::take(&mut self.held);
@@ -381,7 +384,8 @@ impl Reader<'_> {
             error,
         })?;
         let place = self.threads.len();
-        // The first cycle in the file is the first due time: earlier cycles were not recorded.
+        // The first cycle in the file has the first due time, since earlier cycles were not
+        // recorded.
         self.threads.push(Thread {
             id: thread,
             series,
@@ -403,7 +407,7 @@ impl Reader<'_> {
         Ok(place)
     }
 
-    /// Adds the latency at which cyclictest stopped to the samples of its thread.
+    /// Appends the latency at which cyclictest stopped to the samples of its thread.
     fn stopped(&mut self, source: &Source, unit: Unit, line: u64) -> Result<(), ImportError> {
         let found = self.stop.found();
         let state = found.and_then(|(id, _)| self.threads.iter().find(|thread| thread.id == id));
@@ -494,13 +498,13 @@ impl Thread {
     }
 }
 
-/// Thread, cycle and value of a sample, as signaltest prints them too.
+/// Parses thread, cycle and value of a sample; signaltest prints the same form.
 pub(super) fn sample(line: &[u8]) -> Option<(u32, u64, i64)> {
     let (thread, cycle, value) = Cursor { bytes: line }.sample()?;
     Some((u32::try_from(thread).ok()?, cycle, value))
 }
 
-/// `None` for a line that cyclictest does not print.
+/// Parses a line; `None` if cyclictest prints no such line.
 #[inline]
 fn parse(line: &[u8]) -> Option<Line> {
     if let Some((thread, cycle, value)) = sample(line) {
@@ -548,7 +552,7 @@ fn other(line: &[u8]) -> Option<Line> {
     .then_some(Line::Other)
 }
 
-/// Numbers between colons and blanks.
+/// Reads numbers between colons and blanks.
 struct Cursor<'a> {
     bytes: &'a [u8],
 }

@@ -1,7 +1,7 @@
-//! The run folder that an import becomes.
+//! Writes an import into a run folder.
 //!
-//! It is made next to its place under another name, and renamed when complete: an unreadable input
-//! leaves nothing.
+//! The folder is created next to its final path under another name, and renamed when complete, so
+//! an unreadable input leaves nothing behind.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,8 @@ use tardy_samples::series_writer::SeriesWriter;
 use super::sink::{ImportedRun, Sink};
 use super::{Format, ImportError, Settings, Source};
 
-/// Many samples per chunk: an import is not live, and fewer chunks are smaller and faster to read.
+/// Samples per chunk. An import is not read while it grows, and large chunks are smaller in total
+/// and faster to read.
 const SAMPLES_A_CHUNK: u64 = 4096;
 
 /// The result of an import.
@@ -36,13 +37,13 @@ pub struct ImportResult {
     /// Name of the format.
     pub format: &'static str,
     pub series: usize,
-    /// Samples in all of them.
+    /// Number of samples in all series.
     pub samples: u64,
-    /// Caveats to read before the numbers.
+    /// Caveats, shown before the numbers.
     pub notes: Vec<String>,
 }
 
-/// Reads `path` as `format`, or as a detected format, and makes the run `out`.
+/// Reads `path` in `format`, or in the detected format, and writes the run folder `out`.
 ///
 /// # Errors
 /// Returns [`ImportError`] after removing `out`.
@@ -112,7 +113,7 @@ struct Open {
     encoder: ChunkEncoder,
     bytes: Vec<u8>,
     counts: Counts,
-    /// The last sample: the current end of the grid.
+    /// The last sample, at which the grid of due times currently ends.
     last: Option<Sample>,
     stated: StatedTotals,
 }
@@ -228,7 +229,7 @@ impl FolderSink {
             realtime_ns: imported.started.or(written).unwrap_or_default(),
             monotonic_ns: start,
         };
-        // The plan of another tool is unknown.
+        // The plan of a run by another tool is unknown.
         let plan = Plan::without_probes("imported", &measured_cpus, &CpuList::default());
         RunRecord {
             tool: Tool {

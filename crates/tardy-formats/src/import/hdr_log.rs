@@ -1,5 +1,5 @@
-//! HdrHistogram's log (.hlog): a histogram an interval, in base64, with or without a tag. The
-//! intervals of a tag are one series; their times are not kept. The unit is not in the file.
+//! HdrHistogram's log (.hlog): one histogram per interval, in base64, with or without a tag. The
+//! intervals of one tag become one series, without their times. The file does not state the unit.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// More tags than a log of latencies has.
+/// Maximum number of tags; no log of latencies has more.
 const TAGS_MAX: usize = 4096;
 
 fn read(

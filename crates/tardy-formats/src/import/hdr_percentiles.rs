@@ -1,8 +1,8 @@
-//! HdrHistogram's percentile listing (.hgrm): value, share at or below it, samples at or below it,
-//! 1/(1-share).
+//! HdrHistogram's percentile listing (.hgrm): value, share of samples at or below the value, their
+//! number, and 1/(1-share).
 //!
-//! Counts between two lines are assigned to the later one, so that no percentile looks better than
-//! it was. The file lacks the unit.
+//! Samples between the values of two lines count at the larger value, so that no percentile looks
+//! better than it was. The file lacks the unit.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -77,7 +77,7 @@ fn read(
     }
     counted.stated.samples = Some(seen);
     counted.stated.min_ns = None;
-    // A row has the upper end of its values, and the footer the largest value itself.
+    // The last row names the upper end of its bucket; the footer has the exact maximum.
     if let Some(max) = counted.stated.max_ns {
         for (value, _) in &mut counted.buckets {
             *value = (*value).min(max.get());
@@ -103,7 +103,7 @@ fn row(text: &str, unit: Unit) -> Option<(i64, u64)> {
     Some((value, words.next()?.parse().ok()?))
 }
 
-/// `Mean    =       25.123, StdDeviation   =        5.123]`.
+/// Parses `Mean = 25.123, StdDeviation = 5.123]`.
 fn footer_value(stated: &mut StatedTotals, footer: &str, unit: Unit) {
     for part in footer.trim_end_matches(']').split(',') {
         let Some((name, value)) = part.split_once('=') else {

@@ -17,11 +17,11 @@ use flate2::read::ZlibDecoder;
 const COOKIE_PLAIN: u32 = 0x1c84_9313;
 const COOKIE_DEFLATED: u32 = 0x1c84_9314;
 const HEAD_BYTES: usize = 40;
-/// More than the counts of any histogram of 5 digits take.
+/// Maximum size of a payload in bytes; the counts of any histogram with 5 digits take less.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Returns values and counts, ascending; a bucket is represented by its largest value. The error
-/// states the expected content.
+/// Returns values and their counts, in ascending order. The value of a bucket is the largest that
+/// it can hold. An error states the expected content.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
     let cookie = word(bytes, 0).ok_or("the head of a histogram")?;
     match cookie {
@@ -108,7 +108,7 @@ fn zig_zag(payload: &[u8], place: &mut usize) -> Option<i64> {
     Some((value >> 1) as i64 ^ -((value & 1) as i64))
 }
 
-/// Converts indices to values.
+/// Converts indices of counts to values.
 struct Buckets {
     unit_bits: u32,
     half_bits: u32,
@@ -124,7 +124,7 @@ impl Buckets {
         }
     }
 
-    /// Returns the largest value of a bucket; `None` above 2^63.
+    /// Returns the largest value of the bucket `index`; `None` above 2^63.
     fn end_of(&self, index: u64) -> Option<i64> {
         let half = 1_u64 << self.half_bits;
         let (bucket, within) = match index >> self.half_bits {
@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn an_index_ends_where_the_next_one_begins() {
-        // Three digits and 1: 2048 buckets of 1, then 1024 of 2, of 4 and so on.
+        // With three digits and unit 1, there are 2048 buckets of width 1, then 1024 each of width
+        // 2, 4 and so on.
         let buckets = Buckets::new(3, 1);
         assert_eq!(
             [0, 2047, 2048, 3071, 3072].map(|index| buckets.end_of(index)),

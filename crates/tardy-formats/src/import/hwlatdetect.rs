@@ -1,9 +1,9 @@
-//! hwlatdetect of rt-tests: gaps between clock reads with interrupts off, above a threshold. Those
-//! are not latencies of wake-ups, and never compared with them.
+//! hwlatdetect of rt-tests: gaps between clock reads with interrupts off, above a threshold. The
+//! gaps are no wake-up latencies, and are never compared with them.
 //!
-//! Each line `ts:` is one window of sampling with its two longest gaps, within a turn of the loop
-//! and between two turns; the longer one counts. Gaps below the threshold are in no line. Source:
-//! rt-tests, src/hwlatdetect/hwlatdetect.py.
+//! Each line `ts:` describes one sampling window by its two longest gaps: one within a turn of the
+//! loop, one between two turns. The longer one counts. Gaps below the threshold have no line.
+//! Source: rt-tests, src/hwlatdetect/hwlatdetect.py.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ struct Statements {
     threshold: Option<Nanos>,
     max: Option<Nanos>,
     recorded: Option<u64>,
-    /// Gaps of each CPU; `None` if lines name no CPU.
+    /// Gaps of each CPU, with their counts. The key is `None` if lines name no CPU.
     gaps: BTreeMap<Option<u32>, BTreeMap<i64, u64>>,
     last_line: u64,
 }
@@ -74,7 +74,7 @@ fn read(
         ));
     }
     if unlisted > 0 {
-        // They belong to any CPU; a series without one holds them.
+        // The lines name no CPU, so one series without a CPU holds the gaps of all.
         found.gaps.entry(None).or_default();
     }
     let mut series: Vec<BucketSeries> = Vec::new();
@@ -92,7 +92,7 @@ fn read(
                 .filter(|_| found.gaps.len() == 1 || gaps.is_empty()),
             ..StatedTotals::default()
         };
-        // With --report, the list is in another file.
+        // With --report, the gaps are listed in another file.
         if counted.buckets.is_empty() {
             counted.overflow(beside, found.threshold.unwrap_or_default().get());
         }
@@ -127,7 +127,7 @@ impl Statements {
         } else if let Some(threshold) = text.strip_prefix("Latency threshold:") {
             self.threshold = time(threshold);
         } else if let Some(max) = text.strip_prefix("Max Latency:") {
-            // `Below threshold` without a gap.
+            // hwlatdetect prints `Below threshold` if there was no gap.
             self.max = time(max);
         } else if let Some(recorded) = text.strip_prefix("Samples recorded:") {
             let recorded = recorded.trim().parse();
@@ -141,12 +141,12 @@ impl Statements {
     }
 }
 
-/// `48us`.
+/// Parses `48us`.
 fn time(text: &str) -> Option<Nanos> {
     nanos(text.trim().strip_suffix("us")?, Unit::Us).map(Nanos)
 }
 
-/// CPU, if named, and gap of `ts: 12.345, inner:5, outer:9, cpu:3`.
+/// Parses the CPU, if named, and the gap of `ts: 12.345, inner:5, outer:9, cpu:3`.
 fn gap(text: &str) -> Option<(Option<u32>, i64)> {
     let (mut cpu, mut longest) = (None, None);
     for field in text.split(',') {

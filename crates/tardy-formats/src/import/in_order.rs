@@ -1,7 +1,8 @@
-//! Values whose order a file gives. Only the period implies their due times, if it is known.
+//! Values whose order is known, but not their times. If the period is known, due times are derived
+//! from it.
 //!
-//! Values without times keep their order: the n-th is placed at n ns, and the folder records that.
-//! Such a run has no length, no rate and no chart over time.
+//! Without a period, the n-th value gets the due time n ns, and the folder records that times are
+//! unknown. Such a run has no length, no rate and no chart over time.
 
 use std::io;
 
@@ -17,7 +18,7 @@ use super::{Settings, Unit};
 const NO_TIMES_NOTE: &str = "only the order of the values is known, not when they were taken: \
                              give --period for rates and durations";
 
-/// Times are kept below this, so that sums of two of them do not overflow.
+/// Upper limit of times, so that the sum of two times does not overflow.
 pub(super) const TIME_MAX: i64 = i64::MAX / 4;
 
 /// One series, filled value by value.
@@ -28,7 +29,7 @@ pub(super) struct InOrder<'a> {
     step: i64,
     due: i64,
     has_times: bool,
-    /// The largest power of ten that all values are multiples of, in ns.
+    /// The largest power of ten, in ns, that divides all values.
     resolution: i64,
 }
 
@@ -36,7 +37,7 @@ impl<'a> InOrder<'a> {
     /// Opens the series of `probe`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of the disk.
     pub(super) fn open(
         sink: &'a mut dyn Sink,
         (probe, cpu): (&str, Option<u32>),
@@ -65,10 +66,10 @@ impl<'a> InOrder<'a> {
         })
     }
 
-    /// Adds a value; `None` if the run would last longer than a clock can show.
+    /// Appends a value. Returns `None` if its due time would exceed [`TIME_MAX`].
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of the disk.
     pub(super) fn push(&mut self, latency: i64) -> io::Result<Option<()>> {
         while latency % self.resolution != 0 {
             self.resolution /= 10;
@@ -91,12 +92,12 @@ impl<'a> InOrder<'a> {
             .map(Some)
     }
 
-    /// Returns whether no value has come yet.
+    /// Returns whether the series has no value yet.
     pub(super) fn is_empty(&self) -> bool {
         self.due == 0
     }
 
-    /// Closes the series, and notes what the file lacks.
+    /// Closes the series, and returns the run with notes on what the file lacks.
     pub(super) fn close(self, tool: &str) -> ImportedRun {
         self.sink.state(
             self.series,

@@ -1,5 +1,5 @@
-//! jitterdebugger's results.json. Samples beyond its last bucket are omitted from it; its count
-//! shows how many there were. It skips no due time.
+//! jitterdebugger's results.json. Its histogram omits samples beyond the last bucket; their number
+//! follows from the stated count. jitterdebugger skips no due time.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;

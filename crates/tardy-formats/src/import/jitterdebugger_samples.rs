@@ -1,13 +1,11 @@
-//! jitterdebugger's samples: raw records of 28 bytes (thread u32, seconds i64, nanoseconds i64,
-//! value u64, little-endian), or `cpu;s.ns;value`.
+//! jitterdebugger's samples: binary records of 28 bytes (thread u32, seconds i64, nanoseconds i64,
+//! value u64, little-endian), or text lines `cpu;s.ns;value`.
 //!
-//! A sample carries the time at which it woke up; minus its value, that is its due time, to the
-//! resolution. jitterdebugger does not skip due times, so they form a grid with a sample for each.
-//! The file lacks the values' unit: with the wrong one, due times would not lie on a grid, which
-//! reveals it.
+//! A sample carries the time of its wake-up. Subtracting the latency gives the due time, to the
+//! resolution of the file. jitterdebugger skips no due times, so they form a regular grid.
 //!
-//! The unit of jitterdebugger's samples follows from the grid. Wake-up time minus latency is
-//! regular only in the right unit.
+//! The file does not state the unit of its latencies. Due times are regular only if the latency is
+//! read in the right unit, so the unit follows from their regularity.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -45,9 +43,9 @@ pub(super) const CSV: Format = Format {
 };
 
 const RECORD_BYTES: usize = 28;
-/// Number of samples of a thread from which the unit and the period are derived.
+/// Number of samples of a thread from which unit and period are derived.
 const LEARNT_FROM: usize = 1_000;
-/// Required ratio of the regularity of due times in one unit to that in the other.
+/// Due times must be this many times more regular in the chosen unit than in the other.
 const CLEARLY: i64 = 4;
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
@@ -77,7 +75,7 @@ impl Row {
     }
 
     fn new(thread: u32, seconds: i64, nanos: i64, value: i64) -> Option<Self> {
-        // A monotonic clock starts at boot: a century is more than any has run.
+        // A monotonic clock starts at boot; no machine has run for a century.
         let is_plausible = thread < THREADS_MAX
             && (0..4_000_000_000).contains(&seconds)
             && (0..1_000_000_000).contains(&nanos)
@@ -89,7 +87,7 @@ impl Row {
         })
     }
 
-    /// When it was due, by a unit of its value; `None` if that is no time of a clock.
+    /// Returns the due time if the value has `unit`; `None` if no clock can show that time.
     fn due(&self, unit: i64) -> Option<i64> {
         let latency = self
             .value
@@ -196,7 +194,7 @@ fn read_csv(
     }
 }
 
-/// The position of a row.
+/// The position of a row in the file.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Line(u64),
@@ -212,7 +210,7 @@ impl Place {
     }
 }
 
-/// The state of a thread: first its first rows, then its series.
+/// The state of a thread: it first collects rows, then writes its series.
 enum Thread {
     Learning(Vec<(Place, Row)>),
     Known {
@@ -257,7 +255,8 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// Unit and period from the first rows, which then go to the series.
+    /// Derives unit and period from the first rows of a thread, then writes these rows to its
+    /// series.
     fn learn(&mut self, source: &Source, thread: u32) -> Result<(), ImportError> {
         let Some(Thread::Learning(placed)) = self
             .threads
@@ -293,8 +292,8 @@ impl<'a> Threads<'a> {
             .first()
             .and_then(|row| row.due(unit))
             .unwrap_or_default();
-        // A due time is known to the resolution only: the grid starts a little earlier, and due
-        // times depart from it by up to twice that.
+        // Due times are known only to the file's resolution. The grid starts one unit early, and
+        // due times may differ from the grid by up to two units.
         let start = first - unit;
         let schedule = Schedule::Grid {
             period: Nanos(period),
@@ -436,8 +435,8 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// Returns the median distance of due times, and the median departure from it, both in ns; `None`
-/// for fewer than three rows.
+/// Returns the median distance between due times and their median deviation from it, both in ns;
+/// `None` for fewer than three rows.
 fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     let dues: Vec<i64> = rows.iter().filter_map(|row| row.due(unit)).collect();
     let mut distances: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -447,7 +446,7 @@ fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     }
     distances.sort_unstable();
     let median = distances[middle];
-    // Intervals are given in us.
+    // jitterdebugger takes intervals in us.
     let period = median.saturating_add(500).div_euclid(1_000) * 1_000;
     let mut departures: Vec<i64> = distances
         .iter()
@@ -457,11 +456,11 @@ fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     Some((period, departures[middle]))
 }
 
-/// Returns ns or us, whichever makes due times clearly more regular.
+/// Returns the unit, ns or us, that makes due times clearly more regular.
 fn unit(rows: &[Row]) -> Option<i64> {
     let (_, by_micros) = grid(rows, 1_000)?;
     let (_, by_nanos) = grid(rows, 1)?;
-    // Rounding to whole us alone moves a due time by up to one.
+    // Rounding to whole us moves a due time by up to 1 us.
     if by_micros < 1_500 && by_nanos > by_micros.saturating_mul(CLEARLY) / 2 {
         return Some(1_000);
     }

@@ -1,5 +1,5 @@
-//! jitterdebugger -v: a line per thread, printed again and again; of a thread, the last one counts.
-//! Only extremes and the mean are known. It skips no due time. Source: jitterdebugger,
+//! jitterdebugger -v: one line per thread, printed repeatedly. The last line of a thread counts.
+//! Only extremes and the mean are known. jitterdebugger skips no due time. Source: jitterdebugger,
 //! jitterdebugger.c.
 
 use tardy_core::units::Nanos;

@@ -1,5 +1,5 @@
-//! The columns of `latency`'s lines of data, by their names in its line `RTH|`. Xenomai, EVL and
-//! RTAI print them in different orders.
+//! Maps the columns of `latency`'s data lines to their meaning, by the names in the line `RTH|`.
+//! Xenomai, EVL and RTAI print different columns in different orders.
 
 use super::Unit;
 use super::text::nanos;
@@ -11,11 +11,11 @@ enum Role {
     Mean,
     Max,
     Overruns,
-    /// Anything but a latency of the measured task.
+    /// Any other column.
     Other,
 }
 
-/// Names of columns, without strokes.
+/// Names of columns, in which hyphens are replaced by spaces.
 const NAMES: [(&str, Role); 13] = [
     ("lat min", Role::Min),
     ("lat avg", Role::Mean),
@@ -24,7 +24,7 @@ const NAMES: [(&str, Role); 13] = [
     ("msw", Role::Other),
     ("lat best", Role::Min),
     ("lat worst", Role::Max),
-    // RTAI's.
+    // Names in RTAI's output.
     ("ovl min", Role::Min),
     ("ovl max", Role::Max),
     ("overruns", Role::Overruns),
@@ -41,8 +41,8 @@ pub(super) struct Columns {
 }
 
 impl Default for Columns {
-    /// Returns the columns of Xenomai and EVL, used if the line with the names is missing (-l 0).
-    /// Old versions have no `msw`, which is no matter for the first four.
+    /// Returns the columns of Xenomai and EVL, for output without the line of names (-l 0). Old
+    /// versions lack `msw`, which does not affect the four columns that are read.
     fn default() -> Self {
         Self {
             roles: vec![Role::Min, Role::Mean, Role::Max, Role::Overruns],
@@ -58,7 +58,7 @@ pub(super) struct Values {
     pub(super) min: i64,
     pub(super) mean: i64,
     pub(super) max: i64,
-    /// Since the start, if they are counted.
+    /// Number of overruns since the start, if the tool counts them.
     pub(super) overruns: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ mod tests {
             of(preempt, "-34|  -9|  26|  207|  270", Unit::Ns),
             Some((-34, -9, 26, None))
         );
-        // A line that was cut off, and tools that print no latency.
+        // A truncated line, and headers without latencies.
         assert_eq!(of(rtai, "-34|  -35|  -10|  24|  6", Unit::Ns), None);
         assert!(Columns::of("---------cpu|ctx switches|-------total").is_none());
         assert!(Columns::of("lat min|lat avg|lat max|lost").is_none());

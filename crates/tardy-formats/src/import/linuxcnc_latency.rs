@@ -1,9 +1,9 @@
-//! `latency-histogram --nox` of LinuxCNC: a line per thread, printed again and again, with the
-//! extremes since the start. `latency-test` and the histogram itself are windows only.
+//! `latency-histogram --nox` of LinuxCNC: a line per thread, printed repeatedly, with the extremes
+//! since the start. `latency-test` and the graphical histogram write no text.
 //!
 //! A value is the time between two wake-ups minus the period, not the latency of a wake-up: a
-//! constant latency is invisible in it. Period and number of samples are in no line. Source:
-//! LinuxCNC, scripts/latency-histogram, src/hal/components/latencybinstream.comp.
+//! constant latency is invisible in it. The lines state neither the period nor the number of
+//! samples. Source: LinuxCNC, scripts/latency-histogram, src/hal/components/latencybinstream.comp.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -30,15 +30,15 @@ pub(super) const FORMAT: Format = Format {
 
 /// LinuxCNC's threads, and the probe of each.
 const THREADS: [(&str, &str); 2] = [("base", "linuxcnc-base"), ("servo", "linuxcnc-servo")];
-/// Steps of the values in ns.
+/// Resolution of the printed values in ns.
 const STEP_NS: i64 = 100;
 
-/// A line such as `   12 s  servo min:  -4.300 us max:   5.100 us sdev:   0.600 us`.
+/// Parses a line such as ` 12 s servo min: -4.300 us max: 5.100 us sdev: 0.600 us`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line {
     /// Seconds since the tool started.
     elapsed: u64,
-    /// Place in [`THREADS`].
+    /// Index in [`THREADS`].
     thread: usize,
     /// In ns.
     min: i64,
@@ -68,7 +68,7 @@ fn value(text: &str, key: &str) -> Option<i64> {
     nanos(&behind[..end], Unit::Us)
 }
 
-/// Returns whether the last value has its unit.
+/// Returns whether the last value of the line still has its unit, so that the line is complete.
 fn is_whole(text: &str) -> bool {
     text.contains("sdev:") && text.ends_with(['s', 'S'])
 }

@@ -1,5 +1,6 @@
-//! Arrays of NumPy (.npy, format 1 to 3, numpy.lib.format): one dimension of numbers, or of records
-//! with a --column of numbers. Pickled objects are refused: reading them would run them.
+//! Arrays of NumPy (.npy, format 1 to 3, numpy.lib.format): one dimension , either of numbers or of
+//! records with a --column of numbers. Pickled objects are refused, because unpickling them runs
+//! code.
 
 use std::io::Read;
 
@@ -17,9 +18,9 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// More than any head of an array of numbers has.
+/// Maximum length of the header; no array of numbers has a longer one.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
-/// Larger records than this are no measurement.
+/// Maximum length of a record; no measurement has longer ones.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 
 /// The format of a stored number.
@@ -37,7 +38,7 @@ enum Kind {
     Float,
 }
 
-/// The layout in the head: position of the values in a record.
+/// The layout from the header: position of the values in a record.
 #[derive(Debug, PartialEq, Eq)]
 struct Layout {
     record_bytes: usize,
@@ -122,7 +123,7 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     Ok(filled)
 }
 
-/// Returns the head, and the start of the data.
+/// Reads the header. Returns the layout, and the offset of the data.
 fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), ImportError> {
     let mut fixed = [0; 8];
     let cut = |source: &Source, at: u64| {
@@ -172,7 +173,7 @@ fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), Impor
     Ok((layout, text_begin + length))
 }
 
-/// Parses the head's dictionary, which starts at byte `at`.
+/// Parses the header's dictionary, which starts at byte `at`.
 fn layout(
     source: &Source,
     settings: &Settings,
@@ -260,8 +261,8 @@ fn layout(
     })
 }
 
-/// Returns name and number type of each field of `[('a', '<f8'), ('b', '<i4')]`; `None` if one of
-/// them is of another kind.
+/// Parses a list such as `[('a', '<f8'), ('b', '<i4')]` into names and number types; `None` if a
+/// field has another type.
 fn fields(described: &str) -> Option<Vec<(String, Number)>> {
     let (list, _) = described.strip_prefix('[')?.split_once(']')?;
     let mut fields = Vec::new();
@@ -278,7 +279,7 @@ fn fields(described: &str) -> Option<Vec<(String, Number)>> {
 }
 
 impl Number {
-    /// Parses `<f8` and similar names.
+    /// Parses a type such as `<f8`.
     fn parse(name: &str) -> Option<Self> {
         let mut characters = name.chars();
         let is_big_endian = match characters.next()? {
@@ -306,9 +307,10 @@ impl Number {
         })
     }
 
-    /// Converts a value to ns; the error describes a value that is not a time.
+    /// Converts a value to ns. The error describes a value that is no time.
     fn nanos(self, bytes: &[u8], unit: Unit) -> Result<i64, String> {
-        // The least significant byte first, then the sign or zeros.
+        // The least significant byte comes first; the rest of the word is filled with the sign, or
+        // with zeros.
         let mut word = [0_u8; 8];
         for (place, byte) in word.iter_mut().zip(bytes) {
             *place = *byte;

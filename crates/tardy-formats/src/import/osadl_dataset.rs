@@ -1,9 +1,9 @@
-//! OSADL's RT Dataset: the JSON behind a latency plot of its QA farm, made of the histogram and the
-//! maxima of one run of cyclictest.
+//! OSADL's RT Dataset: the JSON behind a latency plot of OSADL's QA farm, made from the histogram
+//! and the maxima of one run of cyclictest.
 //!
-//! The first row has the buckets, each other one the counts of a core. Samples beyond the last
-//! bucket are in no row; only a maximum there shows that there were any. Cycles are the requested
-//! ones: a thread may have taken fewer. Source: github.com/osadl/Latencyplot, README.md and
+//! The first row lists the buckets, each further row the counts of a core. Rows omit samples beyond
+//! the last bucket; only a maximum beyond it reveals that there were any. The cycles are the
+//! requested ones; a thread may have run fewer. Source: github.com/osadl/Latencyplot, README.md and
 //! src/mk-rtdataset.py.
 
 use serde_json::Value;
@@ -136,7 +136,7 @@ fn rows(document: &Document) -> Option<Vec<Vec<u64>>> {
         .collect()
 }
 
-/// Returns the CPUs of cyclictest's option -a.
+/// Returns the CPUs of cyclictest's option -a in `command_line`.
 fn cpus(command_line: &str) -> Option<Vec<u32>> {
     let mut words = command_line.split_whitespace();
     let list = words.find_map(|word| word.strip_prefix("-a").filter(|list| !list.is_empty()))?;

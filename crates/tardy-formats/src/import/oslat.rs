@@ -1,6 +1,6 @@
-//! oslat, text and JSON: times between two readings of the cycle counter in a busy loop. Those are
-//! not latencies of wake-ups, and never compared with them. Buckets are named by their upper end;
-//! the last one holds everything beyond it too.
+//! oslat, text and JSON: times between two reads of the cycle counter in a busy loop. They are no
+//! wake-up latencies, and are never compared with them. Buckets are named by their upper end. The
+//! last bucket also holds all larger values.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -101,7 +101,7 @@ fn read_text(
             ));
         }
         if name == "Maximum" && !text.trim_end().ends_with("(us)") {
-            // A number that was cut off would be too small.
+            // A truncated number would be too small.
             return Err(source.expected(line, "maxima that end in `(us)`", &text));
         }
         let bad = || source.expected(line, "a number for each core", &text);
@@ -189,15 +189,16 @@ fn read_json(
     Ok(imported)
 }
 
-/// Names the highest bucket by the maximum, if that lies in it: from rt-tests 2.7 on, a bucket ends
-/// above all of its values. Once the maximum lies beyond the last bucket, the values of that bucket
-/// are unknown.
+/// Limits the highest bucket to the maximum, if the maximum lies in it: from rt-tests 2.7 on, the
+/// name of a bucket is above all of its values. If the maximum lies beyond the last bucket, the
+/// values in that bucket are unknown.
 fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
     let ends = series.iter().flat_map(|counted| &counted.buckets);
     let mut ends: Vec<i64> = ends.map(|&(end, _)| end).collect();
     ends.sort_unstable();
     let before = |end: i64| ends[..ends.partition_point(|&other| other < end)].last();
-    // All buckets are equally wide; if rows are omitted, only a multiple of their width is visible.
+    // All buckets have the same width. If the file omits rows, only a multiple of the width can be
+    // seen.
     let width = ends
         .iter()
         .fold(0, |width, &end| divisor(width, end - ends[0]));

@@ -1,13 +1,13 @@
-//! Several measurements in one file: a log of two runs, or two outputs pasted together. Pooled,
-//! their numbers would describe neither.
+//! Selects one of several measurements in a file, such as a log of two runs, or two outputs pasted
+//! together. Pooled, their numbers would describe neither.
 
 use super::{ImportError, Source};
 
-/// Returns the lines, counted from 0, at which measurements start. Fewer than two are one
-/// measurement.
+/// Finds the lines, counted from 0, at which measurements start. With fewer than two such lines,
+/// the text holds one measurement.
 pub(super) type Parts = fn(&[&str]) -> Vec<usize>;
 
-/// The selected part of a text.
+/// Selects the requested part of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     pub(super) parts: Parts,
@@ -16,8 +16,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Returns the text without the lines of other parts, which become empty, so that line numbers
-    /// stay.
+    /// Returns the text with the lines of other parts made empty, which keeps line numbers.
     pub(super) fn apply(self, source: &Source, text: String) -> Result<String, ImportError> {
         let lines: Vec<&str> = text.lines().collect();
         let mut begins = (self.parts)(&lines);
@@ -48,7 +47,7 @@ impl Cut {
     }
 }
 
-/// `1, 45 and 99`, from 1 on.
+/// Formats a list such as `1, 45 and 99`, of line numbers from 1.
 fn listed(begins: &[usize]) -> String {
     let numbers: Vec<String> = begins.iter().map(|line| (line + 1).to_string()).collect();
     match numbers.split_last() {
@@ -57,7 +56,8 @@ fn listed(begins: &[usize]) -> String {
     }
 }
 
-/// Formats whose files cannot hold two measurements, or whose readers notice the second one.
+/// Finds no starts, for formats whose files cannot hold two measurements, or whose readers detect a
+/// second one themselves.
 pub(super) fn one(_: &[&str]) -> Vec<usize> {
     Vec::new()
 }
@@ -71,7 +71,7 @@ pub(super) fn at(lines: &[&str], is_begin: impl Fn(&str) -> bool) -> Vec<usize> 
         .collect()
 }
 
-/// JSON documents, by the braces that open them.
+/// Returns the lines of the braces that open JSON documents.
 pub(super) fn documents(lines: &[&str]) -> Vec<usize> {
     let (mut begins, mut depth, mut is_text) = (Vec::new(), 0_i64, false);
     for (at, line) in lines.iter().enumerate() {
@@ -91,15 +91,15 @@ pub(super) fn documents(lines: &[&str]) -> Vec<usize> {
                 _ => {}
             }
         }
-        // Tools do not escape quotes within a command line.
+        // Tools do not escape quotes within a command line, so no string extends beyond its line.
         is_text = false;
     }
     begins
 }
 
-/// Finds runs among repeated summary lines, whose counts grow within one run: a run starts when the
-/// count of a thread falls, or its process changes. `summary` returns the thread, its process and
-/// its count.
+/// Finds runs among repeated summary lines. Counts grow within a run, so a new run starts when the
+/// count of a thread falls or its process changes. `summary` returns thread, process and count of a
+/// line.
 pub(super) fn summaries(
     lines: &[&str],
     summary: impl Fn(&str) -> Option<(u32, String, u64)>,

@@ -1,22 +1,21 @@
-//! Text as people paste it: in UTF-16, with a byte order mark, with cursor escapes, indented,
-//! quoted in a mail, or with a log's own words before each line.
+//! Cleans text that people paste: in UTF-16, with a byte order mark, with cursor escapes, indented,
+//! quoted in a mail, or with a log's prefix on each line.
 //!
-//! The words that a log puts before a line are removed, so that readers see the tool's own output.
-//! The middle and the end of a line stay as they are.
+//! Readers then see the tool's own output. Only the start of a line is changed.
 
 use std::borrow::Cow;
 
-/// Bytes of a head that reveal an encoding.
+/// Bytes of the head that are checked for an encoding.
 const PROBED: usize = 512;
-/// Lines of a head that show whether a log has words before each of them.
+/// Lines of the head that are checked for a log's prefix.
 const LINES_PROBED: usize = 128;
-/// Bytes in which these lines are searched.
+/// Bytes of the head in which those lines are searched.
 const HEAD_PROBED: usize = 16 << 10;
 
-/// Returns the text of `bytes` as the tool printed it. Bytes that are no UTF-8 become U+FFFD.
+/// Returns the text of `bytes` as the tool printed it. Bytes that are not UTF-8 become U+FFFD.
 pub(super) fn cleaned(bytes: &[u8]) -> String {
     let text = decoded(bytes);
-    // Most files are no paste.
+    // Most files need no cleaning.
     let is_wrapped = is_wrapped(bytes) || memchr::memchr2(b'\x1b', 8, text.as_bytes()).is_some();
     let is_comment = is_comment(&text);
     let mut out = String::with_capacity(text.len());
@@ -37,15 +36,15 @@ pub(super) fn cleaned(bytes: &[u8]) -> String {
     joined(out)
 }
 
-/// Returns the text of a line of a comment.
+/// Returns a line without its comment mark.
 fn uncommented(line: &str) -> &str {
     let line = line.trim_start();
     let behind = line.strip_prefix('#').unwrap_or(line);
     behind.strip_prefix(' ').unwrap_or(behind)
 }
 
-/// Returns whether all lines are comments of a script, and one of them has results: tools print no
-/// results after `# `.
+/// Returns whether all lines are comments, and one of them contains results: a report pasted into a
+/// script. No tool prints results after `# `.
 fn is_comment(text: &str) -> bool {
     if !text.trim_start().starts_with("# ") {
         return false;
@@ -57,8 +56,8 @@ fn is_comment(text: &str) -> bool {
     has_results && lines.all(|line| line == "#" || line.starts_with("# "))
 }
 
-/// Returns the text with each line about a thread (`T: 0 ...`) in one line: mails break long lines.
-/// Line numbers stay.
+/// Joins the lines of each result about a thread (`T: 0 ...`) that a mail program broke. Line
+/// numbers stay the same.
 fn joined(text: String) -> String {
     let is_broken = |line: &str| line.starts_with("T:") && line.contains('(') && !is_ended(line);
     if !text.lines().any(is_broken) {
@@ -80,13 +79,13 @@ fn joined(text: String) -> String {
     out
 }
 
-/// Returns whether a line about a thread has its last value.
+/// Returns whether a line about a thread is complete: it has its last value.
 fn is_ended(line: &str) -> bool {
     let behind = line.rsplit_once("Max:").map(|(_, behind)| behind.trim());
     behind.is_some_and(|value| !value.is_empty())
 }
 
-/// Returns whether a line is the end of one about a thread: its last names and values.
+/// Returns whether a line is the second half of a broken one: the last names and values.
 fn is_rest(line: &str) -> bool {
     let mut words = line.split_whitespace().peekable();
     words.peek().is_some()
@@ -96,8 +95,8 @@ fn is_rest(line: &str) -> bool {
         })
 }
 
-/// Returns whether [`cleaned`] takes more than indentation and carriage returns from `head`: such a
-/// text has to be cleaned before it is read byte by byte.
+/// Returns whether `head` has more to clean than indentation and carriage returns. Such a text must
+/// be cleaned as a whole before it is read.
 pub(super) fn is_wrapped(head: &[u8]) -> bool {
     let head = &head[..head.len().min(HEAD_PROBED)];
     let has_mark =
@@ -147,7 +146,7 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// A line as the tool printed it, without indentation.
+/// Returns a line as the tool printed it, without indentation.
 fn cleaned_line(line: &str) -> Cow<'_, str> {
     let line = if line.contains(['\x1b', '\r', '\u{8}']) {
         Cow::Owned(without_escapes(line))
@@ -163,9 +162,9 @@ fn cleaned_line(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// `line` as a terminal shows it: control sequences (`ESC [ ... letter`), which cyclictest prints
-/// before it rewrites its lines, are removed, and only the text after the last carriage return
-/// stays.
+/// Returns `line` as a terminal shows it, without control sequences (`ESC [ ... letter`), and only
+/// with the text after the last carriage return. cyclictest prints such sequences before it
+/// rewrites its lines.
 fn without_escapes(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut characters = line.chars();
@@ -196,8 +195,8 @@ fn lava_message(line: &str) -> Option<String> {
     Some(value.get("msg")?.as_str()?.to_owned())
 }
 
-/// Returns the tool's part of a line of a log. Indentation, the marks of a quoted mail, and the
-/// log's own time, host, program and stream are removed.
+/// Returns the tool's part of a log line: without indentation, quote marks of a mail, and the log's
+/// own time, host, program and stream.
 fn printed(line: &str) -> &str {
     let mut rest = line;
     let mut has_time = false;
@@ -217,8 +216,7 @@ fn printed(line: &str) -> &str {
     }
 }
 
-/// Returns the text after a time of day, which may have a date before it as in RFC 3339 or in
-/// syslog.
+/// Returns the text after a time of day, which may follow a date in the form of RFC 3339 or syslog.
 fn time(text: &str) -> Option<&str> {
     let behind_date = iso_date(text)
         .and_then(|rest| rest.strip_prefix(['T', ' ', '_']))
@@ -237,13 +235,13 @@ fn digits(text: &str, count: usize) -> Option<&str> {
     is_number.then(|| &text[count..])
 }
 
-/// `2026-07-15`, or with strokes.
+/// Returns the text after a date such as `2026-07-15` or `2026/07/15`.
 fn iso_date(text: &str) -> Option<&str> {
     let rest = digits(digits(text, 4)?.strip_prefix(['-', '/'])?, 2)?;
     digits(rest.strip_prefix(['-', '/'])?, 2)
 }
 
-/// `Jul 15 `, as syslog and journald have it.
+/// Returns the text after a date such as `Jul 15 `, as in syslog and journald.
 fn syslog_date(text: &str) -> Option<&str> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -254,7 +252,7 @@ fn syslog_date(text: &str) -> Option<&str> {
     rest.strip_prefix(' ')
 }
 
-/// `22:56:02`, with a fraction or without.
+/// Returns the text after a time such as `22:56:02`, with or without a fraction.
 fn clock(text: &str) -> Option<&str> {
     let rest = digits(text, 2)?.strip_prefix(':')?;
     let rest = digits(digits(rest, 2)?.strip_prefix(':')?, 2)?;
@@ -264,13 +262,13 @@ fn clock(text: &str) -> Option<&str> {
     })
 }
 
-/// `+02:00` or `+0200`.
+/// Returns the text after a time zone such as `+02:00` or `+0200`.
 fn zone(text: &str) -> Option<&str> {
     let rest = digits(text.strip_prefix(['+', '-'])?, 2)?;
     digits(rest.strip_prefix(':').unwrap_or(rest), 2)
 }
 
-/// Returns the text after `[...]` with a time (dmesg, Jenkins, journald) or with a pod's name.
+/// Returns the text after brackets with a time (dmesg, Jenkins, journald) or with a pod's name.
 fn bracketed(text: &str) -> Option<&str> {
     let (inside, rest) = text.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
@@ -294,8 +292,8 @@ fn container(text: &str) -> Option<&str> {
     is_name.then_some(rest)
 }
 
-/// Returns the text after the words that a log adds after a time: `host program[123]:` of journald,
-/// `stdout F` of a container's runtime, `00O` of GitLab.
+/// Returns the text after the fields that a log adds after the time: `host program[123]:` of
+/// journald, `stdout F` of a container's runtime, `00O` of GitLab.
 fn writer(text: &str) -> Option<&str> {
     for stream in ["stdout F ", "stderr F ", "stdout P ", "stderr P "] {
         if let Some(rest) = text.strip_prefix(stream) {

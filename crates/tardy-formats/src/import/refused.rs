@@ -1,19 +1,19 @@
-//! Output of known tools that is refused, with the reason. Its numbers may not be latencies, so it
-//! is never passed to a more general reader.
+//! Known tools whose output is refused, with the reason. The numbers in such output may not be
+//! latencies, so no more general reader gets it.
 
-/// How a file is recognised.
+/// A sign by which a file is recognised.
 enum Sign {
     /// It starts with these bytes.
     Magic(&'static [u8]),
-    /// A line starts so.
+    /// A line starts with this text.
     Line(&'static str),
-    /// A line starts with the first and has the second.
+    /// A line starts with the first text and contains the second.
     Words(&'static str, &'static str),
-    /// The text has it anywhere.
+    /// The text occurs anywhere.
     Anywhere(&'static str),
 }
 
-/// Sign, tool, and why it is not read.
+/// Sign, tool, and why its output is refused.
 const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Magic(b"PERFILE2"),
@@ -104,7 +104,8 @@ const RT_MIGRATE_TEST: (&str, &str) = (
     "it tests where tasks run; its numbers are the run times of tasks",
 );
 
-/// Refused lines of tools whose other lines are read: for a file in which no format is recognised.
+/// Tools of which only some lines are refused. Checked last, for a file in which no format is
+/// recognised.
 const INCOMPLETE: &[(Sign, &str, &str)] = &[
     (
         Sign::Words("policy: ", "loadavg: "),
@@ -133,12 +134,12 @@ const INCOMPLETE: &[(Sign, &str, &str)] = &[
     ),
 ];
 
-/// Returns the tool that wrote a file, and why it is not read. `None` for all other files.
+/// Returns the tool that wrote a file, and why the file is refused; `None` for all other files.
 pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static str)> {
     first(KNOWN, head, text)
 }
 
-/// Finds such a line in a file in which no format is recognised.
+/// Returns the tool and the reason, for a file in which no format is recognised.
 pub(super) fn find_incomplete(text: &str) -> Option<(&'static str, &'static str)> {
     first(INCOMPLETE, &[], text)
 }
@@ -160,7 +161,7 @@ fn first(
     Some((found.1, found.2))
 }
 
-/// A table that may hold counts, and why it is not read unless its format is named.
+/// A table that may hold counts. It is only read if the user names its format.
 pub(super) const HISTOGRAM: (&str, &str) = (
     "a table whose columns look like counts of a histogram",
     "a count is not a latency; give --as values if the numbers are latencies",

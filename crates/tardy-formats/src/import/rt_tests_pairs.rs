@@ -1,11 +1,11 @@
-//! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests, JSON and text: pairs of threads,
-//! the one wakes the other. Only extremes and mean of a pair are known. Source: rt-tests,
-//! src/pmqtest/pmqtest.c and its like.
+//! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests, JSON and text: pairs of threads, in
+//! which one wakes the other. Only extremes and mean of a pair are known. Source: rt-tests,
+//! src/pmqtest/pmqtest.c and the sources of the others.
 //!
-//! The traps: after each wake-up a pair rests for its interval, so there is no schedule and nothing
-//! can be skipped; of a latency only the part below a second is counted (`tv_usec`); and the text
-//! does not name the tool, except for the `TO` of pmqtest's time-outs, which older versions do not
-//! print, and a command line above it.
+//! The traps: a pair rests for its interval after each wake-up, so there is no schedule and nothing
+//! can be skipped. Of a latency, only the part below a second is counted (`tv_usec`). The text does
+//! not name the tool, except by a command line above it, and by the `TO` of pmqtest's time-outs,
+//! which older versions do not print.
 
 use std::collections::BTreeMap;
 
@@ -41,11 +41,11 @@ pub(super) const TEXT: Format = Format {
     is_binary: false,
 };
 
-/// Characters to which the text pads a maximum, with the space before it.
+/// Width to which the text pads a maximum, with the space before it, in characters.
 const MAX_WIDTH: usize = 5;
 const SECOND_NOTE: &str =
     "the tool counts only the part of a latency below one second: a longer stall looks shorter";
-/// Name of a series of an unknown tool.
+/// Name of a series whose tool is unknown.
 const UNNAMED: &str = "thread-pair";
 const TOOLS: [&str; 4] = ["pmqtest", "ptsematest", "svsematest", "sigwaittest"];
 
@@ -73,7 +73,7 @@ impl Pair {
             skipped: Some(0),
             ..StatedTotals::default()
         };
-        // Without a sample the least value is the tool's initial value.
+        // Without a sample, the minimum is the initial value of the tool's variable.
         if self.samples != Some(0) {
             counted.stated = StatedTotals {
                 min_ns: self.min.map(Nanos),
@@ -191,7 +191,7 @@ fn read_text(
     let mut last_line = 1;
     let is_torn = is_cut_off(&text, "Max", MAX_WIDTH);
     let whole = text.lines().count() as u64 - u64::from(is_torn);
-    // Of repeated lines the last one counts.
+    // If lines repeat, the last one counts.
     for (line, text) in lines(&text) {
         last_line = line;
         if let Some(head) = head(&text) {
@@ -264,7 +264,7 @@ fn read_text(
     Ok(imported)
 }
 
-/// Returns the one tool that the lines above the first pair name.
+/// Returns the tool that the lines above the first pair name, if they name only one.
 fn named(text: &str) -> Option<&'static str> {
     let above = text.lines().take_while(|line| head(line).is_none());
     let words: Vec<&str> = above.flat_map(str::split_whitespace).collect();
@@ -303,8 +303,7 @@ fn head(line: &str) -> Option<Head> {
     })
 }
 
-/// Receiver, least value, mean and largest value of
-/// `#1 -> #0, Min    2, Cur    4, Avg    4, Max   56`.
+/// Parses receiver, minimum, mean and maximum of `#1 -> #0, Min 2, Cur 4, Avg 4, Max 56`.
 fn pair(line: &str) -> Option<(u32, [String; 3])> {
     let (_, rest) = line.strip_prefix('#')?.split_once("->")?;
     let (receiver, rest) = rest.trim().strip_prefix('#')?.split_once(',')?;

@@ -1,12 +1,12 @@
-//! rteval's summary.xml: the results of its cyclictest or timerlat, a series a core. rteval 1 has
-//! cyclictest's element below the root, with its command line as text; later ones have it below
-//! `Measurements`.
+//! rteval's summary.xml: the results of its cyclictest or timerlat, one series per core. rteval 1
+//! has cyclictest's element below the root, with cyclictest's command line as text; later versions
+//! have it below `Measurements`.
 //!
-//! The traps: rteval gives the highest non-empty bucket as the maximum, so samples beyond it are in
-//! no number, or only in the count of samples; if cyclictest stopped at a latency (-b), that
-//! latency is listed next to the cores; and for timerlat, rteval puts interrupt, thread and user
+//! The traps: rteval states the highest non-empty bucket as the maximum, so samples beyond it
+//! appear in no number, or only in the count of samples. If cyclictest stopped at a latency (-b),
+//! that latency is listed next to the cores. For timerlat, rteval merges interrupt, thread and user
 //! latencies into one distribution. Source: rteval, rteval/modules/measurement/cyclictest.py and
-//! timerlat.py; of rteval 1, rteval/cyclictest.py.
+//! timerlat.py; for rteval 1, rteval/cyclictest.py.
 
 use roxmltree::{Document, Node, ParsingOptions};
 use tardy_core::units::Nanos;
@@ -26,13 +26,13 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// More elements than a summary of thousands of cores has.
+/// Maximum number of XML nodes; summaries of thousands of cores have fewer.
 const NODES_MAX: u32 = 50_000_000;
 pub(super) const TIMERLAT_NOTE: &str =
     "rteval puts timerlat's interrupt, thread and user latencies into one distribution";
 pub(super) const UNSURE: &str =
     "this version of rteval leaves latencies beyond its last bucket out of all numbers";
-/// More attributes than any element of a summary has.
+/// Maximum number of attributes; elements of a summary have fewer.
 const ATTRIBUTES_MAX: usize = 1_000;
 
 fn read(
@@ -101,7 +101,8 @@ fn read(
         let whole = measured
             .children()
             .filter(|node| node.has_tag_name("system"));
-        // The system's numbers cover all cores.
+        // The element of the whole system covers all cores, so it is used only if there is none for
+        // a core.
         for node in if cores.is_empty() {
             whole.collect()
         } else {
@@ -152,7 +153,7 @@ fn read(
 }
 
 /// Returns whether the file contains cyclictest's own maxima: rteval 3.8 and later omit all
-/// statistics if one is beyond the histogram.
+/// statistics if a sample lies beyond the histogram.
 pub(super) fn has_true_maxima(version: &str) -> bool {
     let mut numbers = version
         .split('.')
@@ -206,7 +207,7 @@ fn counted<'a, 'input>(
                 .attribute("value")
                 .and_then(|count| count.parse().ok())
                 .ok_or_else(no_numbers)?;
-            // rteval 1 names empty buckets too.
+            // rteval 1 lists empty buckets too.
             if count > 0 {
                 counted.buckets.push((at, count));
             }
@@ -248,8 +249,8 @@ fn counted<'a, 'input>(
     Ok(counted)
 }
 
-/// Samples beyond the highest bucket, up to the maximum stated. If that is the bucket itself, only
-/// a lower bound of them is known.
+/// Counts the samples beyond the highest bucket at the stated maximum. If the maximum is the
+/// highest bucket itself, only a lower bound of these samples is known.
 fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     let (beyond, max) = (
         samples.saturating_sub(counted.in_buckets()),
@@ -261,7 +262,7 @@ fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     match max.filter(|max| max.get() > highest.0) {
         None if beyond > 0 => {
             let from = highest.0.saturating_add(unit);
-            // Both exclude samples without a bucket.
+            // The stated maximum and mean exclude samples without a bucket.
             (counted.stated.max_ns, counted.stated.mean_ns) = (None, None);
             counted.overflow(beyond, from);
         }
@@ -359,9 +360,9 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
     }
 }
 
-/// Returns the line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and the number
-/// of its attributes. The parser compares each attribute of an element with all others: 30,000 of
-/// them would take it half a minute.
+/// Returns the line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and their
+/// number. The parser compares each attribute of an element with all others: 30,000 of them would
+/// take half a minute.
 fn crowded_tag(text: &str) -> Option<(u64, usize)> {
     let mut line = 1;
     for part in text.split('<') {
@@ -456,7 +457,7 @@ mod tests {
         assert_eq!(unknown.overflow_note(false).unwrap(), note);
     }
 
-    /// The stated totals of the series, and their values.
+    /// The stated totals and the histogram of each series.
     struct StatedSink(Vec<(StatedTotals, Histogram)>);
 
     impl Sink for StatedSink {
@@ -486,7 +487,7 @@ mod tests {
         let whole = include_str!("../../../tardy/tests/data/import/rteval-summary.synth.xml");
         let core = r#"<samples>100</samples><minimum unit="us">17</minimum><maximum unit="us">40</maximum>"#;
         assert!(whole.contains(core));
-        // As rteval writes it if three of 103 lay beyond -h.
+        // The text that rteval writes if three of 103 samples lie beyond -h.
         let beyond = whole.replace(core, r#"<samples>103</samples><minimum unit="us">20</minimum><maximum unit="us">20</maximum>"#);
         let mut sink = StatedSink(Vec::new());
         let imported = FORMAT

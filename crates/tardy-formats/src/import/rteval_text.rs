@@ -1,8 +1,8 @@
 //! rteval's report as text: the statistics of the system and of each core, without histograms.
 //!
-//! The traps: the system's numbers are those of all cores, even of cores whose lines were removed;
-//! and, as in summary.xml, old versions leave latencies beyond their last bucket out of all
-//! numbers. Source: rteval, rteval/rteval_text.xsl.
+//! The traps: the system's numbers cover all cores, even cores whose lines were removed from the
+//! text. As in summary.xml, the numbers of old versions leave out latencies beyond the last bucket.
+//! Source: rteval, rteval/rteval_text.xsl.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// The subject of the following statistics.
+/// The owner of the statistics that follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     System,

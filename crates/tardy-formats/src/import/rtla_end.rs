@@ -1,5 +1,5 @@
-//! The text of rtla below its tables: how many events it missed, and the analysis of the latency at
-//! which it stopped. Source: Linux, tools/tracing/rtla/src/osnoise.c, timerlat_aa.c.
+//! The text that rtla prints below its tables: how many events it missed, and its analysis of the
+//! latency at which it stopped. Source: Linux, tools/tracing/rtla/src/osnoise.c, timerlat_aa.c.
 
 use tardy_core::units::Nanos;
 
@@ -9,17 +9,17 @@ use super::text::nanos;
 
 const MISSED: &str = " events missed, ";
 
-/// Returns whether the table ends at this line.
+/// Returns whether the table ends before this line.
 pub(super) fn is_end(line: &str) -> bool {
     line.starts_with("ALL:") || line.contains(" hit stop tracing")
 }
 
-/// Returns whether rtla reports here that its trace buffer was full.
+/// Returns whether rtla reports in this line that its trace buffer was full.
 pub(super) fn reports_missed_events(line: &str) -> bool {
     line.contains(MISSED)
 }
 
-/// Why rtla may not know its largest latency: events of the kernel that it missed.
+/// Returns why rtla may have missed its largest latency: it missed events of the kernel.
 pub(super) fn maximum_unsure(text: &str) -> Option<String> {
     let (share, _) = text.lines().find_map(|line| line.split_once(MISSED))?;
     let share = share.trim().trim_end_matches(" of");
@@ -50,7 +50,7 @@ pub(super) fn apply(text: &str, series: &mut [BucketSeries]) -> Vec<String> {
 fn raise(series: &mut [BucketSeries], probe: &str, cpu: Option<u32>, value: i64) -> Option<String> {
     let of_hit = |counted: &&mut BucketSeries| counted.probe == probe && counted.cpu == cpu;
     let stated = &mut series.iter_mut().find(of_hit)?.stated;
-    // The table has whole units, rounded down.
+    // The table has whole units, rounded down, so a smaller difference is no contradiction.
     let max = stated.max_ns?;
     let is_above = value >= max.get().saturating_add(stated.resolution_ns.get());
     is_above.then(|| {

@@ -1,13 +1,13 @@
 //! `rtla timerlat hist` and `rtla osnoise hist`: a row per bucket, a column per CPU. timerlat
-//! prints up to three columns per CPU: the timer's interrupt, the kernel's thread, and the return to
-//! user space. Each column is a distribution and becomes a probe.
+//! prints up to three columns per CPU: the timer's interrupt, the kernel's thread, and the return
+//! to user space. Each kind of column becomes a probe.
 //!
-//! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows the
-//! width, so a sample counts as the end of its bucket; empty rows are omitted; with --no-summary,
-//! the file has no maximum, and the widest row that has samples limits it; osnoise counts intervals
-//! without the CPU, not latencies of wake-ups. Without the names of the columns (--no-header) or of
-//! the rows (--no-index), nothing is read. Source: Linux, tools/tracing/rtla/src/timerlat_hist.c,
-//! osnoise_hist.c.
+//! The traps: buckets may be wider than a unit (-b). Only the distance between their names shows
+//! the width, so each sample counts at the end of its bucket. Empty rows are omitted. With
+//! --no-summary, the file has no maximum, so the end of the last row with samples limits it.
+//! osnoise measures intervals without the CPU, not wake-up latencies. Files without the names of
+//! the columns (--no-header) or of the rows (--no-index) are refused. Source: Linux,
+//! tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,8 @@ pub(super) const OSNOISE: Format = Format {
     is_binary: false,
 };
 
-/// A run starts with its title; with --no-header, with the names of its columns.
+/// Returns the lines at which runs start: their titles, or, with --no-header, the names of the
+/// columns.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let titles = parts::at(lines, |line| line.starts_with("# RTLA "));
     if titles.is_empty() {
@@ -46,11 +47,11 @@ fn begins(lines: &[&str]) -> Vec<usize> {
     }
 }
 
-/// The lines below the rows.
+/// Names of the lines below the rows.
 const FOOTERS: [&str; 5] = ["over", "count", "min", "avg", "max"];
 const NO_SUMMARY_NOTE: &str = "the file has no summary (--no-summary): a maximum is the upper end of \
                                the last row with samples";
-/// The quantity of osnoise's values.
+/// Quantity of osnoise's values.
 const NOISE: &str = "noise";
 
 fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
@@ -60,7 +61,7 @@ fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
     })
 }
 
-/// Returns whether there are rows and no names of columns (--no-header).
+/// Returns whether there are rows without names of columns (--no-header).
 fn is_nameless(head: &[u8]) -> bool {
     let lines = head_lines(head);
     let is_over = |line: &str| {
@@ -70,7 +71,7 @@ fn is_nameless(head: &[u8]) -> bool {
     lines.iter().any(|line| is_over(line)) && !lines.iter().any(|line| header(line).is_some())
 }
 
-/// A column: its probe, its CPU, and the quantity of its values.
+/// A column: its probe, its CPU, and its quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Column {
     probe: &'static str,
@@ -78,7 +79,7 @@ struct Column {
     cpu: u32,
 }
 
-/// Returns the columns of the line that names them; `None` for other lines.
+/// Parses the line that names the columns; `None` for other lines.
 fn header(line: &str) -> Option<Vec<Column>> {
     let names = line.trim_start().strip_prefix("Index")?;
     let column = |name: &str| -> Option<Column> {
@@ -121,7 +122,7 @@ fn read(
     let (mut last_line, mut names_length, mut last_length) = (0, 0, 0);
     let mut is_over = false;
     for (line, text) in lines(&text) {
-        // Skips the sums of all CPUs, and all lines after a stop.
+        // Skips the sums over all CPUs, and all lines after a stop.
         is_over |= rtla_end::is_end(&text);
         if is_over || rtla_end::reports_missed_events(&text) {
             continue;
@@ -180,7 +181,8 @@ fn read(
             "the end of the file",
         ));
     }
-    // With --no-summary, only `over:` follows the rows, and limits nothing beyond them.
+    // With --no-summary, only `over:` follows the rows, which suffices if no sample lies beyond
+    // them.
     let is_beyond = |value: &String| value.as_str() != "0";
     let wanted = match footers.get("over") {
         None => Some("over"),
@@ -192,7 +194,8 @@ fn read(
         let expected = format!("a line `{name}:`");
         return Err(source.expected(last_line, expected, "the end of the file"));
     }
-    // All lines are as long as the one with the names; a shorter one lacks digits of its last value.
+    // All lines are as long as the line of names, so a shorter last line lacks digits of its last
+    // value.
     if !text.ends_with('\n') && !is_over && last_length < names_length {
         return Err(source.expected(
             last_line,
@@ -211,7 +214,7 @@ fn read(
         (in_unit, width),
         last_line,
     )?;
-    // The only row has the name 0: it is as wide as the values that it holds.
+    // A single row named 0 is as wide as the values that it holds.
     let in_rows = columns
         .iter()
         .filter(|counted| counted.stated.overflow.is_none());
@@ -239,8 +242,8 @@ fn read(
     Ok(imported)
 }
 
-/// Returns the width of the buckets in ns: the greatest common divisor of the distances of all
-/// rows. If rows are omitted it may be too large, and never too small. 0 for a single row.
+/// Returns the width of the buckets in ns: the greatest common divisor of the distances between
+/// rows. If rows are omitted, the result may be too large, but never too small. 0 for a single row.
 fn width(rows: &[i64]) -> i64 {
     let first = rows.first().copied().unwrap_or(0);
     rows.iter().fold(first, |width, row| {
@@ -296,7 +299,7 @@ fn finish(
         .max()
         .unwrap_or(0);
     for (index, counted) in columns.iter_mut().enumerate() {
-        // `-` if a column has no sample.
+        // rtla prints `-` if a column has no sample.
         let footer = |name: &str| {
             footers
                 .get(name)
@@ -324,7 +327,7 @@ fn finish(
         };
         if samples > 0 {
             counted.stated.min_ns = time(number("min")?).map(Nanos);
-            // Without a stated maximum, it may be the last value of its bucket.
+            // Without a stated maximum, the largest sample may lie at the end of its bucket.
             let top = counted.buckets.last();
             let top = top.map(|(bucket, _)| bucket.saturating_add(width - unit.nanos()));
             counted.stated.max_ns = time(number("max")?).or(top).map(Nanos);
@@ -333,13 +336,13 @@ fn finish(
                 .filter(|mean| mean.is_finite());
             counted.stated.mean_ns = mean.map(|mean| mean * unit.nanos() as f64);
         }
-        // Without a stated maximum, the upper end of the last bucket limits it.
+        // Without a stated maximum, the end of the last bucket limits it.
         if let (None, 0, Some(&(last, _))) = (counted.stated.max_ns, over, counted.buckets.last()) {
             counted.stated.max_ns = Some(Nanos(last.saturating_add(width - unit.nanos())));
         }
         let missing = samples.saturating_sub(in_all);
-        // If rows were removed from the file, more samples are missing than those beyond the last
-        // bucket.
+        // If rows were removed from the file, the missing samples are not only those beyond the
+        // last bucket.
         let from = if missing > 0 {
             counted.stated.min_ns.unwrap_or_default().get()
         } else {

@@ -2,9 +2,9 @@
 //! kernel's thread, and the return to user space. Each is a separate probe, as in `timerlat hist`.
 //! The table is printed repeatedly; the last one counts.
 //!
-//! The traps: `COUNT` counts the interrupts, and a row of 0 may have a latency of the thread; the
-//! line `ALL` includes CPUs whose rows were removed, but its count is rounded and wraps. Source:
-//! Linux, tools/tracing/rtla/src/timerlat_top.c.
+//! The traps: `COUNT` counts the interrupts, so a row with 0 may still have a latency of the
+//! thread. The line `ALL` includes CPUs whose rows were removed, but its count is rounded and
+//! wraps. Source: Linux, tools/tracing/rtla/src/timerlat_top.c.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// A run starts when the duration in the table's header falls.
+/// Returns the lines at which runs start: where the duration in the table's header falls.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let tables = lines.iter().enumerate().filter_map(|(at, line)| {
         header(line)?;
@@ -44,11 +44,11 @@ fn begins(lines: &[&str]) -> Vec<usize> {
     begins
 }
 
-/// Columns of a part: current, least, mean, largest value.
+/// Columns of each part: current value, minimum, mean, maximum.
 const COLUMNS: usize = 4;
 
-/// Probes and unit of the line that names the parts; `None` for other lines. `0 00:00:12   |
-/// IRQ Timer Latency (us)        |         Thread Timer Latency (us)`.
+/// Parses probes and unit of the line that names the parts, such as `0 00:00:12 | IRQ Timer Latency
+/// (us) | Thread Timer Latency (us)`; `None` for other lines.
 fn header(line: &str) -> Option<(Vec<&'static str>, Unit)> {
     let (_, names) = line.split_once('|')?;
     let mut probes = Vec::new();
@@ -155,7 +155,7 @@ fn read(
     Ok(imported)
 }
 
-/// Returns the minimum, mean and maximum of a part. If the count is 0, the values imply the minimum
+/// Parses the minimum, mean and maximum of a part. If the count is 0, the values imply a minimum
 /// number of samples.
 fn stated(count: Option<u64>, values: [&str; 3], unit: Unit) -> StatedTotals {
     let [min_ns, mean, max_ns] = values.map(|value| nanos(value, unit).map(Nanos));
@@ -170,7 +170,7 @@ fn stated(count: Option<u64>, values: [&str; 3], unit: Unit) -> StatedTotals {
     }
 }
 
-/// Least, mean and largest value of each part of `ALL #40011  e0 |  2  137  462 |  8  156  481`.
+/// Parses minimum, mean and maximum of each part of `ALL #40011 e0 | 2 137 462 | 8 156 481`.
 fn totals_of_all(line: &str) -> Option<Vec<[&str; 3]>> {
     let (_, parts) = line.strip_prefix("ALL #")?.split_once('|')?;
     parts
@@ -179,7 +179,7 @@ fn totals_of_all(line: &str) -> Option<Vec<[&str; 3]>> {
         .collect()
 }
 
-/// CPU, count and the values of each part of `1 #12322 | 0 0 1 15 | 10 3 9 31`.
+/// Parses CPU, count and the values of each part of `1 #12322 | 0 0 1 15 | 10 3 9 31`.
 fn row(line: &str) -> Option<(u32, u64, Vec<[&str; COLUMNS]>)> {
     let mut fields = line.split('|');
     let mut head = fields.next()?.split_whitespace();

@@ -1,10 +1,10 @@
-//! signaltest of rt-tests, JSON, summary lines and -v: a signal goes round all threads, and a value
-//! is the time of a round.
+//! signaltest of rt-tests, JSON, summary lines and -v: a signal travels through all threads, and a
+//! value is the time of one round.
 //!
-//! The traps: the first thread rests for 10 ms after every 16 rounds. It excludes that from its own
-//! values; those of all other threads include it, are not latencies, and are omitted here. -v
-//! prints the first thread alone, each value one place late: the first of them is the zero of a
-//! buffer. Source: rt-tests, src/signaltest/signaltest.c, `signalthread` and `print_stat`.
+//! The traps: the first thread rests for 10 ms after every 16 rounds, and excludes that rest from
+//! its own values. The values of the other threads include it, so they are no latencies and are
+//! omitted here. -v prints only the first thread, one value late: its first value is the zero of an
+//! empty buffer. Source: rt-tests, src/signaltest/signaltest.c, `signalthread` and `print_stat`.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -104,7 +104,8 @@ fn note(imported: &mut ImportedRun, threads: usize) {
         .extend((threads > 1).then(|| REST_NOTE.to_owned()));
 }
 
-/// Returns the first thread. Each round starts when the previous one ends, so none is skipped.
+/// Returns the series of the first thread. Each round starts when the previous one ends, so none is
+/// skipped.
 fn counted(
     cpu: Option<u32>,
     cycles: u64,
@@ -158,7 +159,7 @@ fn read_text(
     };
     note(&mut imported, threads);
     imported.notes.extend(torn.map(str::to_owned));
-    // The zero in front is no sample.
+    // The zero at the start is no sample.
     if samples
         .first()
         .is_some_and(|&(_, cycle, value)| (cycle, value) == (0, 0))

@@ -13,22 +13,21 @@ use tardy_run::imported::{Overflow, StatedTotals};
 use super::text::{NEAR_TIME, is_near};
 use super::{ImportError, Source};
 
-/// More samples than this no tool has taken; sums of such counts stay whole numbers, also as
-/// floating point.
+/// Maximum number of samples. Sums of such counts stay exact as floating point.
 const SAMPLES_MAX: u64 = 1 << 53;
 
 /// A consumer of imported data.
 pub trait Sink {
-    /// Opens a series of samples; the number names it from then on.
+    /// Opens a series of samples. The returned number identifies it in later calls.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of the disk.
     fn open(&mut self, descriptor: Descriptor) -> io::Result<usize>;
 
     /// Adds a record to a series.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of the disk.
     fn push(&mut self, series: usize, record: Record) -> io::Result<()>;
 
     /// Records the totals that the other tool states for a series of samples.
@@ -37,7 +36,7 @@ pub trait Sink {
     /// Adds a series that has only a histogram, or only stated totals.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of the disk.
     fn whole(
         &mut self,
         descriptor: Descriptor,
@@ -46,21 +45,21 @@ pub trait Sink {
     ) -> io::Result<()>;
 }
 
-/// The part of a file apart from its series.
+/// The data of a file besides its series.
 #[derive(Debug, Clone, Default)]
 pub struct ImportedRun {
-    /// Name of the tool that wrote it, and its version if stated.
+    /// Name of the tool that wrote the file, and the tool's version if stated.
     pub tool: String,
     pub command_line: Option<String>,
-    /// When it started, ns since 1970.
+    /// Start of the run, in ns since 1970.
     pub started: Option<Nanos>,
-    /// Its measured length.
+    /// Length of the run.
     pub length: Option<Nanos>,
-    /// The facts of the machine, as far as stated.
+    /// The facts about the machine that the file states.
     pub machine: MachineFacts,
-    /// Caveats to read before the numbers.
+    /// Caveats, shown before the numbers.
     pub notes: Vec<String>,
-    /// Why larger latencies than the largest one known may have occurred; absent if none can have.
+    /// Why larger latencies than the known maximum may have occurred; absent if that is impossible.
     pub maximum_unsure: Option<String>,
     /// Whether only the order of the samples is known.
     pub has_no_times: bool,
@@ -69,13 +68,12 @@ pub struct ImportedRun {
 /// A series that a tool counted by buckets.
 #[derive(Debug, Clone)]
 pub struct BucketSeries {
-    /// Name of the probe.
     pub probe: &'static str,
     /// Name of the quantity of a value.
     pub quantity: &'static str,
     /// Number of the CPU, or of the thread if only that is known.
     pub cpu: Option<u32>,
-    /// Time between two due times; absent if it is not known.
+    /// Time between two due times; absent if unknown.
     pub period: Option<Nanos>,
     /// Whether the period is a rest between two wake-ups, so that there is no schedule.
     pub is_event: bool,
@@ -83,12 +81,13 @@ pub struct BucketSeries {
     pub buckets: Vec<(i64, u64)>,
     /// The totals that the tool states.
     pub stated: StatedTotals,
-    /// Whether the tool cuts its mean off to whole units: the mean of the buckets is better then.
+    /// Whether the tool truncates its mean to whole units; the mean of the buckets is then more
+    /// exact.
     pub is_mean_cut: bool,
 }
 
 impl BucketSeries {
-    /// A series without buckets yet.
+    /// Makes a series without buckets.
     #[must_use]
     pub fn new(probe: &'static str, quantity: &'static str, cpu: Option<u32>) -> Self {
         Self {
@@ -103,7 +102,7 @@ impl BucketSeries {
         }
     }
 
-    /// Returns how many samples the buckets hold.
+    /// Returns the number of samples in the buckets.
     #[must_use]
     pub fn in_buckets(&self) -> u64 {
         self.buckets
@@ -111,7 +110,8 @@ impl BucketSeries {
             .fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// A time that no reader of runs takes; readers that know its place refuse it themselves.
+    /// Returns a time that readers of runs would refuse. Formats that know the line of such a time
+    /// report it earlier, with the line.
     fn far_time(&self) -> Option<f64> {
         let StatedTotals {
             min_ns,
@@ -139,8 +139,8 @@ impl BucketSeries {
             .find(|&nanos| !is_near(nanos))
     }
 
-    /// Counts the samples of buckets that are `width` wide at the last whole `unit` of each, or at
-    /// the maximum if that is smaller: no percentile looks better than its bucket allows.
+    /// Counts the samples of buckets of `width` at the last whole `unit` of each bucket, or at the
+    /// maximum if that is smaller, so that no percentile looks better than it was.
     pub(super) fn count_at_ends(&mut self, width: i64, unit: i64) {
         let max = self.stated.max_ns.map_or(i64::MAX, Nanos::get);
         for (bucket, _) in &mut self.buckets {
@@ -151,8 +151,8 @@ impl BucketSeries {
         self.stated.below_ns = Nanos(width - unit);
     }
 
-    /// Records samples beyond the buckets; they are counted at the maximum, so that no percentile
-    /// looks better than it was.
+    /// Records samples beyond the buckets. They count at the maximum, so that no percentile looks
+    /// better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
             let from_ns = Nanos(from_ns)
@@ -162,8 +162,8 @@ impl BucketSeries {
         }
     }
 
-    /// Replaces a stated mean that was cut off to whole units by the mean of the buckets, if the two
-    /// agree and the samples beyond the buckets cannot change the mean by a whole unit.
+    /// Replaces a truncated mean by the mean of the buckets, if the two agree and the samples
+    /// beyond the buckets cannot change the mean by a whole unit.
     fn prefer_mean_of_buckets(&mut self) {
         let overflow = self.stated.overflow.map_or((0, 0, 0), |overflow| {
             let at = self.stated.max_ns.unwrap_or(overflow.from_ns).get();
@@ -187,8 +187,8 @@ impl BucketSeries {
             .mean_ns
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
-            // One of the samples beyond is the maximum; the others may pull the mean down as far as
-            // the stated one allows, which is cut off towards 0.
+            // One sample beyond the buckets is the maximum. The others may lower the mean as far as
+            // the stated mean allows, which is truncated towards 0.
             let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
             let within = |stated: f64| {
                 let least = if stated < 0.0 { stated - unit } else { stated };
@@ -203,8 +203,8 @@ impl BucketSeries {
         }
     }
 
-    /// Corrects the rows by the totals that the file states; no number becomes smaller. Samples
-    /// that are in no row count as the maximum, and a stated maximum beyond the rows is one of the
+    /// Corrects the rows by the totals that the file states, without lowering any number. Samples
+    /// in no row count at the maximum, and a stated maximum beyond the rows becomes one of the
     /// samples. Returns a note for each difference.
     fn reconcile(&mut self) -> Vec<String> {
         let notes = self.reconcile_rows();
@@ -272,10 +272,10 @@ impl BucketSeries {
         notes
     }
 
-    /// Passes it to the sink.
+    /// Passes the series to the sink.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns errors of the disk.
     pub fn hand_over(&self, sink: &mut dyn Sink) -> io::Result<()> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         self.buckets
@@ -301,8 +301,8 @@ impl BucketSeries {
         )
     }
 
-    /// Returns the note about its overflow, if it has one; with the probe's name if there are
-    /// several.
+    /// Returns the note about samples beyond the buckets, if any; `is_probe_named` adds the probe's
+    /// name.
     #[must_use]
     pub fn overflow_note(&self, is_probe_named: bool) -> Option<String> {
         let overflow = self.stated.overflow?;
@@ -331,8 +331,8 @@ impl BucketSeries {
         ))
     }
 
-    /// Returns the note about due times that a long latency skipped, which such output does not
-    /// count; with the probe's name if there are several.
+    /// Returns the note that the tool does not count the due times that a long latency skipped;
+    /// `is_probe_named` adds the probe's name.
     #[must_use]
     pub fn skipped_note(&self, is_probe_named: bool) -> Option<String> {
         let period = self
@@ -355,8 +355,8 @@ impl BucketSeries {
     }
 }
 
-/// If two series of a probe name the same CPU, all of them are numbered in their order, because
-/// each needs a unique name. The same applies if a number is above that of any CPU.
+/// Renumbers all series of a probe in order if two of them have the same CPU, or if a CPU number is
+/// too large, because each series needs a unique name.
 fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     let mut names: Vec<(&str, Option<u32>)> = series
         .iter()
@@ -381,9 +381,9 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     }
 }
 
-/// Returns the samples that `total` counts and `parts` do not: omitted rows. Returns `None` if the
-/// parts account for the whole total. If the total does not count its samples, one is assumed for
-/// the maximum.
+/// Returns the samples that `total` counts and `parts` do not, because rows were omitted; `None` if
+/// the parts account for the whole total. If the total has no count, one sample is assumed for the
+/// maximum.
 pub(super) fn missing_from_rows(
     total: &StatedTotals,
     parts: &[StatedTotals],
@@ -401,7 +401,8 @@ pub(super) fn missing_from_rows(
     (others > 0 || is_beyond).then(|| StatedTotals {
         samples: Some(others.max(1)),
         min_ns,
-        // The means are rounded, so the computed mean may lie outside the range of the values.
+        // The stated means are rounded, so the mean computed from them may lie outside the range of
+        // the values.
         mean_ns: mean.map(|mean| {
             let least = min_ns.map_or(mean, |min| min.get() as f64);
             let most = total.max_ns.map_or(mean, |max| max.get() as f64);
@@ -411,23 +412,23 @@ pub(super) fn missing_from_rows(
     })
 }
 
-/// The quantity of a series whose values are latencies of wake-ups. Any other is a gap.
+/// The quantity of a series of wake-up latencies. Series of any other quantity are gaps.
 pub(super) const LATENCY: &str = "latency";
 
-/// The quantity of times from an event's cause to its answer.
+/// The quantity of times from the cause of an event to the answer.
 pub(super) const ROUND_TRIP: &str = "round trip";
 
 /// The quantity of times between two wake-ups, minus the period.
 pub(super) const INTERVAL_ERROR: &str = "interval error";
 
-/// A note for tools that print no distribution.
+/// A note for tools that state no distribution.
 pub(super) const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
 
-/// A note for tools that print extremes and no number of samples.
+/// A note for tools that state extremes without a number of samples.
 pub(super) const UNCOUNTED_NOTE: &str =
     "the number of samples is unknown: only the smallest and the largest sample are counted";
 
-/// A note for [`BucketSeries::count_at_ends`].
+/// Returns the note for [`BucketSeries::count_at_ends`].
 pub(super) fn wide_note(width: i64) -> String {
     format!(
         "buckets are up to {} wide: a sample counts as the end of its bucket, or as the maximum if \
@@ -436,7 +437,7 @@ pub(super) fn wide_note(width: i64) -> String {
     )
 }
 
-/// A descriptor of an imported series.
+/// Returns the descriptor of an imported series.
 #[must_use]
 pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Schedule) -> Descriptor {
     let plain = Descriptor::latency(probe, cpu.map(CpuId), ClockKind::Hardware, schedule);
@@ -524,7 +525,7 @@ pub fn hand_over_all(
     }
     let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
     for counted in series.iter() {
-        // Otherwise the misses of the probe would be unknown.
+        // Without this note, the misses of the probe would be unknown.
         if counted.stated.samples == Some(0) && counted.in_buckets() == 0 {
             let name = match counted.cpu {
                 Some(cpu) => format!("CPU {cpu} of {}", counted.probe),

@@ -1,4 +1,4 @@
-//! Small text files, whole in memory, line by line; and the numbers in them.
+//! Small text files, read whole into memory, their lines, and the numbers in them.
 
 use std::io::Read;
 
@@ -6,12 +6,12 @@ use tardy_samples::far_time::FAR_NS;
 
 use super::{ImportError, Source, Unit, pasted};
 
-/// Maximum size of a text that is read whole, in bytes: histograms of peers are far smaller.
+/// Maximum size of a text file, in bytes; histograms of other tools are far smaller.
 const BYTES_MAX: u64 = 256 << 20;
 
 impl Source {
-    /// Returns all of the text as its tool printed it ([`pasted::cleaned`]); of several
-    /// measurements, the requested one.
+    /// Returns the text as its tool printed it ([`pasted::cleaned`]). If it holds several
+    /// measurements, the lines of the others are empty.
     pub(super) fn text(&mut self) -> Result<String, ImportError> {
         let mut bytes = Vec::new();
         (&mut self.input)
@@ -33,14 +33,14 @@ impl Source {
     }
 }
 
-/// Lines with their numbers from 1 on.
+/// Returns the lines, numbered from 1.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
     text.lines()
         .enumerate()
         .map(|(index, line)| (index as u64 + 1, line.to_owned()))
 }
 
-/// Returns whether the last line ends amid the value after `key`, which the tool pads to `width`
+/// Returns whether the text ends within the value after `key`, which the tool pads to `width`
 /// characters.
 pub(super) fn is_cut_off(text: &str, key: &str, width: usize) -> bool {
     let last = text.lines().next_back().unwrap_or_default();
@@ -50,7 +50,7 @@ pub(super) fn is_cut_off(text: &str, key: &str, width: usize) -> bool {
             .is_some_and(|(_, value)| value.len() < width)
 }
 
-/// Returns the first lines of a head, as far as it is text.
+/// Returns the first lines of `head`, up to the first byte that is not text.
 pub(super) fn head_lines(head: &[u8]) -> Vec<&str> {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -59,18 +59,18 @@ pub(super) fn head_lines(head: &[u8]) -> Vec<&str> {
     text.lines().collect()
 }
 
-/// The expectation named in an error about a time.
+/// The expected content, for errors about a time.
 pub(super) const NEAR_TIME: &str = "a time below 2^62 ns, which is 146 years";
 
-/// Returns whether readers of runs take it, in ns.
+/// Returns whether readers of runs accept the time, in ns.
 pub(super) fn is_near(nanos: f64) -> bool {
     nanos.abs() < FAR_NS as f64
 }
 
-/// A decimal number in a unit as whole ns, without going through floating point for whole numbers;
-/// `None` if it is none or too large.
+/// Parses a decimal number in `unit` to whole ns, without floating point for whole numbers; `None`
+/// if it is no number or too large.
 pub(super) fn nanos(text: &str, unit: Unit) -> Option<i64> {
-    // Above 2^62 nothing is a time any more, and no reader of runs takes it.
+    // Readers of runs accept times below 2^62 ns.
     if let Ok(whole) = text.parse::<i64>() {
         return whole
             .checked_mul(unit.nanos())

@@ -1,5 +1,5 @@
-//! JSON as the peers write it: with `nan` for numbers, and command lines whose quotes are not
-//! escaped.
+//! JSON as rt-tests and jitterdebugger write it: with `nan` for numbers, and with unescaped quotes
+//! in command lines.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -9,13 +9,13 @@ use tardy_report::report::date::from_rfc_2822;
 use super::sink::ImportedRun;
 use super::{ImportError, Source};
 
-/// A document, with the text that it was read from: values do not know their lines.
+/// A document with the text that it was parsed from, because JSON values do not know their lines.
 pub(super) struct Document {
     pub(super) value: Value,
     text: String,
 }
 
-/// Reads the document, repaired where the tools are known to break it.
+/// Parses the document, after repairing the errors that the tools are known to make.
 pub(super) fn document(source: &mut Source) -> Result<Document, ImportError> {
     let text = source.text()?;
     match serde_json::from_str(&mended(&text)) {
@@ -43,7 +43,7 @@ impl Document {
     }
 
     /// Returns the line of the last existing one of `keys`, each searched after the previous one;
-    /// the first line without any.
+    /// the first line if none exists.
     fn line_of(&self, keys: &[&str]) -> u64 {
         let mut at = 0;
         for key in keys {
@@ -64,8 +64,8 @@ impl Document {
     }
 }
 
-/// Line by line, as the tools print it: `"avg": -nan` becomes null, and quotes within the value of
-/// a command line are escaped.
+/// Repairs a text line by line: `"avg": -nan` becomes null, and quotes within a command line are
+/// escaped.
 fn mended(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -90,7 +90,8 @@ fn mended(text: &str) -> String {
     out
 }
 
-/// `rest` is the text after the key's first colon: `": "words of the "command"",`.
+/// Escapes the quotes in a line's command. `rest` is the text after the key's first colon, such as
+/// `": "words of the "command"",`.
 fn command_line(line: &str, rest: &str) -> String {
     let value = rest.trim_start_matches(['"', ':', ' ']);
     let body = value.trim_end().trim_end_matches(',').strip_suffix('"');
@@ -103,15 +104,15 @@ fn command_line(line: &str, rest: &str) -> String {
     }
 }
 
-/// Returns the first word of the command line in a document.
+/// Returns the first word of the command line in a document: the tool.
 pub(super) fn command(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("\"cmdline")?;
     let rest = rest.trim_start_matches([':', '"', ' ']);
     rest.split(['"', ' ', '\n']).next()
 }
 
-/// Reads the description that rt-tests and jitterdebugger give of themselves and of the machine;
-/// keys may end in a colon.
+/// Reads the description of the tool and the machine, as rt-tests and jitterdebugger write it. Keys
+/// may end in a colon.
 pub(super) fn envelope(document: &Document, tool: &str) -> ImportedRun {
     let document = &document.value;
     let text = |key: &str| {
@@ -170,7 +171,7 @@ fn machine(system: &Value) -> MachineFacts {
     }
 }
 
-/// Returns the members of an object whose keys are numbers, in the order of those.
+/// Returns the members of an object whose keys are numbers, in the order of the numbers.
 pub(super) fn numbered<'a>(
     source: &Source,
     document: &'a Document,
@@ -196,8 +197,8 @@ pub(super) fn numbered<'a>(
     Ok(members)
 }
 
-/// `histogram` of a thread, which `keys` reach: buckets in the file's own unit, ascending, and
-/// their counts. Empty if there is none.
+/// Reads `histogram` of the thread at `keys`: buckets in the file's unit, ascending, and their
+/// counts. Empty if there is none.
 pub(super) fn histogram(
     source: &Source,
     document: &Document,
@@ -229,7 +230,7 @@ pub(super) fn histogram(
     Ok(buckets)
 }
 
-/// A number of a thread in ns, from a unit of `nanos`.
+/// Returns a number of a thread in ns. The file's unit is `nanos` long.
 pub(super) fn nanos(thread: &Value, key: &str, nanos: i64) -> Option<f64> {
     thread
         .get(key)
@@ -273,7 +274,7 @@ mod tests {
             ),
             (2, 4, 5)
         );
-        // A missing key is reported at its position.
+        // For a missing key, the line of its parent is reported.
         assert_eq!(
             (line(&["thread", "1", "min"]), line(&["nothing"]), line(&[])),
             (4, 1, 1)

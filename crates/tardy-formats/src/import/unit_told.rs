@@ -1,33 +1,33 @@
-//! The unit of cyclictest's values if its output does not state it: us, and ns with -N. Confusing
-//! the two makes a machine 1000 times worse or better than it is, so only certain evidence is used.
+//! The unit of cyclictest's values, if its output does not state it: us, or ns with -N. Confusing
+//! the two makes a machine 1000 times worse or better than it is, so only certain evidence counts.
 //!
-//! The unit of cyclictest's values follows from their size; otherwise the tool asks. Below 1000
-//! they are us, because no wake-up takes less than 1 us; above the interval they are ns, because as
-//! us most wake-ups would be later than the next due time. Between these both are possible.
+//! Typical values below 1000 are us, because no wake-up takes less than 1 us. Typical values above
+//! the interval are ns, because as us most wake-ups would be later than the next due time. Between
+//! these limits both units are possible, and the tool asks for the unit.
 
 use super::{ImportError, Settings, Source, Unit};
 
-/// No wake-up takes less than this in ns, nor this in us as a rule: 1 us and 1 ms.
+/// 1 us in ns and 1 ms in us: no wake-up takes less than 1 us, and hardly any takes 1 ms.
 const DIVIDE: i64 = 1_000;
 
-/// Typical values of a thread as in the file, and its interval in us.
+/// The typical value of a thread in the file's unit, and its interval in us.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TypicalValue {
     pub(super) value: i64,
     pub(super) interval_us: Option<i64>,
 }
 
-/// The unit, and a note on it.
+/// The unit, and a note about how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnitChoice {
     pub(super) unit: Unit,
     pub(super) note: Option<String>,
 }
 
-/// Returns the unit that was given, or the one that the values themselves show.
+/// Returns the unit that the user gave, or the one that follows from the values.
 ///
 /// # Errors
-/// Returns [`ImportError::Ask`] if both are possible.
+/// Returns [`ImportError::Ask`] if both units are possible.
 pub(super) fn unit(
     source: &Source,
     settings: &Settings,
@@ -60,7 +60,7 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
             note: Some(note.to_owned()),
         });
     }
-    // As us, most wake-ups would be later than the next due time.
+    // Read as us, most wake-ups would be later than the next due time.
     let is_beyond = |typical: &TypicalValue| {
         typical
             .interval_us
@@ -95,9 +95,9 @@ mod tests {
         };
         assert_eq!(of(&[(23, 1_000), (31, 1_500)]), Some(Unit::Us));
         assert_eq!(of(&[(22_926, 1_000), (31_000, 1_500)]), Some(Unit::Ns));
-        // A slow emulator, or a fast machine with a long interval.
+        // Ambiguous: a slow emulator, or a fast machine with a long interval.
         assert_eq!((of(&[(4_000, 10_000)]), of(&[(4_000, 0)])), (None, None));
-        // One thread of several that is late as a rule.
+        // One of several threads is usually late.
         assert_eq!(
             (of(&[(900, 500), (5_000, 500)]), of(&[])),
             (Some(Unit::Us), Some(Unit::Us))

@@ -1,6 +1,6 @@
-//! Plain numbers, one per line, or a column of a table: a form that the values of any tool can be
-//! converted to. Nothing is guessed: the user must give the unit, and the column if there are
-//! several. Their order is that of the file.
+//! Plain numbers, one per line, or a column of a table: a form to which the values of any tool can
+//! be converted. Nothing is guessed: the user must give the unit, and the column if there are
+//! several. The order of values is that of the file.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -19,12 +19,12 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Number of lines of the head that must look like values.
+/// Number of first lines that are checked.
 const LINES_LOOKED_AT: usize = 50;
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// Detects numbers, one per line, with an optional name above; or a table: the same number of
-/// fields in each line, more than one, with a number in each but the first line.
+/// Detects numbers, one per line, with an optional name above. Also detects tables: at least two
+/// fields per line, the same number in all lines, and a number in each field below the first line.
 fn detect(head: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(whole_lines(head)) else {
         return false;
@@ -49,8 +49,8 @@ fn detect(head: &[u8]) -> bool {
     all_alike && (has_number(&first) || !rest.is_empty())
 }
 
-/// Returns whether a table looks like a histogram: the first column rises by equal steps, and the
-/// others are whole numbers with a zero among them, which latencies rarely are.
+/// Returns whether a table looks like a histogram: its first column rises in equal steps, and the
+/// other columns are whole numbers, some of them zero. Latencies rarely look like this.
 pub(super) fn is_histogram(text: &str) -> bool {
     let whole_lines = text.rfind('\n').map_or(text, |end| &text[..end]);
     let rows = whole_lines.lines().filter(|line| !is_skipped(line));
@@ -87,14 +87,15 @@ fn is_number(field: &str) -> bool {
     field.parse::<f64>().is_ok()
 }
 
-/// Returns the first of [`SEPARATORS`] that is in the line; blanks, if none is.
+/// Returns the first of [`SEPARATORS`] that occurs in the line; `None` if fields are separated by
+/// blanks.
 fn separator(line: &str) -> Option<char> {
     SEPARATORS
         .into_iter()
         .find(|&separator| line.contains(separator))
 }
 
-/// Splits a line into fields; quoted text is one field, including separators.
+/// Splits a line into fields. A quoted field may contain separators.
 fn fields(line: &str, separator: Option<char>) -> Vec<String> {
     let Some(separator) = separator else {
         return line.split_whitespace().map(str::to_owned).collect();
@@ -116,9 +117,9 @@ fn fields(line: &str, separator: Option<char>) -> Vec<String> {
 struct Layout {
     separator: Option<char>,
     fields: usize,
-    /// Index of the values' column.
+    /// Index of the column with the values.
     column: usize,
-    /// Their name in messages.
+    /// Name of the values in messages.
     name: String,
 }
 
@@ -191,7 +192,7 @@ fn read(
     }
 }
 
-/// Derives the layout from the first line, and whether that holds names.
+/// Derives the layout from the first line. Returns also whether that line holds names.
 fn layout(
     source: &Source,
     settings: &Settings,

@@ -1,13 +1,13 @@
 //! `latency` of Xenomai's testsuite, `latmus` of EVL, and `latency` and `preempt` of RTAI's. Each
-//! line of data has the extremes and the mean of an interval of time; the line `RTH|` names its
-//! columns. Xenomai and EVL print us with decimals, and `RTS|` for the whole run; RTAI prints whole
-//! ns. With -h, Xenomai prints histograms: `avg` of all samples, `min` and `max` of the seconds'
-//! extremes.
+//! data line has the extremes and the mean of one interval; the line `RTH|` names the columns.
+//! Xenomai and EVL print us with decimals, and a line `RTS|` for the whole run; RTAI prints whole
+//! ns. With -h, Xenomai prints three histograms: `avg` of all samples, and `min` and `max` of each
+//! second's extremes.
 //!
-//! The traps: RTAI has other columns, so its mean is at the position of Xenomai's maximum; the file
-//! lacks the width of the buckets, and the last one contains all larger values; buckets are of
-//! absolute values, so early wake-ups look late; overruns are skipped periods; klatency's lines do
-//! not come once a second; latmus with a GPIO measures a round trip. Source: Xenomai,
+//! The traps: RTAI has other columns, so its mean is at the position of Xenomai's maximum. The file
+//! lacks the width of the buckets, and the last one contains all larger values. Buckets hold
+//! absolute values, so early wake-ups look late. Overruns are skipped periods. klatency does not
+//! print one line per second. latmus with a GPIO measures a round trip. Source: Xenomai,
 //! testsuite/latency/latency.c; libevl, benchmarks/latmus.c; RTAI,
 //! testsuite/kern/latency/display.c.
 
@@ -52,7 +52,7 @@ struct Tool {
     name: &'static str,
     probe: &'static str,
     unit: Unit,
-    /// A line of data, and one of the whole run.
+    /// Examples of a data line and of a line for the whole run, for messages.
     examples: [&'static str; 2],
 }
 
@@ -81,7 +81,8 @@ fn is_data(line: &str) -> bool {
         .any(|start| line.starts_with(start))
 }
 
-/// RTAI's text has a title, other names of columns, or values without decimals.
+/// Returns whether RTAI printed the text: it has a title, other names of columns, or values without
+/// decimals.
 fn is_rtai(lines: &[&str]) -> bool {
     let is_one = |line: &&str| {
         line.starts_with(RTAI_TITLE)
@@ -93,8 +94,8 @@ fn is_rtai(lines: &[&str]) -> bool {
     lines.iter().any(is_one)
 }
 
-/// A run starts with its title. latmus prints none: there a run ends with its totals, and its clock
-/// starts again.
+/// Returns the lines at which runs start: their titles. latmus prints no title; its run ends with
+/// the totals, and its clock restarts.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let titles = parts::at(lines, |line| line.starts_with("== Sampling period:"));
     if !titles.is_empty() {
@@ -118,39 +119,39 @@ fn begins(lines: &[&str]) -> Vec<usize> {
 
 const TORN_NOTE: &str = "the last line is cut off, and is left out";
 
-/// Width of a bucket, unless it was chosen (-B).
+/// Width of a bucket, unless the user chose another (-B).
 const BUCKET_NS: i64 = 1_000;
-/// Maximum difference between the mean of the buckets and the stated one, in buckets, at which both
-/// are taken to have one width.
+/// Maximum difference between the stated mean and that of the buckets, in buckets, up to which the
+/// assumed width is accepted.
 const MEAN_TOLERANCE: f64 = 0.6;
 
-/// The statements of the file.
+/// All that the file states.
 #[derive(Default)]
 struct Statements {
     head: Head,
-    /// From the line with their names.
+    /// The columns, from the line that names them.
     columns: Option<Columns>,
-    /// Seconds covered by a line of data, if the file states them.
+    /// Seconds covered by a data line, if the file states them.
     line_seconds: Option<u64>,
-    /// Lines of data, and their totals: least and largest value, sum of the means, overruns so far.
+    /// Number and totals of the data lines: minimum, maximum, sum of the means, overruns so far.
     lines: u64,
     min: Option<i64>,
     max: Option<i64>,
     mean_sum: f64,
     overruns: Option<u64>,
-    /// The last line of data, and whether it is the one before it once more.
+    /// The last data line, and whether it repeats the one before.
     last: String,
     repeated: Option<Values>,
-    /// The line of the whole run.
+    /// The totals from the line for the whole run.
     whole: Option<RunTotals>,
-    /// The first line of data that cannot be read, and its text.
+    /// Number and text of the first unreadable data line.
     damaged: Option<(u64, String)>,
-    /// Number of samples in the statistics of the histogram (-s).
+    /// Number of samples that the statistics of the histogram state (-s).
     counted: Option<u64>,
     buckets: Vec<(i64, u64)>,
 }
 
-/// The text in parentheses about a measurement.
+/// The text in parentheses that describes a measurement.
 #[derive(Default)]
 pub(super) struct Head {
     pub(super) period: Option<Nanos>,
@@ -159,7 +160,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// `  00:00:01  (periodic user-mode task, 100 us period, priority 99)`, and of latmus
+    /// Parses ` 00:00:01 (periodic user-mode task, 100 us period, priority 99)`, or, from latmus,
     /// `(user, 1000 us period, priority 90, CPU1-noisol)`.
     pub(super) fn parse(&mut self, rest: &str) {
         let Some((_, inside)) = rest.split_once('(') else {
@@ -179,7 +180,7 @@ impl Head {
         self.mode = inside.split(',').next().map(|mode| mode.trim().to_owned());
     }
 
-    /// With a GPIO, latmus measures from an edge to the answer.
+    /// Returns the quantity: with a GPIO, latmus measures from an edge to the answer.
     pub(super) fn quantity(&self) -> &'static str {
         let is_gpio = self
             .mode
@@ -188,7 +189,8 @@ impl Head {
         if is_gpio { ROUND_TRIP } else { LATENCY }
     }
 
-    /// Xenomai and RTAI name the measuring task, EVL the context in which it runs.
+    /// Returns a note about the measuring task (Xenomai, RTAI) or about the context in which it
+    /// runs (EVL).
     pub(super) fn note(&self) -> Option<String> {
         let mode = self.mode.as_deref()?;
         Some(if mode.contains(' ') {
@@ -198,7 +200,7 @@ impl Head {
         })
     }
 
-    /// `CPU1`, or `CPU1-noisol` of a CPU that is not isolated.
+    /// Parses `CPU1`, or `CPU1-noisol` for a CPU that is not isolated.
     pub(super) fn parse_cpu(&mut self, text: &str) {
         if let Some(cpu) = text.strip_prefix("CPU") {
             self.cpu = cpu.split('-').next().and_then(|cpu| cpu.parse().ok());
@@ -208,7 +210,7 @@ impl Head {
 
 struct RunTotals {
     values: Values,
-    /// Seconds measured.
+    /// Length of the measurement in seconds.
     seconds: Option<i64>,
 }
 
@@ -226,7 +228,7 @@ fn read(
     let mut found = Statements::default();
     let is_torn = !text.ends_with('\n');
     let last_line = text.lines().count() as u64;
-    // RTAI's collections start with a table of all their runs.
+    // Collections of RTAI's results start with a table of all runs, which is skipped.
     let title = text.lines().position(|line| line.starts_with(RTAI_TITLE));
     let above = title.map_or(0, |at| at as u64);
     for (line, text) in lines(&text).filter(|(line, text)| *line > above || !is_data(text)) {
@@ -338,7 +340,7 @@ fn counted(
         .collect();
     counted.stated.resolution_ns = Nanos(BUCKET_NS);
     counted.stated.samples = found.counted.or(Some(counted.in_buckets()));
-    // The largest value lies beyond the last bucket, which contains all larger values.
+    // The maximum lies beyond the last bucket, which contains all larger values.
     if max.is_some_and(|max| max / BUCKET_NS > last) {
         counted.buckets.pop();
         counted.overflow(beyond, last.saturating_mul(BUCKET_NS));
@@ -347,7 +349,7 @@ fn counted(
 }
 
 impl Statements {
-    /// Takes in a line. Returns false if it is a line of data that is cut off.
+    /// Parses a line. Returns false if it is a truncated data line.
     fn line(
         &mut self,
         source: &Source,
@@ -422,7 +424,7 @@ impl Statements {
         text.clone_into(&mut self.last);
     }
 
-    /// RTAI's display prints its last line twice when it is stopped.
+    /// Discards a repeated last line: RTAI's display prints it twice when stopped.
     fn forget_repeated(&mut self, tool: &Tool) {
         if let Some(values) = self.repeated.take().filter(|_| tool.unit == Unit::Ns) {
             self.lines -= 1;
@@ -430,13 +432,13 @@ impl Statements {
         }
     }
 
-    /// Returns whether lines come at fixed times: those of RTAI's preempt, which counts no
+    /// Returns whether data lines come at fixed times. Those of RTAI's `preempt`, which counts no
     /// overruns, do not.
     fn is_periodic(&self) -> bool {
         self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }
 
-    /// Seconds of the lines of data, if they come at fixed times.
+    /// Returns the seconds that the data lines cover, if they come at fixed times.
     fn printed_seconds(&self) -> Option<i64> {
         let seconds = self.lines.saturating_mul(self.line_seconds.unwrap_or(1));
         let is_known = self.lines > 0 && self.is_periodic();
@@ -448,14 +450,14 @@ impl Statements {
         seconds.filter(|seconds| *seconds > 0)
     }
 
-    /// Returns how long was measured.
+    /// Returns the length of the measurement.
     fn length(&self) -> Option<Nanos> {
         let seconds = self.stated_seconds().or(self.printed_seconds())?;
         seconds.checked_mul(1_000_000_000).map(Nanos)
     }
 
-    /// Returns the seconds for which samples are counted: the stated time includes the start-up,
-    /// and lines may come more often than once a second.
+    /// Returns the seconds in which samples were taken: the stated time includes the start-up, and
+    /// lines may come more often than once a second.
     fn counted_seconds(&self) -> Option<i64> {
         let (stated, printed) = (self.stated_seconds(), self.printed_seconds());
         stated.into_iter().chain(printed).min()
@@ -472,7 +474,7 @@ impl Statements {
         })
     }
 
-    /// Returns whether the mean of the buckets, taken as 1 us wide, is the one stated.
+    /// Returns whether the mean of the buckets is about the stated mean if buckets are 1 us wide.
     fn has_usual_buckets(&self) -> bool {
         let samples = self
             .buckets
@@ -485,8 +487,8 @@ impl Statements {
             .whole
             .as_ref()
             .map(|whole| whole.values.mean as f64 / BUCKET_NS as f64);
-        // Samples beyond the last bucket make the stated mean larger, and early wake-ups make it
-        // smaller.
+        // Samples beyond the last bucket raise the stated mean above that of the buckets, and early
+        // wake-ups lower it.
         stated.is_some_and(|stated| {
             (stated - sum / samples).abs() <= MEAN_TOLERANCE + 0.1 * stated.abs()
         })
@@ -501,7 +503,7 @@ fn whole(rest: &str, unit: Unit) -> Option<RunTotals> {
     })
 }
 
-/// Seconds of `  00:01:10`.
+/// Returns the seconds of a time such as ` 00:01:10`.
 pub(super) fn clock(text: &str) -> Option<i64> {
     let parts: Option<Vec<i64>> = text
         .trim()
@@ -517,14 +519,15 @@ pub(super) fn clock(text: &str) -> Option<i64> {
     }
 }
 
-/// Returns the number in `# period = 1000000 (ns)`, also of a line with two of them.
+/// Returns the number of the setting `name` in a line such as `# period = 1000000 (ns)`, which may
+/// have two settings.
 fn setting(text: &str, name: &str) -> Option<i64> {
     let (_, behind) = text.split_once(name)?;
     let number = behind.trim_start().strip_prefix('=')?;
     number.split_whitespace().next()?.parse().ok()
 }
 
-/// `  12 - 13 |     9876`.
+/// Parses a row such as ` 12 - 13 | 9876`.
 fn bucket_of(text: &str) -> Option<(i64, u64)> {
     let (range, count) = text.split_once('|')?;
     let (from, _) = range.split_once('-')?;

@@ -1,10 +1,10 @@
 //! Histograms for gnuplot, as `latmus -g` of EVL and `latency -g` of Xenomai write them: comments
-//! with the extremes, then a row a bucket. latmus names a bucket by its lower end in us, Xenomai by
-//! its middle.
+//! with the extremes, then one row per bucket. latmus names a bucket by its lower end in us,
+//! Xenomai by its middle.
 //!
-//! The traps: Xenomai, and latmus before it printed the time of its peak, add 1 to each row, so
-//! that no row is empty on a logarithmic axis; Xenomai adds a row at each end; counts have 32 bits
-//! and wrap; buckets are of absolute values; the last one contains all larger values. Source:
+//! The traps: Xenomai, and versions of latmus that do not print the time of the peak, add 1 to each
+//! count, because a logarithmic axis cannot show 0. Xenomai adds a row at each end. Counts have 32
+//! bits and wrap. Buckets hold absolute values. The last bucket contains all larger values. Source:
 //! libevl, benchmarks/latmus.c; Xenomai, testsuite/latency/latency.c.
 
 use tardy_core::units::Nanos;
@@ -25,14 +25,14 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// Returns the line before the first one with a number, of latmus and of Xenomai.
+/// Returns whether a plot of latmus or Xenomai starts at this line.
 fn is_begin(line: &str) -> bool {
     line.starts_with(PERIOD) || is_xenomai(line)
 }
 
 const PERIOD: &str = "# sampling period:";
 
-/// `# 211:04:55 (periodic user-mode task, 100 us period, priority 99)`.
+/// Recognises a line such as `# 211:04:55 (periodic user-mode task, 100 us period, priority 99)`.
 fn is_xenomai(line: &str) -> bool {
     let rest = line
         .strip_prefix("# ")
@@ -40,8 +40,8 @@ fn is_xenomai(line: &str) -> bool {
     rest.is_some_and(|(time, inside)| clock(time).is_some() && inside.contains(" us period"))
 }
 
-/// The share of the samples expected by period and length that the rows have at least: with fewer,
-/// their counts started again from 0.
+/// Minimum share of the expected samples (length divided by period) that the rows must hold. If
+/// they hold fewer, a count has wrapped.
 const SHARE_MIN: f64 = 0.9;
 
 #[derive(Default)]
@@ -55,9 +55,9 @@ struct Plot {
     samples: Option<u64>,
     /// Whether Xenomai wrote it.
     is_xenomai: bool,
-    /// Whether each row counts one too many.
+    /// Whether each count is one too high.
     is_raised: bool,
-    /// For each row, its name in ns and its count; and whether the last one is marked with `+`.
+    /// Name in ns and count of each row.
     rows: Vec<(i64, i64)>,
     is_open: bool,
 }
@@ -134,7 +134,7 @@ fn read(
         counted.stated.resolution_ns = Nanos(width);
         counted.stated.samples = plot.samples.or(Some(in_rows));
         let last = counted.buckets.last().copied();
-        // The largest value lies beyond the last bucket, which contains all larger values.
+        // The maximum lies beyond the last bucket, which contains all larger values.
         if let Some((from, beyond)) = last
             && (plot.is_open || max >= from.saturating_add(width))
         {
@@ -160,7 +160,7 @@ impl Plot {
         let Some(comment) = text.strip_prefix('#') else {
             let (row, is_open) = match row(text) {
                 Some(row) => row,
-                // Lines of data, and messages of latmus.
+                // Data lines and messages of latmus are skipped.
                 None if !text.starts_with(|sign: char| sign.is_ascii_digit()) => return Ok(()),
                 None => return Err(bad("a bucket and its count, as in `12 9876`")),
             };
@@ -213,7 +213,8 @@ impl Plot {
         Ok(())
     }
 
-    /// Width of a bucket in ns. Xenomai's rows at the ends are half a bucket away.
+    /// Returns the width of a bucket in ns. The distance of Xenomai's first and last rows from
+    /// their neighbours is half a bucket.
     fn width(&self) -> i64 {
         let distances = self.rows.windows(2).map(|pair| pair[1].0 - pair[0].0);
         let usual = Unit::Us.nanos();
@@ -229,7 +230,7 @@ impl Plot {
         if self.is_xenomai { self.width() / 2 } else { 0 }
     }
 
-    /// Lower end and count of each bucket that has samples; `None` if a count is negative.
+    /// Returns lower end and count of each bucket that has samples; `None` if a count is negative.
     fn counts(&self) -> Option<Vec<(i64, u64)>> {
         let half = self.half();
         let raised = i64::from(self.is_raised);
@@ -243,7 +244,7 @@ impl Plot {
     }
 }
 
-/// Name in ns and count of `12 9876`, and whether the name is marked as in `199+ 3`.
+/// Parses name in ns and count of `12 9876`, and whether the name is marked as in `199+ 3`.
 fn row(text: &str) -> Option<((i64, i64), bool)> {
     let (name, count) = text.split_once(' ')?;
     let is_open = name.ends_with('+');

@@ -1,10 +1,10 @@
 //! zyclictest of Zephyr, as its shell prints it: latencies of the timer's interrupt and of the
-//! thread behind it, in whole us, a histogram each unless it was stopped with -q. Each is a
-//! separate probe. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
+//! thread that it wakes, in whole us, each with a histogram unless -q stopped the tool. Each
+//! becomes a probe. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
 //!
-//! The traps: samples beyond the last bucket are counted as overflow; and the tool moves its due
-//! time on by one interval however many passed, so that after a latency longer than the interval
-//! all later ones hold it too.
+//! The traps: samples beyond the last bucket are counted as overflow. After a wake-up that is late
+//! by more than one interval, the tool advances its due time by a single interval, so all later
+//! latencies contain that delay.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -37,7 +37,7 @@ struct Statements {
     max: Option<[i64; 2]>,
     overflow: Option<[i64; 2]>,
     rows: Vec<(i64, [i64; 2])>,
-    /// Line of the last bucket.
+    /// Line number of the last bucket.
     last_line: u64,
 }
 
@@ -131,13 +131,13 @@ fn counted(
         ..StatedTotals::default()
     };
     let of = |values: Option<[i64; 2]>| values.map(|values| in_unit(values[place]));
-    // A time before the due time wraps round in the tool, and its maximum then is no time.
+    // If a wake-up precedes its due time, the tool's subtraction wraps, and its maximum is no time.
     let max = of(found.max).filter(|&max| max >= 0);
     if samples > 0 {
         let least = counted.buckets.first().map(|&(least, _)| least);
         counted.stated.min_ns = of(found.min).or(least).map(Nanos);
         counted.stated.max_ns = max.map(Nanos);
-        // Its mean excludes samples without a bucket.
+        // The tool's mean excludes samples without a bucket.
         counted.stated.mean_ns = of(found.mean)
             .filter(|_| overflow == 0)
             .map(|mean| mean as f64);

@@ -1,4 +1,4 @@
-//! Periodic background activity of the kernel and the system.
+//! Checks of periodic background activity of the kernel and the system.
 
 use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 

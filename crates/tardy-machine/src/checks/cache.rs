@@ -1,4 +1,4 @@
-//! Whether the last-level cache can be, and is, partitioned.
+//! Checks whether the last-level cache is partitioned, if the CPU supports that.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 

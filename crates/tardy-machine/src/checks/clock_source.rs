@@ -1,4 +1,4 @@
-//! The clock source.
+//! Checks the clock source.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,16 +1,17 @@
-//! The kernel's configuration checked against the kernel's own rules for real time, with the
-//! severities of those rules ("info" is low here).
+//! Compares the kernel's build configuration with the kernel's own rules for real time. The
+//! severities are those of the rules ("info" is low here).
 //!
-//! Rules for the debug options are in [`super::kernel_debug`], the one for PREEMPT_RT in
-//! [`super::kernel_real_time`], the one for EFI in [`super::firmware`], because the running kernel
-//! is a better source than its configuration.
+//! Other modules check the debug options ([`super::kernel_debug`]), PREEMPT_RT
+//! ([`super::kernel_real_time`]) and EFI ([`super::firmware`]), because the running kernel is a
+//! better source than its configuration.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 const FILES: &[&str] = &["boot/config-*|lib/modules/*/config|proc/config.gz"];
 const SOURCE: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
-/// Makes a rule of the kernel's own document, read from the kernel's configuration.
+/// Makes a check from a rule of the kernel's documentation, for an option of the kernel's
+/// configuration.
 const fn rule(
     name: &'static str,
     weight: Weight,

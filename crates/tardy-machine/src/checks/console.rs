@@ -1,4 +1,4 @@
-//! The destination of the kernel's messages.
+//! Checks where the kernel prints its messages.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     look: |examined| either(look(examined)),
 };
 
-/// KERN_ERR and worse: a machine that is well logs nothing of this.
+/// KERN_ERR and more severe levels. A healthy machine prints no such messages.
 const LEVEL_MAX: i64 = 4;
 
 fn look(examined: &CheckInput<'_>) -> Result<State, State> {

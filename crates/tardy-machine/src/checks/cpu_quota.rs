@@ -1,4 +1,4 @@
-//! Whether a control group throttles the CPU.
+//! Checks whether a control group throttles the CPU.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

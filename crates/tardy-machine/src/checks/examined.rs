@@ -1,9 +1,8 @@
-//! The input of the checks, and how they read it: absent, unreadable and unknown are three
-//! different answers.
+//! The input of the checks. An input can be absent, unreadable or unknown, and these are different
+//! results.
 //!
-//! The file system, not the file, separates absent from unreadable: a file that is missing from a
-//! mounted /proc, /sys, debugfs or tracefs means a kernel without that feature; a file system that
-//! is not mounted proves nothing.
+//! If a file is missing from a mounted /proc, /sys, debugfs or tracefs, the kernel lacks the
+//! feature. If the file system is not mounted, nothing follows.
 
 use std::cell::OnceCell;
 use std::io::{self, ErrorKind, Read};
@@ -20,11 +19,11 @@ use crate::root::Root;
 use crate::tasks::{self, Task};
 use crate::watch::WatchDelta;
 
-/// Why a file is not read.
+/// The reason why a file of this machine is not read.
 pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or before the last restart of this one: run tardy \
                                    doctor on that machine";
-/// File systems that may be unmounted, or hidden from this user: a file missing there proves
-/// nothing about the kernel.
+/// File systems that may be unmounted, or hidden from this user. A file missing there says nothing
+/// about the kernel.
 const MOUNTED: [(&str, &str); 4] = [
     (
         "sys/kernel/debug/",
@@ -37,26 +36,25 @@ const MOUNTED: [(&str, &str); 4] = [
     ("proc/", "/proc is not mounted"),
     ("sys/", "/sys is not mounted"),
 ];
-/// Maximum number of files that are tried for a pattern: one for each CPU, or for each of some
-/// tasks.
+/// Maximum number of files that a check reads for a pattern, such as one per CPU.
 const TRIED_MAX: usize = 256;
-/// errno-base.h; the task has ended since its folder was listed.
+/// errno-base.h. The task has ended since its folder was listed.
 const ESRCH: i32 = 3;
 
 /// The input of the checks.
 #[derive(Debug)]
 pub struct CheckInput<'a> {
-    /// The facts of a run, or of this machine.
+    /// The facts of a run or of this machine.
     pub facts: &'a MachineFacts,
-    /// The machine's files; absent if the facts are those of another machine or of an earlier boot.
+    /// The machine's files; absent if the facts are from another machine or an earlier boot.
     pub root: Option<&'a Root>,
-    /// CPUs of the real-time tasks.
+    /// The CPUs of interest: those of the real-time tasks.
     pub cpus: &'a CpuList,
     /// The purpose of the machine.
     pub profile: Profile,
-    /// A real-time program, if one was named.
+    /// The user's real-time program, if one was named.
     pub program: Option<&'a Program>,
-    /// The counter changes over a while, if they were watched.
+    /// The increments of counters during an interval, if requested.
     pub watched: Option<&'a WatchDelta>,
     /// The result of the kernel's hardware latency detector, or why it did not run, if the user
     /// requested it.
@@ -66,7 +64,7 @@ pub struct CheckInput<'a> {
 }
 
 impl<'a> CheckInput<'a> {
-    /// A machine, for the profile `periodic`.
+    /// Makes the input for a machine with the profile `periodic`.
     #[must_use]
     pub fn new(facts: &'a MachineFacts, root: Option<&'a Root>, cpus: &'a CpuList) -> Self {
         let (tasks, configuration) = (OnceCell::new(), OnceCell::new());
@@ -95,15 +93,16 @@ impl<'a> CheckInput<'a> {
         )
     }
 
-    /// Returns whether a word is on the kernel's command line, or unknown if the command line is.
+    /// Returns whether the kernel's command line has this word; unknown if the command line is
+    /// unknown.
     pub(super) fn has_parameter(&self, parameter: &str) -> Result<bool, State> {
         self.command_line()
             .map(|words| words.contains(&parameter))
             .ok_or_else(|| State::unknown("/proc/cmdline"))
     }
 
-    /// Returns the value of the last parameter of this name, as in `isolcpus=`; empty if it is
-    /// given without one.
+    /// Returns the value of the last parameter with this name, as in `isolcpus=`; empty if the
+    /// parameter has no value.
     pub(super) fn parameter(&self, name: &str) -> Result<Option<&str>, State> {
         let line = self
             .facts
@@ -118,13 +117,13 @@ impl<'a> CheckInput<'a> {
         Ok(line.split_whitespace().rev().find_map(value))
     }
 
-    /// Returns the machine's files.
+    /// Returns the root of the machine's files.
     pub(super) fn root(&self) -> Result<&'a Root, State> {
         self.root.ok_or_else(|| State::unknown(NOT_HERE))
     }
 
-    /// Content of a file of the machine. A file that is absent from a mounted file system does not
-    /// apply; one that cannot be read is unknown.
+    /// Returns the content of a file of the machine. The check does not apply if the file is absent
+    /// from a mounted file system; it is unknown if the file cannot be read.
     pub(super) fn text(&self, path: &str) -> Result<String, State> {
         match self.root()?.read(path) {
             Ok(text) => Ok(text
@@ -138,7 +137,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// Works like [`Self::text`]; `None` if there is no such file.
+    /// Works like [`Self::text`], but returns `None` if the file does not exist.
     pub(super) fn optional(&self, path: &str) -> Result<Option<String>, State> {
         match self.text(path) {
             Ok(text) => Ok(Some(text)),
@@ -147,15 +146,15 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// Content of a file of the machine as a number.
+    /// Returns the content of a file of the machine as a number.
     pub(super) fn number(&self, path: &str) -> Result<i64, State> {
         let text = self.text(path)?;
         text.parse()
             .map_err(|_| State::unknown(format!("/{path} contains no number")))
     }
 
-    /// Returns path and content of all files that match a pattern; unreadable files are left out
-    /// ([`Self::refused`] reports them).
+    /// Returns path and content of all files that match a pattern. Unreadable files are left out;
+    /// [`Self::refused`] reports them.
     pub(super) fn texts(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let root = self.root()?;
         let found: Vec<_> = root
@@ -169,8 +168,8 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// Works like [`Self::texts`] for the CPUs of interest: `CPU` in the pattern is replaced by
-    /// each one's number.
+    /// Works like [`Self::texts`] for each CPU of interest, whose number replaces `CPU` in the
+    /// pattern.
     pub(super) fn of_each_cpu(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let cpus = self.cpus.iter();
         let each = cpus
@@ -206,7 +205,7 @@ impl<'a> CheckInput<'a> {
             .ok_or_else(missing)
     }
 
-    /// CPUs that run and are not of interest.
+    /// Returns the online CPUs that are not of interest.
     pub(super) fn other_cpus(&self) -> Option<CpuList> {
         self.facts
             .processors
@@ -215,14 +214,15 @@ impl<'a> CheckInput<'a> {
             .map(|online| online.minus(self.cpus))
     }
 
-    /// Returns the CPUs to isolate: those of interest, except for one if those are all CPUs.
+    /// Returns the CPUs to isolate: those of interest. If these are all CPUs, one of them is left
+    /// out.
     pub(super) fn to_isolate(&self) -> CpuList {
         let is_everywhere =
             self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());
         self.cpus.iter().skip(usize::from(is_everywhere)).collect()
     }
 
-    /// Returns the numbers of the CPUs of interest, as a shell reads them.
+    /// Returns the numbers of the CPUs of interest, in the syntax of a shell's `for`.
     pub(super) fn cpus_in_words(&self) -> String {
         self.cpus
             .iter()
@@ -231,15 +231,15 @@ impl<'a> CheckInput<'a> {
             .join(" ")
     }
 
-    /// Returns the other CPUs as a list, or a substitute if there are none.
+    /// Returns the CPUs that are not of interest as a list, or a placeholder if there are none.
     pub(super) fn others(&self) -> String {
         self.other_cpus()
             .filter(|others| !others.is_empty())
             .map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
     }
 
-    /// Returns the first file of a check that exists and cannot be read, or whose file system is
-    /// not mounted. Of alternatives (`a|b`) one readable file is enough, and none is required.
+    /// Returns the first of a check's files that exists but cannot be read, or whose file system is
+    /// not mounted. Of alternatives (`a|b`), one readable file suffices, and none has to exist.
     pub(super) fn refused(&self, reads: &[&str]) -> Option<String> {
         let root = self.root?;
         if root.names("proc").is_empty() && root.names("sys").is_empty() {
@@ -267,7 +267,7 @@ impl<'a> CheckInput<'a> {
         })
     }
 
-    /// Returns a message if the file system of this file is not mounted.
+    /// Returns a message if the file system of `path` is not mounted.
     fn unmounted(&self, path: &str) -> Option<&'static str> {
         let root = self.root?;
         let (folder, missing) = MOUNTED
@@ -279,7 +279,8 @@ impl<'a> CheckInput<'a> {
     }
 }
 
-/// A device is only opened, because the effect of reading depends on its driver.
+/// Opens and reads a file. A device is only opened, because the effect of reading depends on its
+/// driver.
 fn try_to_read(root: &Root, path: &str) -> io::Result<()> {
     let read = root.open(path).and_then(|mut file| {
         if !file.metadata()?.file_type().is_char_device() {

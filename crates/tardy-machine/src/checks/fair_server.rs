@@ -1,4 +1,5 @@
-//! The share that the scheduler gives to ordinary tasks starved by real-time tasks.
+//! Checks the share of the CPU that the scheduler gives to ordinary tasks that real-time tasks
+//! starve.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -64,7 +65,7 @@ fn look_at_ext(examined: &CheckInput<'_>) -> State {
     }
 }
 
-/// Returns the longest gap of the examined CPUs that a rule makes, and how to set it to zero.
+/// Returns the longest gap that a rule causes on the CPUs of interest, and how to set it to zero.
 fn longest_gap(
     examined: &CheckInput<'_>,
     folder: &str,

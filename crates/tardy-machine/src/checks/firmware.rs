@@ -1,5 +1,5 @@
-//! Activity below the kernel: firmware that stops CPUs invisibly, and its configuration. The list
-//! is that of koolwal2009, section 2.3, and of Documentation/core-api/real-time/hardware.rst.
+//! Checks of activity below the kernel: firmware that stops CPUs invisibly, and its configuration.
+//! Sources: koolwal2009, section 2.3, and Documentation/core-api/real-time/hardware.rst.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::facts::CompiledPreemption;
@@ -151,7 +151,7 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
                 "no counter of SMIs is known for CPUs of {vendor}"
             )))
         }
-        // Arm and RISC-V have no vendor there, and no such mode.
+        // On Arm and RISC-V, the file names no vendor, and CPUs have no system management mode.
         Err(SmiUnavailable::NotIntel { vendor })
             if vendor == "unknown" && !examined.text("proc/cpuinfo")?.contains("flags") =>
         {
@@ -215,8 +215,8 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
         .zip(uptime)
         .map(|(events, seconds)| events / seconds.max(1.0));
     Ok(match rate {
-        // A machine that is well has a few events per day; a device that cannot make itself
-        // understood has thousands a second.
+        // A healthy machine has a few ACPI events per day; a device that the kernel does not handle
+        // causes thousands per second.
         Some(rate) if rate > 1.0 => State::improvable(
             format!("{before} events since boot, {rate:.0} a second"),
             "less than one event a second",
@@ -229,7 +229,8 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn usb_legacy(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
-    // Class of serial bus controller, USB; the last byte is the kind.
+    // The first bytes are the class: serial bus controller, USB. The last byte is the kind of
+    // controller.
     let controllers: Vec<String> = examined
         .texts("sys/bus/pci/devices/*/class")?
         .into_iter()
@@ -268,8 +269,8 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("the kernel does not poll for machine checks"));
     }
     let is_ignored = !ignored.is_empty() && ignored.iter().all(|(_, ignored)| ignored == "1");
-    // The interval is one for all, printed in decimal today and in hexadecimal by older kernels:
-    // zero is the same in both.
+    // All CPUs share one interval. It is printed in decimal, by older kernels in hexadecimal; zero
+    // looks the same in both.
     let is_off = intervals.iter().all(|(_, interval)| {
         interval
             .trim_start_matches("0x")
@@ -304,7 +305,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         .join(", ");
     Ok(match interval.parse::<u64>() {
         Err(_) => State::unknown("edac_mc_poll_msec contains no number"),
-        // An hour and more is as good as never.
+        // An hour or more is as good as never.
         Ok(milliseconds) if milliseconds >= 3_600_000 => {
             State::good(format!("{names}, polled every {} s", milliseconds / 1000))
         }

@@ -1,4 +1,4 @@
-//! The driver and policy that set the CPUs' frequency.
+//! Checks the driver and the governor that set the CPUs' frequency.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,4 +1,4 @@
-//! Whether CPUs were throttled by heat.
+//! Checks whether heat throttled CPUs.
 
 use tardy_core::cpu::CpuId;
 

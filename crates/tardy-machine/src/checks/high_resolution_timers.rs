@@ -1,4 +1,4 @@
-//! Whether timers fire at their requested time and not at the tick.
+//! Checks whether timers fire at the requested time, or only at the tick.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,4 +1,4 @@
-//! Depth of the idle states.
+//! Checks how deep the CPUs' idle states are.
 
 use std::io::Read;
 
@@ -23,9 +23,10 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-/// C1 takes about 2 us; longer exit latencies are noticeable.
+/// The exit latency of C1 is about 2 us; longer ones are noticeable.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(2);
-/// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: no process requested a limit.
+/// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: the value if no process requested a
+/// limit.
 const NO_REQUEST_US: i32 = 2_000_000_000;
 
 fn look(examined: &CheckInput<'_>) -> State {
@@ -86,9 +87,9 @@ fn look(examined: &CheckInput<'_>) -> State {
     )
 }
 
-/// Returns the limit requested by holders of /dev/cpu_dma_latency; `None` if there is no request.
-/// The device returns the tightest request in us, as a number of 32 bits; opening it requests
-/// nothing.
+/// Returns the exit latency that holders of /dev/cpu_dma_latency requested; `None` if there is no
+/// request. Reading the device returns the tightest request in us, as a 32-bit number. Opening it
+/// requests nothing.
 fn requested(root: &Root) -> Option<Nanos> {
     let mut latency = [0; 4];
     root.open("dev/cpu_dma_latency")
@@ -101,7 +102,7 @@ fn requested(root: &Root) -> Option<Nanos> {
         .then(|| Nanos::from_micros(latency.into()))
 }
 
-/// Returns the allowed exit latency of one CPU: `n/a` allows none, 0 means no limit
+/// Returns the maximum exit latency that is allowed on one CPU: `n/a` allows none, 0 sets no limit
 /// (Documentation/ABI/testing/sysfs-devices-power).
 fn allowed(root: &Root, cpu: CpuId) -> Option<Nanos> {
     match root

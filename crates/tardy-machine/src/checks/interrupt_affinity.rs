@@ -1,4 +1,4 @@
-//! Whether device interrupts reach the CPUs.
+//! Checks whether device interrupts reach the CPUs of interest.
 
 use super::super::irq_affinity;
 use super::{Check, CheckInput, Importance, Profile, State, Weight};

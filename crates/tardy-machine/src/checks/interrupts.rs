@@ -1,5 +1,5 @@
-//! Interrupts beyond those covered by [`super::interrupt_affinity`]: counted, new, moved and
-//! managed ones.
+//! Checks of interrupts beyond [`super::interrupt_affinity`]: counted, new, pending and managed
+//! ones.
 
 use tardy_core::cpu::CpuList;
 
@@ -50,8 +50,8 @@ pub(super) const MANAGED: Check = Check {
     look: |examined| either(managed(examined)),
 };
 
-/// Interrupts of the CPU itself do not come from devices: the timer belongs to the work, and calls
-/// come from other settings of this table.
+/// Returns whether the interrupt comes from a device. Of a CPU's own interrupts, the timer belongs
+/// to the user's work, and inter-CPU calls result from settings that other checks cover.
 fn is_of_device(line: &InterruptLineDelta) -> bool {
     line.label.bytes().all(|byte| byte.is_ascii_digit())
 }

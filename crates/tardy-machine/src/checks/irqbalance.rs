@@ -1,4 +1,4 @@
-//! Whether a daemon moves interrupts back.
+//! Checks whether a daemon moves interrupts back to the CPUs of interest.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

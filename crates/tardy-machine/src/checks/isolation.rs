@@ -1,4 +1,4 @@
-//! Whether other tasks are kept off the CPUs.
+//! Checks whether other tasks are kept off the CPUs of interest.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight};
 

@@ -1,4 +1,4 @@
-//! Whether the kernel was built with self-checks.
+//! Checks whether the kernel was built with self-checks.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 
@@ -12,8 +12,8 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-/// The options that kernel-configuration.rst and EVL's list want off, and the allocation checkers,
-/// which cost more than any of them.
+/// The options that kernel-configuration.rst and EVL's list advise against, and the allocation
+/// checkers, which cost more time than any of these.
 const OPTIONS: [&str; 13] = [
     "PROVE_LOCKING",
     "LOCKDEP",

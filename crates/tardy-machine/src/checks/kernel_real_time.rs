@@ -1,4 +1,5 @@
-//! Whether the kernel is preemptible nearly everywhere, and the causes of delay if it is.
+//! Checks whether the kernel is preemptible nearly everywhere, and for remaining causes of delay in
+//! such a kernel.
 
 use tardy_core::units::Nanos;
 
@@ -16,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-/// Since Linux 6.18, PREEMPT_RT can do without the lock.
+/// Since Linux 6.18, PREEMPT_RT works without the softirq lock.
 const WITHOUT_LOCK_SINCE: (u32, u32) = (6, 18);
 
 pub(super) const SOFTIRQ_LOCK: Check = Check {

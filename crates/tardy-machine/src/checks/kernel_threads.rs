@@ -1,11 +1,11 @@
-//! Placement and priority of kernel threads.
+//! Checks the CPUs and priorities of kernel threads.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;
 use crate::tasks::Task;
 
 const TASKS: &[&str] = &["proc/*/task/*/stat", "proc/*/task/*/status"];
-/// Maximum number of threads listed.
+/// Maximum number of threads that a finding lists.
 const SHOWN: usize = 4;
 
 pub(super) const PLACE: Check = Check {
@@ -40,8 +40,8 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
     look: |examined| either(interrupt_priority(examined)),
 };
 
-/// Real-time priority of interrupt threads (kernel/irq/manage.c, `sched_set_fifo`: half of 99,
-/// rounded up).
+/// Default real-time priority of interrupt threads (kernel/irq/manage.c, `sched_set_fifo`: half of
+/// 99, rounded up).
 const INTERRUPT_DEFAULT: u32 = 50;
 
 fn place(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -54,7 +54,7 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
     let movable = |task: &&Task| {
         task.is_of_kernel && !task.is_bound_by_kernel && !task.name.starts_with("irq/")
     };
-    // A thread that may run on one CPU alone belongs to it, as rcuc/1 does.
+    // A thread that may run on only one CPU belongs to that CPU, like rcuc/1.
     let roams = |task: &&Task| {
         task.allowed
             .as_ref()

@@ -1,4 +1,4 @@
-//! Memory management that delays tasks while they use memory.
+//! Checks of memory management that delays tasks while they use memory.
 
 use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 
@@ -84,8 +84,8 @@ pub(super) const PARTIAL_SLABS: Check = Check {
     look: |examined| either(partial_slabs(examined)),
 };
 
-/// Percent of memory that may be unwritten before writers wait; TuneD's for real time. The kernel's
-/// default is 20.
+/// Maximum percentage of dirty memory before writers must wait, from TuneD's real-time profile. The
+/// kernel's default is 20.
 const DIRTY_PERCENT_MAX: i64 = 10;
 
 fn hugepage_defragmentation(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -132,7 +132,7 @@ fn write_back(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
     let mounts = examined.text("proc/mounts")?;
-    // Only file systems on a device write to one.
+    // Only file systems on a device cause writes to it.
     let on_device = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let (device, point, _, options) =

@@ -1,4 +1,4 @@
-//! The CPUs that process packets.
+//! Checks the CPUs that process packets.
 
 use tardy_core::cpu::CpuList;
 use tardy_sys::ethtool::Coalescing;
@@ -74,7 +74,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     let reaches = |mask: &str| {
         CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty())
     };
-    // Senders run on their own CPU, so a transmit queue is only used by tasks on its CPUs.
+    // A sender uses a queue of its own CPU, so a transmit queue serves only tasks on its CPUs.
     let reached: Vec<&String> = queues
         .iter()
         .filter(|(path, mask)| path.ends_with("rps_cpus") && reaches(mask))
@@ -97,7 +97,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Returns devices with hardware, by the names of their folders.
+/// Returns the names of network devices that have hardware.
 fn devices(examined: &CheckInput<'_>) -> Result<Vec<String>, State> {
     let found = examined.texts(NETWORK_DEVICES)?;
     let names: Vec<String> = found

@@ -1,4 +1,4 @@
-//! Whether the kernel moves memory between nodes.
+//! Checks whether the kernel moves memory between NUMA nodes.
 
 use super::{Check, CheckInput, Importance, State, Weight, number_is};
 

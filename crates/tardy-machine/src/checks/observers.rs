@@ -1,4 +1,5 @@
-//! Tracing, profiling and checking that was left on, and code outside the kernel.
+//! Checks for tracing, profiling and debugging that was left on, and for code from outside the
+//! kernel.
 
 use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 
@@ -92,14 +93,14 @@ pub(super) const SCHEDULER_EXTENSION: Check = Check {
     look: |examined| either(scheduler_extension(examined)),
 };
 
-/// Programs that sample, or trace, for as long as they run.
+/// Programs that sample or trace while they run.
 const PROFILERS: [&str; 5] = ["perf", "bpftrace", "trace-cmd", "sysprof", "parca-agent"];
-/// Programs of BPF that run where the kernel traces: kprobe, tracepoint, perf_event,
+/// Kinds of BPF programs that are attached to kernel events: kprobe, tracepoint, perf_event,
 /// raw_tracepoint, raw_tracepoint_writable, tracing, lsm.
 const TRACING_KINDS: [u32; 7] = [2, 5, 7, 17, 24, 26, 29];
-/// Maximum number of programs listed by name.
+/// Maximum number of programs that a finding names.
 const NAMED: usize = 3;
-/// Bits of the taint that mean code from elsewhere, or a kernel that has found itself in error.
+/// Bits of the kernel's taint for foreign code, or for an error that the kernel found in itself.
 const MEANINGS: [(u32, &str); 8] = [
     (0, "proprietary module"),
     (1, "force-loaded module"),
@@ -268,8 +269,8 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let name = examined
         .optional("sys/kernel/sched_ext/root/ops")?
         .unwrap_or_else(|| "a scheduler of unknown name".to_owned());
-    // Since Linux 7.1, a control group can have its own scheduler below another one, in at most
-    // four levels (SCX_SUB_MAX_DEPTH of kernel/sched/ext/types.h).
+    // Since Linux 7.1, control groups can have BPF schedulers below that of their parent, in at
+    // most four levels (SCX_SUB_MAX_DEPTH of kernel/sched/ext/types.h).
     let mut below = Vec::new();
     for depth in 1..=4 {
         let pattern = format!("sys/kernel/sched_ext/root{}/ops", "/sub/*".repeat(depth));

@@ -1,9 +1,9 @@
-//! Other programs that preempt a CPU, set the clock, or make the kernel patch its code.
+//! Checks for programs that preempt a CPU, set the clock, or make the kernel patch its code.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::tasks::{Policy, Task};
 
-/// The highest priority that `tardy run` gives to a probe by default.
+/// The highest priority that `tardy run` uses for a probe by default.
 const PRIORITY_OF_PROBES: u32 = 98;
 const SHOWN: usize = 4;
 
@@ -56,7 +56,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(|program| program.threads.iter().map(|thread| thread.priority).max())
         .filter(|&own| own > 0);
     let limit = highest_own.unwrap_or(PRIORITY_OF_PROBES);
-    // A run of this tool is no fault of the machine.
+    // Threads of tardy itself are no fault of the machine.
     let own_tool: Vec<u32> = examined
         .tasks()?
         .iter()
@@ -93,7 +93,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Returns names and numbers of the processes called one of `names`.
+/// Returns names and process numbers of the processes that have one of `names`.
 fn running(examined: &CheckInput<'_>, names: &[&str]) -> Result<Vec<String>, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {
@@ -125,7 +125,7 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match found.as_slice() {
         [] => State::noted("no daemon sets the clock"),
         [one] => State::good(format!("only {one} sets the clock")),
-        // phc2sys follows another clock on purpose, but must be alone.
+        // phc2sys sets the clock too, from a network card, so it must also be the only one.
         several => State::improvable(
             several.join(", "),
             "only one of these daemons",

@@ -1,5 +1,5 @@
-//! The rights of this user that a run needs: one row per right, with the line that grants it.
-//! docs/rights.md describes runs without them.
+//! Checks the rights of this user that a run needs: one check per right, with the line that grants
+//! it. docs/rights.md describes runs without these rights.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -44,17 +44,17 @@ pub(super) const TRACING: Check = Check {
     look: |examined| either(tracing(examined)),
 };
 
-/// Of linux/capability.h.
+/// From linux/capability.h.
 const DAC_OVERRIDE: u32 = 1;
 const IPC_LOCK: u32 = 14;
 const SYS_ADMIN: u32 = 21;
 const SYS_NICE: u32 = 23;
-/// The highest priority that a probe takes.
+/// The highest priority that a probe uses.
 const PRIORITY_MAX: u32 = 98;
 /// Possible mount points of the tracing file system.
 const TRACING_PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// The credentials of this process: proc(5), /proc/PID/status.
+/// The credentials of this process, from /proc/PID/status (proc(5)).
 struct Holder {
     capabilities: u64,
     user: Option<u32>,
@@ -74,7 +74,8 @@ impl Holder {
         };
         let capabilities = line("CapEff:").and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
         let (users, mut groups): (Vec<u32>, Vec<u32>) = (numbers("Uid:"), numbers("Groups:"));
-        // Real, effective, saved, and file system ID: the last decides access to files.
+        // The numbers are real, effective, saved and file system ID. The last one decides access to
+        // files.
         groups.extend(numbers("Gid:").into_iter().nth(3));
         let capabilities = capabilities
             .ok_or_else(|| State::unknown("/proc/self/status lists no capabilities"))?;
@@ -89,7 +90,8 @@ impl Holder {
         self.capabilities >> capability & 1 == 1
     }
 
-    /// Returns whether the process may write there, by owner, group and mode; `None` if unknown.
+    /// Returns whether the process may write to `path`, by owner, group and mode; `None` if
+    /// unknown.
     fn may_write(&self, path: &Path) -> Option<bool> {
         if self.has(DAC_OVERRIDE) {
             return Some(true);
@@ -104,7 +106,7 @@ impl Holder {
     }
 }
 
-/// Returns the soft limit of this process, as /proc/self/limits writes it.
+/// Returns a soft limit of this process, in the words of /proc/self/limits.
 fn limit(examined: &CheckInput<'_>, name: &str) -> Result<String, State> {
     let limits = examined.text("proc/self/limits")?;
     let soft = limits.lines().find_map(|line| {
@@ -180,7 +182,7 @@ fn idle(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn tracing(examined: &CheckInput<'_>) -> Result<State, State> {
     let (holder, root) = (Holder::read(examined)?, examined.root()?);
-    // A folder that may not even be looked into is there, and not to be written.
+    // If access to the folder is denied, the file system is mounted but not writable.
     let mounted = TRACING_PLACES.iter().find_map(|place| {
         match std::fs::metadata(root.path(place).join("instances")) {
             Ok(_) => Some((

@@ -1,4 +1,4 @@
-//! Whether the kernel merges equal pages.
+//! Checks whether the kernel merges equal pages.
 
 use super::{Check, CheckInput, Importance, State, Weight, number_is};
 

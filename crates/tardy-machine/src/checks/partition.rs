@@ -1,4 +1,4 @@
-//! The division of the CPUs between the work and everything else.
+//! Checks the division of the CPUs between the user's work and everything else.
 
 use std::collections::BTreeMap;
 

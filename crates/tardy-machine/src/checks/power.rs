@@ -1,4 +1,4 @@
-//! Power saving that costs time, beyond idle states and governor.
+//! Checks of power saving that costs time, besides idle states and governor.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either, number_is};
 
@@ -141,7 +141,7 @@ fn energy_preference(examined: &CheckInput<'_>) -> Result<State, State> {
     let Some((_, first)) = preferences.first() else {
         return Ok(State::none("the CPU has no energy preference"));
     };
-    // A number is the register's value: 0 is performance.
+    // If the preference is a number, it is the value of the register: 0 means performance.
     let other = preferences
         .iter()
         .map(|(_, preference)| preference)
@@ -244,7 +244,8 @@ fn supply(examined: &CheckInput<'_>) -> Result<State, State> {
     let online = examined.texts("sys/class/power_supply/*/online")?;
     let profile = examined.optional("sys/firmware/acpi/platform_profile")?;
     let has_battery = supplies.iter().any(|(path, kind)| {
-        // A mouse has a battery too; such batteries have the scope `Device`.
+        // Batteries of peripherals such as mice have the scope `Device`, and do not power the
+        // machine.
         let scope = path.replace("/type", "/scope");
         kind == "Battery"
             && examined.root.and_then(|root| root.text(scope)).as_deref() != Some("Device")

@@ -1,4 +1,4 @@
-//! The preemption mode of a kernel that can select it.
+//! Checks the preemption mode of a kernel in which it can be selected.
 
 use super::super::facts::CompiledPreemption;
 use super::{Check, CheckInput, Importance, State, Weight};

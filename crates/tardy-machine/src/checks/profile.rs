@@ -1,4 +1,4 @@
-//! The purpose of the machine: the same setting is good for one kind of work and bad for another.
+//! The purpose of the machine: a setting can be good for one kind of work and bad for another.
 
 use serde::Serialize;
 
@@ -11,13 +11,13 @@ pub enum Profile {
     /// Tasks that sleep until they are due: control loops.
     #[default]
     Periodic,
-    /// Tasks that occupy a CPU alone and use no kernel services: packet processing in user space.
+    /// Tasks that each occupy a CPU and use no kernel services: packet processing in user space.
     Polling,
-    /// Sound: tasks that an interrupt of a sound card wakes, on a machine that people use.
+    /// Sound: tasks that the interrupt of a sound card wakes, on a desktop.
     Audio,
     /// Any of these inside a virtual machine.
     VmGuest,
-    /// Host of virtual machines that run real-time work.
+    /// A host of virtual machines that run real-time work.
     VmHost,
 }
 
@@ -31,7 +31,7 @@ impl Profile {
         Self::VmHost,
     ];
 
-    /// Returns its name on the command line.
+    /// Returns the profile's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Profile {
         }
     }
 
-    /// Returns whether the work, or a virtual CPU, occupies a CPU all the time.
+    /// Returns whether the work, or a virtual CPU, occupies its CPU all the time.
     #[must_use]
     pub fn is_busy(self) -> bool {
         matches!(self, Self::Polling | Self::VmHost)
@@ -63,7 +63,7 @@ impl Weight {
         Self { usual, others: &[] }
     }
 
-    /// Another one for some profiles.
+    /// Replaces the importance for some profiles.
     pub(super) const fn but(self, others: &'static [(Profile, Importance)]) -> Self {
         Self {
             usual: self.usual,

@@ -1,5 +1,5 @@
-//! A running program (`--pid`): whether it requested the kernel features that it needs. Only a
-//! trace shows what it sleeps on and which locks it takes.
+//! Checks whether a running program (`--pid`) requested the kernel features that it needs. The
+//! calls in which it sleeps, and the locks that it takes, can only be seen in a trace.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::program::{Program, RealTimeLimit};
@@ -72,7 +72,7 @@ pub(super) const TIMER_SLACK: Check = Check {
     look: |examined| either(timer_slack(examined)),
 };
 
-/// Timer slack that is not felt; the default is 50 us.
+/// Maximum timer slack without noticeable effect; the default is 50 us.
 const SLACK_MAX_NS: u64 = 1_000;
 const SHOWN: usize = 4;
 
@@ -82,7 +82,7 @@ fn program<'a>(examined: &CheckInput<'a>) -> Result<&'a Program, State> {
         .ok_or_else(|| State::none("--pid was not given"))
 }
 
-/// Returns the threads of real-time policy.
+/// Returns the threads with a real-time policy.
 fn real_time<'a>(examined: &CheckInput<'a>) -> Result<Vec<&'a Task>, State> {
     let threads: Vec<&Task> = program(examined)?
         .threads
@@ -148,8 +148,8 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
         )));
     };
     let current = format!("{locked} KiB locked, {resident} KiB in memory");
-    // A mapping of a device is resident and cannot be locked; the same holds for pages that the
-    // kernel shares with every process.
+    // Mappings of devices, and pages that the kernel shares with every process, are resident but
+    // cannot be locked. So a tenth of the resident memory may be unlocked.
     Ok(if locked > 0 && locked >= resident / 10 * 9 {
         State::good(current)
     } else {
@@ -269,7 +269,7 @@ fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
-    // Real-time threads have none, even if their file shows a value.
+    // Real-time threads have no timer slack, even if their file shows a value.
     let ordinary: Vec<&Task> = program
         .threads
         .iter()

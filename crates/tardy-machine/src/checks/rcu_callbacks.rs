@@ -1,4 +1,4 @@
-//! The CPUs that run RCU callbacks.
+//! Checks which CPUs run RCU callbacks.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
@@ -32,7 +32,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         word.strip_prefix("rcu_nocbs")
             .map(|rest| rest.strip_prefix('='))
     });
-    // nohz_full= implies it for its CPUs.
+    // nohz_full= implies rcu_nocbs= for its CPUs.
     let by_nohz = examined
         .facts
         .processors

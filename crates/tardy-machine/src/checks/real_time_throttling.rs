@@ -1,4 +1,4 @@
-//! Whether the kernel throttles real-time tasks that use much of a CPU.
+//! Checks whether the kernel throttles real-time tasks that use most of a CPU.
 
 use tardy_core::units::Nanos;
 

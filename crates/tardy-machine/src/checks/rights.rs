@@ -1,4 +1,4 @@
-//! The limits of this user, this control group and this kernel.
+//! Checks the limits of this user, this control group and this kernel.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -95,8 +95,8 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
             .ok()
     });
     let allowed = allowed.ok_or_else(|| State::unknown("/proc/self/status"))?;
-    // An isolated CPU (isolcpus=) is missing in the list of an unbound task, although it can be
-    // used; one of an isolated partition can be used only from its group.
+    // A task can use CPUs that isolcpus= isolated, although its default list lacks them. CPUs of an
+    // isolated partition are usable only in the partition's group.
     let isolated = examined
         .root()?
         .cpu_list("sys/devices/system/cpu/isolated")

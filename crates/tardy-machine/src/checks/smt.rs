@@ -1,4 +1,4 @@
-//! Whether two threads share a core.
+//! Checks whether two hardware threads share a core.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight};
 

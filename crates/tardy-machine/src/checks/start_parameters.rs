@@ -1,9 +1,9 @@
-//! Kernel parameters that can be set at boot only.
+//! Checks of kernel parameters that can only be set at boot.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;
 
-/// Number of CPUs above which simultaneous ticks contend for locks.
+/// Above this number of CPUs, simultaneous ticks contend for locks.
 const MANY_CPUS: usize = 8;
 
 pub(super) const THREADED_INTERRUPTS: Check = Check {

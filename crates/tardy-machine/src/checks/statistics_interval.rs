@@ -1,4 +1,4 @@
-//! The interval at which the kernel gathers its memory statistics.
+//! Checks the interval at which the kernel updates its memory statistics.
 
 use super::{Check, CheckInput, Importance, State, Weight, number_is};
 

@@ -1,4 +1,4 @@
-//! The findings as stored with a run: how the machine was set up when the numbers were taken.
+//! The findings that a run stores: the settings of the machine when the run was made.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuList;
@@ -7,7 +7,7 @@ use super::{CheckInput, Finding, Importance, State, look};
 use crate::facts::MachineFacts;
 use crate::root::Root;
 
-/// One row.
+/// A stored finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFinding {
     /// The check's name.
@@ -19,7 +19,7 @@ pub struct StoredFinding {
     pub current: String,
 }
 
-/// The state of a row.
+/// The state of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoredState {
@@ -29,8 +29,8 @@ pub enum StoredState {
     Unknown,
 }
 
-/// Returns every row that applies to this machine, for tasks on `cpus`. Counters are not watched,
-/// so checks that need their changes are left out.
+/// Returns the finding of every check that applies to this machine, for tasks on `cpus`. Checks
+/// that need increments of counters are left out.
 #[must_use]
 pub fn stored(facts: &MachineFacts, root: &Root, cpus: &CpuList) -> Vec<StoredFinding> {
     look(&CheckInput::new(facts, Some(root), cpus))
@@ -56,7 +56,7 @@ impl StoredFinding {
         })
     }
 
-    /// Returns whether the row is a fault that costs milliseconds or more.
+    /// Returns whether the finding is a fault that costs milliseconds or more.
     #[must_use]
     pub fn is_grave(&self) -> bool {
         self.state == StoredState::Improvable && self.importance <= Importance::High

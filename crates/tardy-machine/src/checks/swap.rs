@@ -1,4 +1,4 @@
-//! Whether memory can be swapped to a disk.
+//! Checks whether memory can be swapped to a disk.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,5 +1,5 @@
-//! Tests every row of the table on simulated machines: with the right setting, with a wrong one,
-//! absent, and unreadable.
+//! Tests every check on simulated machines: with the right setting, with a wrong setting, without
+//! the file, and with an unreadable file.
 
 mod trees;
 
@@ -27,10 +27,10 @@ use trees::{
     with_common,
 };
 
-/// The process of the user's program in the trees.
+/// The process number of the user's program on the simulated machines.
 const PROGRAM: u32 = 700;
 
-/// A machine, its purpose, and whether its counters grew while they were watched.
+/// A simulated machine, its profile, and whether its counters grow.
 struct Case {
     name: &'static str,
     texts: &'static [&'static str],
@@ -143,7 +143,8 @@ const CASES: [Case; 17] = [
     },
 ];
 
-/// Rows that are informative on every machine and never a fault: only the user can judge them.
+/// Checks that are informative on every machine and never a fault, because only the user can judge
+/// them.
 const NOTED_ONLY: [&str; 7] = [
     "turbo",
     "hardware-latency",
@@ -153,7 +154,7 @@ const NOTED_ONLY: [&str; 7] = [
     "mitigations",
     "offline-cpus",
 ];
-/// Rows that are good or noted, never a fault.
+/// Checks that are good or noted, never a fault.
 const NEVER_FAULTS: [&str; 2] = ["lockdown", "deadline-admission"];
 
 impl Case {
@@ -200,7 +201,7 @@ impl Case {
     }
 }
 
-/// Makes counter changes of one second: none, or some of everything.
+/// Makes the increments of counters in one second: all zero if `is_calm`, otherwise some for each.
 fn watched(is_calm: bool) -> WatchDelta {
     let line = InterruptLineDelta {
         label: "9".into(),
@@ -230,7 +231,7 @@ fn watched(is_calm: bool) -> WatchDelta {
     }
 }
 
-/// Returns the files below a tree that a row reads.
+/// Returns the files of a simulated machine that a check reads.
 fn files_of(check: &Check, tree: &FakeRoot) -> BTreeSet<String> {
     let patterns = check
         .reads
@@ -249,13 +250,13 @@ fn trees() -> Vec<(&'static Case, FakeRoot)> {
     CASES.iter().map(|case| (case, case.tree())).collect()
 }
 
-/// Returns the states of every row in every case, in the order of both.
+/// Returns the states of all checks for each case.
 fn all_states() -> &'static [BTreeMap<&'static str, State>] {
     static STATES: OnceLock<Vec<BTreeMap<&'static str, State>>> = OnceLock::new();
     STATES.get_or_init(|| CASES.iter().map(|case| case.states(&case.tree())).collect())
 }
 
-/// Returns the first case in which a row is in such a state.
+/// Returns the index of the first case in which a check has a wanted state.
 fn first(check: &Check, is_wanted: fn(&State) -> bool) -> Option<usize> {
     all_states()
         .iter()
@@ -269,7 +270,7 @@ fn first_good(check: &Check) -> usize {
     found.unwrap_or_else(|| panic!("{} is good on no machine", check.name))
 }
 
-/// Files that are out of the way until this is dropped.
+/// Hides files of a simulated machine until it is dropped.
 struct HiddenFiles<'a> {
     tree: &'a FakeRoot,
     files: Vec<String>,
@@ -400,7 +401,7 @@ fn a_machine_set_up_for_real_time_has_nothing_to_improve() {
     }
 }
 
-/// An absent file is not a fault. Otherwise users would search for settings that their kernel
+/// An absent file is not a fault. Otherwise users would search for a setting that their kernel
 /// lacks.
 #[test]
 fn a_file_that_is_absent_is_never_a_fault() {
@@ -423,7 +424,7 @@ fn a_file_that_is_absent_is_never_a_fault() {
 fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
     let trees = trees();
     for check in CHECKS {
-        // Some rows are good where their file is absent: another machine has it.
+        // Some checks are good if their file is absent, so a machine with the file is searched for.
         let has_files = |(_, tree): &&(&Case, FakeRoot)| !files_of(check, tree).is_empty();
         let found = std::iter::once(&trees[first_good(check)])
             .chain(&trees)
@@ -431,7 +432,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
         let (case, tree) = found.unwrap_or_else(|| panic!("{} has no case with files", check.name));
         let files = files_of(check, tree);
         let aside = HiddenFiles::put(tree, files.clone());
-        // Reading a folder fails for root too.
+        // A folder in place of the file cannot be read, even by root.
         files
             .iter()
             .for_each(|file| fs::create_dir(tree.path().join(file)).unwrap());
@@ -440,7 +441,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
             .iter()
             .for_each(|file| fs::remove_dir(tree.path().join(file)).unwrap());
         drop(aside);
-        // A program without readable threads is not examined: the command reports it.
+        // Without readable threads, the program's checks do not run, and the command reports that.
         let is_expected = matches!(state, State::Unknown { .. })
             || (check.name.starts_with("program-") && !is_good(&state));
         assert!(

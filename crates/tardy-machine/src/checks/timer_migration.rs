@@ -1,4 +1,4 @@
-//! Whether timers of idle CPUs move to busy ones.
+//! Checks whether timers of idle CPUs move to busy CPUs.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, number_is};
 

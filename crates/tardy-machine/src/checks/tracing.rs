@@ -1,4 +1,4 @@
-//! Whether tracing was left on.
+//! Checks whether tracing was left on.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

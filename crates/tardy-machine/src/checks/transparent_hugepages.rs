@@ -1,4 +1,4 @@
-//! Whether the kernel merges pages into huge pages automatically.
+//! Checks whether the kernel merges pages into huge pages automatically.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

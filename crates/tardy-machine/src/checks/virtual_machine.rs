@@ -1,4 +1,4 @@
-//! Whether a host can take the CPUs away.
+//! Checks whether a host can take the CPUs away.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight};
 

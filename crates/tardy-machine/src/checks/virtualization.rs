@@ -1,4 +1,4 @@
-//! Guests and hosts of virtual machines.
+//! Checks for guests and hosts of virtual machines.
 
 use tardy_core::units::Nanos;
 
@@ -134,8 +134,8 @@ fn steal_accounting(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Parameters of KVM and their values in TuneD's profile for hosts; the third is the boot
-/// parameter.
+/// Parameters of KVM, their values in TuneD's profile for hosts, and the corresponding boot
+/// parameters.
 const PARAMETERS: [(&str, &[&str], &str); 4] = [
     (
         "sys/module/kvm/parameters/kvmclock_periodic_sync",

@@ -1,4 +1,4 @@
-//! Whether the kernel looks for CPUs that hang.
+//! Checks whether the kernel's lockup watchdogs run.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,4 +1,4 @@
-//! The CPUs that run deferred work of the kernel.
+//! Checks which CPUs run deferred work of the kernel.
 
 use tardy_core::cpu::CpuList;
 
@@ -31,7 +31,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let cpus = CpuList::from_mask(&mask)
         .ok_or_else(|| State::unknown(format!("/{FOLDER}/cpumask has no mask")))?;
-    // A queue's own mask is limited by the mask of all queues, so only CPUs in both count.
+    // The mask of all queues limits the mask of each queue, so only CPUs in both masks count.
     let reached = cpus.and(examined.cpus);
     if !reached.is_empty() {
         return Ok(State::improvable(

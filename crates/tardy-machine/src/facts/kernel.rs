@@ -11,25 +11,26 @@ use super::super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelFacts {
-    /// As printed by `uname -r`.
+    /// The output of `uname -r`.
     pub release: Option<String>,
-    /// As printed by `uname -v`: build number, preemption, date.
+    /// The output of `uname -v`: build number, preemption, date.
     pub version: Option<String>,
-    /// As printed by `uname -m`; if the kernel does not report it (before 6.1), the architecture of
+    /// The output of `uname -m`. If the kernel does not report it (before 6.1), the architecture of
     /// this program.
     pub architecture: Option<String>,
-    /// How far a newly runnable task can preempt the kernel.
+    /// The preemption model; absent if unknown.
     pub preemption: Option<Preemption>,
     /// The command line from the boot loader.
     pub command_line: Option<String>,
-    /// The bits of Documentation/admin-guide/tainted-kernels.rst; 0 is untainted.
+    /// The taint bits of Documentation/admin-guide/tainted-kernels.rst; 0 if the kernel is not
+    /// tainted.
     pub taint: Option<u64>,
-    /// Whether timers have ns resolution instead of the tick's (`.hres_active` in /proc/timer_list,
-    /// for root only).
+    /// Whether timers have a resolution of ns instead of a tick (`.hres_active` in
+    /// /proc/timer_list, which only root can read).
     pub high_resolution_timers: Option<bool>,
-    /// The clock in use.
+    /// The clock source in use.
     pub clocksource: Option<String>,
-    /// The clocks that could be.
+    /// The available clock sources.
     pub clocksources_available: Vec<String>,
 }
 
@@ -37,9 +38,9 @@ pub struct KernelFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Preemption {
-    /// The preemption model the kernel was built with.
+    /// The preemption model that the kernel was built with.
     pub compiled: CompiledPreemption,
-    /// For a kernel with selectable preemption: `none`, `voluntary`, `full` or `lazy`.
+    /// The mode of a kernel with selectable preemption: `none`, `voluntary`, `full` or `lazy`.
     pub mode: Option<String>,
     /// The source of `mode`.
     pub mode_from: Option<PreemptionSource>,
@@ -63,38 +64,37 @@ impl Preemption {
     }
 }
 
-/// The preemption model a kernel was built with.
+/// The preemption model that a kernel was built with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompiledPreemption {
     /// PREEMPT_RT.
     RealTime,
-    /// PREEMPT_DYNAMIC: chosen at the start, or in debugfs.
+    /// PREEMPT_DYNAMIC: selected at boot, or in debugfs.
     Dynamic,
     /// PREEMPT.
     Full,
     /// PREEMPT_LAZY.
     Lazy,
-    /// The version names neither of them: voluntary, or none.
+    /// The version names none of them, so the model is voluntary or none.
     VoluntaryOrNone,
-    /// Something that this version of the program does not know.
+    /// A model that this version of tardy does not know.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// The sources of a dynamic kernel's mode, best first.
+/// The source of a dynamic kernel's mode; the best source comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionSource {
-    /// `sched/preempt` in debugfs: the mode now.
+    /// `sched/preempt` in debugfs: the current mode.
     Debugfs,
-    /// `preempt=` on the command line: the mode at the start.
+    /// `preempt=` on the command line: the mode at boot.
     CommandLine,
-    /// The configuration that the kernel was built with, in /boot or /proc/config.gz: the mode at
-    /// the start.
+    /// The kernel's build configuration, in /boot or /proc/config.gz: the mode at boot.
     BuildConfiguration,
-    /// A source of a later version of this program.
+    /// A source that a later version of tardy uses.
     #[serde(other)]
     Unknown,
 }
@@ -141,7 +141,7 @@ impl Preemption {
             (_, Some(version)) => compiled(version),
             (_, None) => return None,
         };
-        // A kernel with PREEMPT_RT may be dynamic as well, between full and lazy.
+        // The mode of a kernel with PREEMPT_RT may also be selectable, between full and lazy.
         let chooses = matches!(
             compiled,
             CompiledPreemption::Dynamic | CompiledPreemption::RealTime
@@ -179,8 +179,8 @@ impl Preemption {
     }
 }
 
-/// Returns the words that init/Makefile puts into the version; patched kernels before 4.x wrote
-/// `PREEMPT RT`.
+/// Returns the preemption model named in the version. init/Makefile writes it; patched kernels
+/// before 4.x wrote `PREEMPT RT`.
 fn compiled(version: &str) -> CompiledPreemption {
     let mut words = version
         .split_whitespace()
@@ -195,12 +195,12 @@ fn compiled(version: &str) -> CompiledPreemption {
     }
 }
 
-/// `none voluntary (full)` -> `full`.
+/// Returns the mode in parentheses: `full` for `none voluntary (full)`.
 fn mode_in_parentheses(modes: &str) -> Option<String> {
     Some(modes.split_once('(')?.1.split_once(')')?.0.to_owned())
 }
 
-/// Returns the choice of kernel/Kconfig.preempt.
+/// Returns the default mode from the build configuration (kernel/Kconfig.preempt).
 fn mode_of_build(root: &Root, release: &str) -> Option<String> {
     let configuration = KernelConfiguration::read(root, Some(release))?;
     let modes = [
@@ -215,7 +215,8 @@ fn mode_of_build(root: &Root, release: &str) -> Option<String> {
         .map(|(_, mode)| (*mode).to_owned())
 }
 
-/// Returns the file lists every timer; the first CPU's line is enough, and near the start.
+/// Returns whether timers have high resolution. The file lists every timer, but the line of the
+/// first CPU is near its start.
 fn high_resolution_timers(root: &Root) -> Option<bool> {
     const BYTES_MAX: u64 = 4 << 20;
     let file = BufReader::new(root.open("proc/timer_list").ok()?.take(BYTES_MAX));

@@ -1,4 +1,4 @@
-//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst; its
+//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst. Its
 //! sizes are in KiB.
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct MemoryFacts {
     pub total_bytes: Option<u64>,
     /// Memory that programs can still get without swapping.
     pub available_bytes: Option<u64>,
-    /// Swap space; 0 is none.
+    /// Swap space; 0 for none.
     pub swap_total_bytes: Option<u64>,
     /// Swap space that is free.
     pub swap_free_bytes: Option<u64>,

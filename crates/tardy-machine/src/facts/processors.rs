@@ -1,4 +1,4 @@
-//! The CPUs: existing and isolated ones, their idle states and frequencies.
+//! The CPUs: which exist and which are isolated, their idle states and frequencies.
 //!
 //! Sources: Documentation/ABI/testing/sysfs-devices-system-cpu,
 //! Documentation/admin-guide/pm/cpuidle.rst and cpufreq.rst.
@@ -14,34 +14,33 @@ use super::super::root::Root;
 
 const FOLDER: &str = "sys/devices/system/cpu";
 
-/// The CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessorFacts {
-    /// The name of the first one; for Arm, which has none, `implementer 0x41 part 0xd08`.
+    /// The model name of the first CPU; for Arm, which has none, `implementer 0x41 part 0xd08`.
     pub model: Option<String>,
     /// Online CPUs.
     pub online: Option<CpuList>,
     /// CPUs excluded from load balancing by `isolcpus=` or an isolated partition.
     pub isolated: Option<CpuList>,
-    /// CPUs that stop the tick while one task runs.
+    /// CPUs that stop the tick while they run one task.
     pub nohz_full: Option<CpuList>,
-    /// Whether two threads share a core.
+    /// Whether hardware threads share a core.
     pub smt_active: Option<bool>,
     /// The driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
     pub frequency_driver: Option<String>,
     /// The CPUs by frequency governor.
     pub governors: BTreeMap<String, CpuList>,
-    /// The fastest that a CPU runs at.
+    /// The clock rate of the fastest CPU.
     pub clock_rate: Option<ClockRate>,
-    /// The idle states.
+    /// The idle states and their drivers.
     pub idle: IdleFacts,
 }
 
 /// A CPU's clock rate and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockRate {
-    /// In kHz.
+    /// The clock rate in kHz.
     pub khz: u64,
     pub source: ClockRateSource,
 }
@@ -52,9 +51,9 @@ pub struct ClockRate {
 pub enum ClockRateSource {
     /// `cpufreq/cpuinfo_max_freq`, the driver's maximum.
     CpufreqMax,
-    /// `cpu MHz` of /proc/cpuinfo; if the rate varies, the momentary value.
+    /// `cpu MHz` of /proc/cpuinfo; if the rate varies, the current value.
     Cpuinfo,
-    /// A source of a later version.
+    /// A source that a later version of tardy uses.
     #[serde(other)]
     Other,
 }
@@ -67,20 +66,20 @@ pub struct IdleFacts {
     pub driver: Option<String>,
     /// The governor that selects a state (`menu`, `teo`).
     pub governor: Option<String>,
-    /// The states of all online CPUs, lightest first.
+    /// The states of all online CPUs, in order of depth.
     pub states: Vec<IdleState>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleState {
-    /// Such as `POLL`, `C1E`.
+    /// The name, such as `POLL` or `C1E`.
     pub name: String,
-    /// Its exit latency, by the driver's table.
+    /// The exit latency in the driver's table.
     pub exit_latency: Nanos,
-    /// The CPUs that have it.
+    /// The CPUs that have the state.
     pub cpus: CpuList,
-    /// The CPUs on which it is disabled.
+    /// The CPUs on which the state is disabled.
     pub disabled: CpuList,
 }
 
@@ -155,7 +154,7 @@ impl IdleFacts {
                     states.len() - 1
                 });
                 states[at].cpus.insert(cpu);
-                // Bit 0 is the user's choice, bit 1 the driver's.
+                // Bit 0 is set by the user, bit 1 by the driver.
                 if root
                     .number::<u32>(format!("{folder}/{state}/disable"))
                     .is_some_and(|disabled| disabled != 0)
@@ -176,7 +175,7 @@ impl IdleFacts {
     }
 }
 
-/// x86 and PowerPC report the clock rate of each CPU; the fastest counts.
+/// Returns the clock rate of the fastest CPU. x86 and PowerPC report the rate of each CPU.
 fn named_clock_rate(cpuinfo: &str) -> Option<ClockRate> {
     let rates = cpuinfo
         .lines()
@@ -201,7 +200,7 @@ fn named_clock_rate(cpuinfo: &str) -> Option<ClockRate> {
     })
 }
 
-/// x86 and PowerPC name the CPU, RISC-V its ISA or `uarch`, Arm gives numbers.
+/// Returns the model. x86 and PowerPC state a name, RISC-V the ISA or `uarch`, Arm only numbers.
 fn model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         let found = cpuinfo

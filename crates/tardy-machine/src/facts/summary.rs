@@ -1,4 +1,4 @@
-//! The machine in two lines, and in one.
+//! The machine as a text of two lines, or of one.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -38,10 +38,10 @@ impl MachineFacts {
         [join(first), join(second)]
     }
 
-    /// Host, kernel release, architecture, preemption.
+    /// Returns host, kernel release, architecture and preemption.
     #[must_use]
     pub fn one_line(&self) -> String {
-        // The kernel writes "(none)" for a machine without a name.
+        // The kernel reports "(none)" for a machine without a name.
         let named = self.host_name.as_ref().filter(|name| *name != "(none)");
         let host = named.map_or_else(String::new, |name| format!("{name}: "));
         let release = self
@@ -86,7 +86,7 @@ impl MachineFacts {
         })
     }
 
-    /// Returns the deepest state that some CPU may still enter.
+    /// Returns the deepest idle state that is enabled on some CPU.
     fn deepest_idle_state(&self) -> Option<String> {
         let usable = self
             .processors

@@ -1,20 +1,20 @@
-//! Whether the machine is virtual: then the host's scheduler can cause any delay, and no setting
-//! inside changes that.
+//! Whether the machine is virtual. In a virtual machine, the host's scheduler can cause any delay,
+//! and no setting inside prevents that.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::root::Root;
 
-/// The signs of a hypervisor.
+/// Signs of a hypervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Virtualization {
-    /// The `hypervisor` flag of an x86 CPU; absent on others.
+    /// The `hypervisor` flag of an x86 CPU; absent on other CPUs.
     pub processor_flag: Option<bool>,
     /// Name of the hypervisor: /sys/hypervisor/type (`xen`), or `compatible` of the device tree
     /// (`linux,kvm`).
     pub hypervisor: Option<String>,
-    /// The vendor of the machine by its firmware (`QEMU`).
+    /// The vendor of the machine, from its firmware (`QEMU`).
     pub vendor: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl Virtualization {
     /// Returns whether this is a virtual machine; `None` if unknown.
     #[must_use]
     pub fn is_virtual(&self) -> Option<bool> {
-        // Vendors that make no hardware; the others (Microsoft, Google, Amazon) sell both.
+        // Vendors that make only virtual machines. Microsoft, Google and Amazon also sell hardware.
         const VIRTUAL_ONLY: [&str; 6] = ["QEMU", "VMware", "innotek", "Xen", "Parallels", "Bochs"];
         let by_vendor = self
             .vendor

@@ -5,7 +5,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Simulates a killed command that had changed two files, of which `refuses` cannot be
+    /// Simulates a killed command that had changed two files; the file `refuses` cannot be
     /// restored.
     fn killed_with_one_that_refuses(&self) {
         self.put("setting", "new");
@@ -65,7 +65,7 @@ impl Machine {
     }
 }
 
-/// Simulates a SIGKILL: nothing is restored, and the lock is gone.
+/// Simulates a SIGKILL: nothing is restored, and the lock is released.
 fn kill(mut journal: Journal) {
     journal.is_undone = true;
 }
@@ -207,7 +207,7 @@ fn the_journal_of_a_process_that_another_container_cannot_see_is_left_alone() {
 fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() {
     let machine = Machine::new();
     let mine = machine.change();
-    // The names that this process takes next belong to others: a temporary file, and an existing
+    // The next names of this process are taken by others: one by a temporary file, one by a
     // journal.
     let number: u32 = mine
         .path
@@ -220,7 +220,7 @@ fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() 
         .unwrap()
         .parse()
         .unwrap();
-    // Other tests of this process take names too.
+    // Other tests in this process also take names.
     let others: Vec<String> = (number + 1..number + 1_000)
         .map(|number| format!("state/journal-{}-{number}", std::process::id()))
         .collect();

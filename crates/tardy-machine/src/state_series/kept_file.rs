@@ -1,11 +1,11 @@
-//! A kernel file that stays open and is read again and again from its start.
+//! A kernel file that stays open and is read repeatedly from its start.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// More than any file of the series has, but /proc/interrupts of a machine with hundreds of CPUs,
-/// which then is cut and understood in part.
+/// Maximum size that is read. Only /proc/interrupts of a machine with hundreds of CPUs is larger;
+/// it is then parsed in part.
 const BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -20,13 +20,13 @@ impl KeptFile {
         Self { path, file }
     }
 
-    /// Returns whether it could be opened.
+    /// Returns whether the file could be opened.
     pub(super) fn is_open(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Returns the content; `buffer` grows to the largest file and is reused. A file that fails
-    /// (its CPU went offline) is reopened.
+    /// Returns the content. `buffer` is reused, and grows to the largest file. After an error, such
+    /// as a CPU that went offline, the file is opened again.
     pub(super) fn read<'a>(&mut self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
@@ -38,7 +38,7 @@ impl KeptFile {
         std::str::from_utf8(&buffer[..length]).ok()
     }
 
-    /// Returns the content as one number.
+    /// Returns the content as a number.
     pub(super) fn number<T: std::str::FromStr>(&mut self, buffer: &mut Vec<u8>) -> Option<T> {
         self.read(buffer)?.trim().parse().ok()
     }

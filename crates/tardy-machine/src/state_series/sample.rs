@@ -1,5 +1,5 @@
-//! One sample of the system's state. All counts are since the start of the system: readers subtract
-//! neighbours.
+//! A sample of the system's state. All counts are totals since the start of the system; readers
+//! subtract successive samples.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -11,20 +11,20 @@ use super::super::cgroup::CgroupThrottling;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StateSample {
-    /// When the reading started, on the monotonic clock.
+    /// Time at which the reading started, on the monotonic clock.
     pub at: Nanos,
-    /// Time lost to a shortage of resources.
+    /// Time that tasks lost because a resource was short.
     pub pressure: Pressure,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
-    /// Processes and threads created.
+    /// Number of processes and threads created.
     pub forks: Option<u64>,
-    /// Throttling by the quota of the own control groups.
+    /// Throttling by the quota of this process's control groups.
     pub cgroup_throttling: Option<CgroupThrottling>,
-    /// In the order of [`super::StateReader::sensors`], in thousandths of a degree Celsius.
+    /// Temperatures in thousandths of a degree Celsius, in the order of
+    /// [`super::StateReader::sensors`].
     pub temperatures_millidegrees: Vec<Option<i64>>,
-    /// The CPUs given to the reader, in ascending order; one that is offline has nothing but its
-    /// number.
+    /// The state of each requested CPU, in ascending order. An offline CPU has only its number.
     pub cpus: Vec<CpuState>,
 }
 
@@ -33,42 +33,42 @@ pub struct StateSample {
 #[serde(default)]
 pub struct Pressure {
     pub cpu: Option<Stall>,
-    /// Waiting for a disk.
+    /// Waiting for I/O.
     pub io: Option<Stall>,
     pub memory: Option<Stall>,
     /// Waiting for interrupt handlers (since Linux 6.1, CONFIG_IRQ_TIME_ACCOUNTING).
     pub irq: Option<Stall>,
 }
 
-/// Total time since the start of the system in which tasks waited.
+/// Total time since the start of the system in which tasks waited for a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stall {
-    /// At least one task waited.
+    /// Time in which at least one task waited.
     pub some: Option<Nanos>,
-    /// All tasks that were not idle waited at once.
+    /// Time in which all non-idle tasks waited at once.
     pub full: Option<Nanos>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuState {
     pub cpu: CpuId,
-    /// Interrupts of all kinds.
+    /// Number of interrupts of all kinds.
     #[serde(default)]
     pub interrupts: Option<u64>,
-    /// Deferred interrupt work of all kinds, runs.
+    /// Number of softirqs of all kinds.
     #[serde(default)]
     pub softirqs: Option<u64>,
-    /// Time that was not idle, stolen time included.
+    /// Time that was not idle, including steal time.
     #[serde(default)]
     pub busy: Option<Nanos>,
     /// Steal time.
     #[serde(default)]
     pub steal: Option<Nanos>,
-    /// The frequency as cpufreq sees it.
+    /// The frequency that cpufreq reports.
     #[serde(default)]
     pub frequency_khz: Option<u64>,
-    /// Slow-downs of the core because of heat.
+    /// Number of times that heat throttled the core.
     #[serde(default)]
     pub thermal_throttles: Option<u64>,
 }
@@ -90,8 +90,8 @@ impl CpuState {
 }
 
 impl Stall {
-    /// Parses lines such as `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in
-    /// microseconds, and the same with `full`.
+    /// Parses lines such as `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, with times in
+    /// microseconds, and such lines with `full`.
     pub(super) fn parse(text: &str) -> Self {
         let total = |kind: &str| {
             let line = text

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 
 use super::super::root::Root;
 
-/// Sensors whose reading interrupts a CPU: they read a register of that CPU (`rdmsr_on_cpu` in
-/// drivers/hwmon/coretemp.c and via-cputemp.c; `x86_pkg_temp` through `intel_tcc_get_temp`,
-/// drivers/thermal/intel).
+/// Drivers of sensors whose reading interrupts a CPU, because they read a register of that CPU
+/// (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and via-cputemp.c; `x86_pkg_temp` through
+/// `intel_tcc_get_temp`, drivers/thermal/intel).
 const DISTURBING: [&str; 3] = ["coretemp", "via_cputemp", "x86_pkg_temp"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sensor {
-    /// The driver's or zone's name, and the label or number of the input.
+    /// Name of the driver or zone, and label or number of the input.
     pub(super) name: String,
-    /// File with its value in thousandths of a degree Celsius.
+    /// The file with the temperature in thousandths of a degree Celsius.
     pub(super) path: PathBuf,
 }
 
-/// Returns all sensors; without the disturbing ones if `quiet`.
+/// Returns all sensors. If `quiet`, those that interrupt a CPU are left out.
 pub(super) fn find(root: &Root, quiet: bool) -> Vec<Sensor> {
     let mut sensors = thermal_zones(root);
     sensors.extend(hardware_monitors(root));

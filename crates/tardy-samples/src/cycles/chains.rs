@@ -9,39 +9,39 @@ use super::cut::{told_thread, told_waker};
 /// Maximum number of stored chains.
 const KEPT_MAX: usize = 10;
 
-/// A thread of a chain of wake-ups.
+/// A thread in a chain of wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainLink {
     /// ID of the thread.
     pub thread: i32,
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Wait for a CPU after the wake-up.
+    /// Time that the thread waited for a CPU after the wake-up.
     pub waited_ns: Nanos,
-    /// Thread that had the CPU last; absent if the CPU was idle.
+    /// The last thread that had the CPU during this wait; absent if the CPU was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
     /// Time from the end of this wait until the thread woke the next one.
     pub took_ns: Nanos,
 }
 
-/// A chain of wake-ups that ends when a followed thread runs.
+/// A chain of wake-ups: each thread woke the next one, and the last is a followed thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeUpChain {
-    /// The first wake-up, by the monotonic clock.
+    /// Time of the first wake-up, on the monotonic clock.
     pub begin_ns: Nanos,
-    /// Time from there until the last thread ran: the sum of all times of the links.
+    /// Time from the first wake-up until the last thread ran: the sum of all times of the links.
     pub latency_ns: Nanos,
     /// Waker of the first thread; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// In the order of time.
+    /// The threads in order of their wake-ups.
     pub links: Vec<ChainLink>,
-    /// Whether earlier threads were dropped.
+    /// Whether the chain has earlier threads that are not stored.
     pub is_longer: bool,
 }
 
-/// Stores the slowest chains.
+/// Collects the slowest chains.
 #[derive(Debug, Default)]
 pub struct SlowestChains {
     kept: Vec<Chain>,

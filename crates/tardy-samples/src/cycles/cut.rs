@@ -1,9 +1,12 @@
-//! Cuts the stints of a thread into cycles.
+//! Cuts the stints of a thread into cycles. A stint is an interval in which the thread runs, waits
+//! for a CPU, or sleeps.
 //!
 //! A cycle starts with the wake-up from a sleep in the thread's wait place, and ends when the
-//! thread sleeps there again. The wait place is determined for each group of sleeps, among the
-//! places with at least two sleeps: one long sleep before a loop is not the loop's wait. The wait
-//! place is the place where the thread's own timers ended the sleeps. These timers must be
+//! thread sleeps there again. The wait place is determined for each group of sleeps. Only places
+//! with at least two sleeps are considered, because one long sleep before a loop is not the loop's
+//! wait.
+//!
+//! The wait place is the place where the thread's own timers ended the sleeps. These timers must be
 //! absolute, or the place must have at least a tenth of the time slept. If several places or none
 //! meet this rule, the place with the longest time slept is the wait place.
 
@@ -24,10 +27,10 @@ const GROUP_STINTS: usize = 1024;
 /// Minimum number of sleeps at a wait place, and of sleeps there that the thread's own timers
 /// ended.
 const SLEEPS_MIN: u32 = 2;
-/// Divisor: a wait place with relative timers has at least 1/10 of the time slept, because a worker
-/// may also sleep for a short time during its work.
+/// A wait place with relative timers has at least 1/10 of the time slept, because a worker may also
+/// sleep briefly within its work. This is the divisor.
 const TIMERS_SHARE: i64 = 10;
-/// Maximum number of intervals stored per cycle.
+/// Maximum number of parts without CPU time that are stored per cycle.
 const STRETCHES_MAX: usize = 32;
 /// Maximum number of stored cycles, over all threads.
 const WORST_MAX: usize = 3200;
@@ -35,7 +38,7 @@ const WORST_MAX: usize = 3200;
 const WORST_OF_THREAD: usize = 10;
 /// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
-/// Maximum number of places that a thread counts separately.
+/// Maximum number of places per thread that are counted separately.
 const PLACES_MAX: usize = 64;
 
 /// Index of a place in the list for [`Cutter::result`]; absent if the place is unknown.
@@ -54,12 +57,12 @@ pub struct Cutter {
     has_more_threads: bool,
 }
 
-/// A stint and its context.
+/// A stint with its wait place and due time.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     stint: Stint,
     place: Place,
-    /// The due time, for the wait for a CPU after the thread's own timer.
+    /// Due time, if the thread waits for a CPU after a wake-up by its own timer.
     due: Option<i64>,
 }
 
@@ -68,9 +71,9 @@ struct ThreadCut {
     group: Vec<Piece>,
     sleeps: usize,
     home: Option<Place>,
-    /// The end of the last stint.
+    /// End of the last stint.
     last: i64,
-    /// The start of the last sleep in the wait place.
+    /// Start of the last sleep in the wait place.
     slept_at_home: Option<i64>,
     open: Option<OpenCycle>,
     response: Histogram,
@@ -150,8 +153,7 @@ impl Default for ThreadCut {
 }
 
 impl Cutter {
-    /// Creates a cutter that cuts between two functions of the program, instead of at the sleeps of
-    /// its threads.
+    /// Creates a cutter for cycles between two functions of the program, instead of between sleeps.
     #[must_use]
     pub fn between_marks() -> Self {
         Self {
@@ -160,8 +162,8 @@ impl Cutter {
         }
     }
 
-    /// Records that a running thread reached one of the two functions. Its earlier stints must have
-    /// been added. Returns the start and the end of the cycle that ends here.
+    /// Records that a running thread reached one of the two functions. The caller must add the
+    /// thread's earlier stints before. Returns the start and the end of the cycle that ends here.
     pub fn mark(&mut self, thread: i32, time: i64, is_end: bool) -> Option<(i64, i64)> {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
             self.has_more_threads = true;
@@ -191,7 +193,8 @@ impl Cutter {
         None
     }
 
-    /// Records that events were lost, or that no more come: open cycles between marks are cut off.
+    /// Records that events were lost, or that no further events follow. Open cycles between marks
+    /// are cut off.
     pub fn lose(&mut self) {
         if self.is_marked {
             for thread in self.threads.values_mut() {
@@ -200,9 +203,9 @@ impl Cutter {
         }
     }
 
-    /// Records a wake-up, before the stint that ends with it is added. Only a timer of the program
-    /// gives a cycle a due time. Any other cycle starts at the wake-up itself, whose time is in the
-    /// stint.
+    /// Records a wake-up. The caller must do so before it adds the stint that the wake-up ends.
+    /// Only a timer of the program gives a cycle a due time; all other cycles start at the wake-up,
+    /// whose time is in the stint.
     pub fn wake_up(&mut self, wake_up: &WakeUp) {
         let has_room = self.timers.len() < THREADS_MAX || self.timers.contains_key(&wake_up.thread);
         if has_room && matches!(wake_up.cause, Cause::Timer { .. }) {
@@ -210,7 +213,7 @@ impl Cutter {
         }
     }
 
-    /// Adds the next stint of a thread; `place` is where the thread slept, if it did.
+    /// Adds the next stint of a thread. `place` is where the thread slept, if the stint is a sleep.
     pub fn take(&mut self, stint: Stint, place: Place) {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&stint.thread) {
             self.has_more_threads = true;
@@ -243,13 +246,13 @@ impl Cutter {
         (WORST_MAX / self.threads.len().max(1)).max(WORST_OF_THREAD)
     }
 
-    /// Returns where a thread sleeps between cycles, if already known.
+    /// Returns the place where a thread sleeps between cycles, if it is known yet.
     #[must_use]
     pub fn waiting_place(&self, thread: i32) -> Option<Option<u32>> {
         self.threads.get(&thread)?.home
     }
 
-    /// Ends the cycles of a thread that has ended.
+    /// Ends the cycles of a thread that no longer exists.
     pub fn unfollow(&mut self, thread: i32) {
         self.timers.remove(&thread);
         if let Some(thread) = self.threads.get_mut(&thread) {
@@ -260,7 +263,7 @@ impl Cutter {
         }
     }
 
-    /// Cuts the last stints of each thread, after all stints were added.
+    /// Cuts the remaining stints of each thread. Call it after all stints were added.
     pub fn finish(&mut self) {
         for thread in self.threads.values_mut() {
             self.cut_off += thread.cut_group();
@@ -317,8 +320,8 @@ impl ThreadCut {
         cut_off
     }
 
-    /// Returns where the thread sleeps between cycles, according to this group, or `None` if it did
-    /// not sleep.
+    /// Returns the place where the thread sleeps between cycles, according to this group; `None` if
+    /// the thread did not sleep.
     fn waiting_place(&self) -> Option<Place> {
         let mut found: Vec<(Place, Sleeps)> = Vec::new();
         for pair in self.group.windows(2) {
@@ -349,7 +352,7 @@ impl ThreadCut {
         if found.iter().any(|(_, sleeps)| sleeps.count >= SLEEPS_MIN) {
             found.retain(|(_, sleeps)| sleeps.count >= SLEEPS_MIN);
         }
-        // A stack may be missing.
+        // If the stacks of some sleeps are missing, the others decide.
         if found.iter().any(|(place, _)| place.is_some()) {
             found.retain(|(place, _)| place.is_some());
         }
@@ -369,7 +372,7 @@ impl ThreadCut {
         let stint = piece.stint;
         let mut cut_off = 0;
         if stint.start != self.last {
-            // Events were lost.
+            // There is a gap between the stints, because events were lost.
             cut_off = u64::from(self.open.take().is_some());
             self.slept_at_home = None;
         }
@@ -436,7 +439,7 @@ impl ThreadCut {
             return 0;
         }
         if stint.start > self.last {
-            // Events were lost.
+            // There is a gap between the stints, because events were lost.
             self.open = None;
             return 1;
         }
@@ -444,7 +447,7 @@ impl ThreadCut {
             start: self.last,
             ..stint
         };
-        // No sleep ends a cycle between marks.
+        // Cycles between marks do not end with a sleep.
         self.home = None;
         self.cut(&Piece {
             stint,
@@ -673,7 +676,7 @@ mod tests {
         let (first, last) = (other(5), other(6));
         cutter.take(stint(205, 225, Doing::Preempted { first, last }), None);
         assert_eq!(cutter.mark(THREAD, 232, true), Some((100, 232)));
-        // This stint has begun inside the cycle, and is of no more use.
+        // This stint started inside the cycle, so its end does not matter.
         cutter.take(stint(225, 300, Doing::Running), None);
         let place = WaitPlace {
             call: "read".into(),
@@ -710,7 +713,7 @@ mod tests {
         cutter.lose();
         cutter.mark(THREAD, 50, true);
         cutter.mark(THREAD, 60, false);
-        // The time from 60 to 70 is in no stint.
+        // No stint covers the time from 60 to 70.
         cutter.take(stint(70, 80, asleep()), None);
         cutter.mark(THREAD, 90, true);
         cutter.mark(THREAD, 95, false);

@@ -1,8 +1,9 @@
 //! The files of a series' delays in a run with `--disk`: the newest explanations in two files, and
-//! the worst of all older ones in a third.
+//! the worst of all older explanations in a third.
 //!
-//! When `SERIES.delays` is full, it becomes `SERIES.delays.older`. Of its explanations, the worst
-//! stay in `SERIES.delays.worst`, so that the largest latency of the whole run is always explained.
+//! When `SERIES.delays` is full, it becomes `SERIES.delays.older`. The worst explanations of the
+//! file that it replaces are moved to `SERIES.delays.worst`, so the largest latency of the whole
+//! run is always explained.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,20 +13,20 @@ use foldhash::HashMap;
 use super::{DelayHolder, DelayReader, Encoder, FILE_MAGIC, SampleDelay};
 use crate::reserved_file;
 
-/// Number of dropped explanations that are kept as the worst.
+/// Number of worst explanations that are kept of the dropped ones.
 const WORST: usize = 1000;
 
-/// The bounds of a series' files of delays.
+/// The limits of a series' files of delays.
 #[derive(Debug)]
 pub(super) struct Bound {
     current: PathBuf,
-    /// Bytes of all files of the series.
+    /// Maximum size of all files of the series together, in bytes.
     bytes: u64,
     /// Number of explanations dropped so far.
     pub(super) given_way: u64,
 }
 
-/// Returns the files of a series in the order of time: the newest is `current`.
+/// Returns the files of a series in order of time. `current` is the newest.
 pub(super) fn files(current: &Path) -> [PathBuf; 3] {
     let beside = |name| {
         let mut path = current.as_os_str().to_owned();
@@ -44,8 +45,8 @@ impl Bound {
         }
     }
 
-    /// Bytes after which the newest file is full. The worst take a quarter of two files that long,
-    /// and are replaced as a whole.
+    /// Returns the size at which the newest file is full. The file of the worst explanations takes
+    /// a quarter of two full files, and is replaced as a whole.
     pub(super) fn file_bytes(&self) -> u64 {
         self.bytes * 3 / 10
     }
@@ -54,8 +55,8 @@ impl Bound {
         &self.current
     }
 
-    /// Makes the newest file the older one, after saving the worst explanations of the file that it
-    /// replaces.
+    /// Renames the newest file to the older one, after saving the worst explanations of the older
+    /// file that it replaces.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         let [worst, older, current] = files(&self.current);
         if older.exists() {
@@ -115,7 +116,7 @@ impl Worst {
         self.samples.truncate(WORST);
     }
 
-    /// A file of at most so many bytes, and how many samples are not in it.
+    /// Returns a file of at most `bytes_max` bytes, and the number of samples that did not fit.
     fn encode(mut self, bytes_max: usize) -> (Vec<u8>, u64) {
         let all = self.samples.len();
         loop {

@@ -16,7 +16,7 @@ fn descriptor() -> Descriptor {
     Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule)
 }
 
-/// Writes a file of chunks with the given numbers of samples, whose latencies count up; returns the
+/// Writes a file with chunks of the given numbers of samples, whose latencies ascend. Returns the
 /// end of each chunk.
 fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
     let descriptor = descriptor();
@@ -92,7 +92,8 @@ proptest! {
         let hit = ends.iter().filter(|&&end| end <= position).count() as i64 - 1;
         let (found, damaged, torn, closed) = latencies(&SeriesFile::open(&path).unwrap(), 1);
         let expected: Vec<i64> = (0..250).filter(|latency| latency / 50 != hit).collect();
-        // A damaged "is the last chunk" cannot be seen by the checksum of the body.
+        // The checksum of the body does not cover the mark of the last chunk, so a damaged mark
+        // stays undetected.
         if found.len() == 200 {
             prop_assert_eq!(found, expected);
             prop_assert!(damaged >= ends[hit as usize + 1] - ends[hit as usize] && torn == 0 && closed);
@@ -128,7 +129,7 @@ fn a_fold_takes_the_parts_together_in_order() {
     let descriptor = descriptor();
     let mut writer = SeriesWriter::create(&path, &descriptor).unwrap();
     let mut encoder = ChunkEncoder::new(&descriptor);
-    // Values that no coding makes small: the file is worth several threads.
+    // Incompressible values make the file large enough for several threads.
     let latency = |number: i64| number.wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
     for chunk in 0..800 {
         for number in chunk * 1000..(chunk + 1) * 1000 {

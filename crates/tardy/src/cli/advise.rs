@@ -107,20 +107,20 @@ impl TaskArgs {
     }
 }
 
-/// A size with its unit.
+/// Parses a size with its unit.
 ///
 /// # Errors
-/// Returns a sentence that says what to write.
+/// Returns a sentence with the expected form.
 pub fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text.trim())
         .filter(|bytes| *bytes > 0)
         .ok_or_else(|| format!("`{text}` is not a size: write a number and a unit, as in 512MiB"))
 }
 
-/// `yes` or `no`.
+/// Parses `yes` or `no`.
 ///
 /// # Errors
-/// Returns a sentence that says what to write.
+/// Returns a sentence with the expected form.
 pub fn yes_no(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "yes" | "y" => Ok(true),

@@ -1,5 +1,5 @@
-//! Values from a short list, each with a name and a line of help. Their meaning is defined in
-//! crates that are independent of the command line.
+//! Flags whose value is from a short list. Each value has a name and a line of help. The types of
+//! the values are in crates that know no command line.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tardy_chart::model::Kind;
@@ -9,21 +9,21 @@ use tardy_results::cost::reference::Reference;
 use tardy_results::statistics::preset::Preset;
 use tardy_run::work_kind::WorkKind;
 
-/// A value of a flag.
+/// A value from a short list, for a flag.
 pub trait Choice: Copy + Send + Sync + 'static {
-    /// All that can be chosen, in the order of the help.
+    /// All values, in the order of the help.
     const ALL: &'static [Self];
 
-    /// Returns its name on the command line.
+    /// Returns the value's name on the command line.
     fn name(self) -> &'static str;
 
-    /// A line of help.
+    /// Returns the value's line of help.
     fn about(self) -> &'static str;
 
     /// Returns the value with this name, ignoring case.
     ///
     /// # Errors
-    /// The names that there are.
+    /// Returns a sentence with the existing names.
     fn parse(text: &str) -> Result<Self, String> {
         let found = Self::ALL
             .iter()
@@ -40,7 +40,7 @@ pub trait Choice: Copy + Send + Sync + 'static {
     }
 }
 
-/// Returns the parser of a flag that takes one of them.
+/// Returns the parser of a flag with such a value.
 pub fn parser<T: Choice>() -> impl TypedValueParser<Value = T> {
     let possible = T::ALL
         .iter()

@@ -156,7 +156,7 @@ impl CompareArgs {
 fn quantile(text: &str) -> Result<f64, String> {
     share(text)
         .ok()
-        // 99.9 % is 0.999.
+        // Rounding makes 99.9 % exactly 0.999.
         .map(|share| (share * 1e12).round() / 1e12)
         .filter(|quantile| *quantile > 0.0 && *quantile < 1.0)
         .ok_or_else(|| format!("`{text}` is not a quantile: write a share such as 0.999, or 99.9%"))

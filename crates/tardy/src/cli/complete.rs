@@ -1,5 +1,4 @@
-//! Shell completion of values: the names of loads, probes, scenarios and kernels, and folders of
-//! runs.
+//! Shell completion of values: names of loads, probes, scenarios and kernels, and folders of runs.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,10 +14,10 @@ use tardy_loads::load::composite::COMPOSITES;
 use tardy_measure::scenario::built_in;
 use tardy_probes::probe::PROBES;
 
-/// Kernels in Debian's package sources that are offered in addition to those fetched before.
+/// Kernels from Debian's package sources that are offered in addition to those fetched before.
 const KERNELS: [&str; 4] = ["6.1", "6.1-rt", "6.12", "6.12-rt"];
 
-/// Returns the command line with the values of its arguments.
+/// Adds the completion of values to the command's arguments.
 #[must_use]
 pub fn with_values(command: Command) -> Command {
     command
@@ -58,7 +57,7 @@ fn completer(arg: &Arg) -> Option<ArgValueCompleter> {
     }
 }
 
-/// A name, and a line about it.
+/// A name, and a line that describes it.
 type ValueName = (String, String);
 
 fn loads() -> Vec<ValueName> {

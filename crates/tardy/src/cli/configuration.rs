@@ -1,4 +1,4 @@
-//! Defaults of the user's files ([`tardy_measure::configuration`]) as defaults of flags.
+//! Uses defaults from the user's files ([`tardy_measure::configuration`]) as defaults of flags.
 
 use clap::Command;
 use tardy_measure::configuration::{Configuration, ConfigurationError};
@@ -6,13 +6,13 @@ use tardy_measure::configuration::{Configuration, ConfigurationError};
 /// Returns the definition of `tardy run` with these defaults.
 ///
 /// # Errors
-/// A value that its flag refuses.
+/// Returns an error if a flag refuses its default.
 pub fn with_defaults(
     mut run: Command,
     configuration: &Configuration,
 ) -> Result<Command, ConfigurationError> {
     for (flag, default) in &configuration.flags {
-        // Parsed as a separate command line, so that the error can name the file.
+        // Each default is parsed as a separate command line, so that an error can name the file.
         if let Err(error) = run
             .clone()
             .try_get_matches_from(["run".to_owned(), format!("--{flag}={}", default.value)])
@@ -30,7 +30,7 @@ pub fn with_defaults(
                 reason,
             });
         }
-        // The definition's values last as long as the process.
+        // clap needs values that live as long as the process.
         let value: &'static str = default.value.clone().leak();
         run = run.mut_args(|arg| {
             if arg.get_long() == Some(*flag) {

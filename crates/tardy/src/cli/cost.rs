@@ -73,7 +73,7 @@ pub struct BuildArgs {
 }
 
 impl BuildArgs {
-    /// The tree or archive; absent for the distribution's.
+    /// Returns the kernel tree or archive; `None` for the distribution's package.
     #[must_use]
     pub fn tree(&self) -> Option<PathBuf> {
         (self.source.as_os_str() != "package").then(|| self.source.clone())
@@ -100,7 +100,7 @@ pub struct CostSharedArgs {
 }
 
 impl CostArgs {
-    /// Returns the arguments that every kind has.
+    /// Returns the arguments that all kinds of costs have.
     #[must_use]
     pub fn shared(&self) -> &CostSharedArgs {
         match &self.whole {
@@ -109,14 +109,15 @@ impl CostArgs {
         }
     }
 
-    /// The CPU.
+    /// Returns the CPU to measure on.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {
         self.cpu.map(CpuId)
     }
 }
 
-/// Long against the clock, and short enough that the default set of metrics ends within minutes.
+/// Parses the length of a trial. It must be long compared with the clock's resolution, and short
+/// enough that the default metrics take only minutes.
 fn trial_length(text: &str) -> Result<Nanos, String> {
     let length = positive_duration(text)?;
     if (Nanos::from_micros(10)..=Nanos::from_secs(60)).contains(&length) {

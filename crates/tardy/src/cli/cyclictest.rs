@@ -1,5 +1,5 @@
-//! `tardy cyclictest`: the options of cyclictest (rt-tests), for scripts that call it. Source: its
-//! manual of rt-tests 2.8, and the behaviour of 2.4.
+//! `tardy cyclictest`: the options of cyclictest (rt-tests), for scripts that call it. Source:
+//! cyclictest's manual in rt-tests 2.8, and its behaviour in 2.4.
 
 use std::path::PathBuf;
 
@@ -14,14 +14,14 @@ use tardy_run::plan::PolicyName;
 use tardy_run::request::{CpuDmaLatency, MeasuredCpus, Request};
 use tardy_run::system_clock::SystemClock;
 
-/// Length if none is given: a signal then ends the run earlier.
+/// Length of a run without a given length; a signal can end it earlier.
 const LENGTH_MAX: Nanos = Nanos::from_secs(30 * 86_400);
-/// Maximum number of samples that a run stores completely without `-v` or `--tardy-out`. The last
-/// sample and the numbers of cycles are in stored samples only.
+/// Maximum number of samples that a run stores completely without `-v` or `--tardy-out`. The output
+/// needs the last sample and the numbers of cycles, which only stored samples have.
 const SAMPLES_KEPT_MAX: f64 = 20e6;
 /// Maximum number of measured threads.
 const THREADS_MAX: usize = 4096;
-/// The watchdog's priority is one higher.
+/// Maximum priority of threads; the watchdog's priority is one higher.
 const PRIORITY_MAX: u32 = 98;
 /// Maximum number of rows of a histogram, as in cyclictest.
 const BUCKETS_MAX: i64 = 1_000_000;
@@ -167,12 +167,12 @@ pub struct CyclictestArgs {
     pub version: Option<bool>,
 }
 
-/// What a command line of cyclictest comes to.
+/// The run that a command line of cyclictest requests.
 #[derive(Debug)]
 pub struct Setup {
     pub request: Request,
     pub threads: Vec<Thread>,
-    /// What is not done as cyclictest does it, a sentence each.
+    /// Differences from cyclictest, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -186,7 +186,7 @@ impl CyclictestArgs {
         }
     }
 
-    /// Returns the requested histogram for this many threads.
+    /// Returns the requested histogram for `threads` threads.
     #[must_use]
     pub fn shape(&self, threads: usize) -> Option<HistogramShape> {
         let rows = self.histofall.or(self.histogram)?;
@@ -196,7 +196,7 @@ impl CyclictestArgs {
         })
     }
 
-    /// The latency above which the run stops.
+    /// Returns the latency above which the run stops.
     #[must_use]
     pub fn break_above(&self) -> Option<Nanos> {
         self.break_above
@@ -204,7 +204,7 @@ impl CyclictestArgs {
             .filter(|&limit| limit > Nanos::ZERO)
     }
 
-    /// The latency above which values are listed.
+    /// Returns the latency above which samples are listed.
     #[must_use]
     pub fn spike(&self) -> Option<Nanos> {
         self.spike
@@ -212,7 +212,7 @@ impl CyclictestArgs {
             .filter(|&limit| limit > Nanos::ZERO)
     }
 
-    /// The largest C-state exit latency in us.
+    /// Returns the maximum C-state exit latency in us.
     #[must_use]
     pub fn latency(&self) -> i32 {
         self.latency.max(0)
@@ -231,13 +231,13 @@ impl CyclictestArgs {
         ))
     }
 
-    /// Whether the power management is left alone.
+    /// Returns whether tardy leaves the power management as it is.
     #[must_use]
     pub fn leaves_power(&self) -> bool {
         self.laptop || self.default_system
     }
 
-    /// The thread's intervals differ by this.
+    /// Returns the difference between the intervals of successive threads.
     #[must_use]
     pub fn distance(&self) -> Nanos {
         Nanos::from_micros(self.distance.unwrap_or(
@@ -316,7 +316,7 @@ impl CyclictestArgs {
             .map(|group| group.interval)
             .min()
             .unwrap_or(Nanos::from_micros(self.interval));
-        // cyclictest ends with the first thread that has made all its cycles.
+        // cyclictest ends when the first thread has made all its cycles.
         let by_loops = (self.loops > 0).then(|| {
             Nanos(
                 shortest
@@ -368,7 +368,7 @@ impl CyclictestArgs {
         })
     }
 
-    /// Refuses unsupported arguments before anything is measured.
+    /// Refuses unsupported arguments, before anything is measured.
     fn refuse(&self) -> Result<(), String> {
         let refused = [
             (
@@ -402,7 +402,7 @@ impl CyclictestArgs {
             .map_or(Ok(()), |(_, why)| Err(why.to_owned()))
     }
 
-    /// Options that change nothing here, a sentence each.
+    /// Returns a sentence for each given option that tardy ignores.
     fn passed_over(&self) -> Vec<String> {
         let passed_over = [
             (
@@ -450,7 +450,7 @@ impl CyclictestArgs {
             .collect()
     }
 
-    /// Returns the usable CPUs that -a lists. With -S, -a and -t have no effect, as in cyclictest.
+    /// Returns the usable CPUs that -a lists. As in cyclictest, -a and -t have no effect with -S.
     ///
     /// # Errors
     /// Returns an error if the argument is not a CPU list.
@@ -463,7 +463,7 @@ impl CyclictestArgs {
             .transpose()
     }
 
-    /// Returns the CPU of each thread, as cyclictest chooses it: from the list of -a, otherwise
+    /// Returns the CPU of each thread, chosen like cyclictest does: from the list of -a, otherwise
     /// from the CPUs that the caller may use (taskset, control groups).
     fn cpus(&self, processors: &Processors, notes: &mut Vec<String>) -> Result<Vec<CpuId>, String> {
         let usable = &processors.usable;

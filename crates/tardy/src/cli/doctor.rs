@@ -69,7 +69,7 @@ Exit codes: 0 checked, and --fail-on found nothing; 1 --fail-on found something;
                           no such CPU or process; 4 a setting that --fail-on covers cannot be \
                           read.";
 
-/// Parses a time from zero to an hour.
+/// Parses a duration from zero to an hour.
 fn span(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(span) if (Nanos::ZERO..=Nanos::from_secs(3600)).contains(&span) => Ok(span),

@@ -112,7 +112,7 @@ impl ExplainArgs {
         }
     }
 
-    /// Returns the first given flag that applies to a trace.dat only.
+    /// Returns the first given flag that only applies to a trace.dat.
     #[must_use]
     pub fn only_for_traces(&self) -> Option<&'static str> {
         let flags = [
@@ -128,7 +128,7 @@ impl ExplainArgs {
             .map(|(flag, _)| flag)
     }
 
-    /// Returns the first given flag that a run of `tardy attach` cannot answer.
+    /// Returns the first given flag that does not apply to a run of `tardy attach`.
     #[must_use]
     pub fn only_for_explained_runs(&self) -> Option<&'static str> {
         let flags = [
@@ -143,7 +143,7 @@ impl ExplainArgs {
             .map(|(flag, _)| flag)
     }
 
-    /// Returns the question about the wake-ups of this thread in a trace.dat.
+    /// Returns the question about the wake-ups of the thread `task` in a trace.dat.
     #[must_use]
     pub fn question(&self, task: &str) -> Question {
         Question {
@@ -156,7 +156,7 @@ impl ExplainArgs {
             late: self.late(),
             preemption: self.preempt.map(|mode| match mode {
                 PreemptMode::None | PreemptMode::Voluntary => Preemption::No,
-                // A real-time thread is switched to at once in lazy mode too.
+                // In lazy mode, real-time threads are switched to at once, as in full mode.
                 PreemptMode::Lazy | PreemptMode::Full | PreemptMode::Rt => Preemption::Full,
             }),
             period: self.period,

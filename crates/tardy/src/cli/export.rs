@@ -39,7 +39,7 @@ pub struct ExportArgs {
 }
 
 impl ExportArgs {
-    /// The file to write; absent for standard output.
+    /// Returns the file to write; `None` for standard output.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.output
@@ -56,7 +56,7 @@ fn formats() -> PossibleValuesParser {
     )
 }
 
-/// Accepts names that the schema allows: `^[a-z0-9_]+$`.
+/// Accepts the names that KCIDB's schema allows: `^[a-z0-9_]+$`.
 fn origin(text: &str) -> Result<String, String> {
     let is_valid = !text.is_empty()
         && text

@@ -36,7 +36,7 @@ pub struct HistoryArgs {
     pub table: Option<PathBuf>,
 }
 
-/// A file that is read as a table again.
+/// Accepts file names that `tardy history` will recognise as tables.
 fn table(name: &str) -> Result<PathBuf, String> {
     let file = PathBuf::from(name);
     if is_table(&file) {

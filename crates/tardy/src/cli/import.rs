@@ -37,7 +37,7 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// Returns the settings that the files may not contain.
+    /// Returns the settings for information that a file may lack.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {

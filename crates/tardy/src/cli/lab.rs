@@ -1,4 +1,4 @@
-//! The arguments of the subcommands of `tardy lab`.
+//! Arguments of the subcommands of `tardy lab`.
 
 pub mod atlas;
 pub mod bisect;
@@ -175,7 +175,7 @@ pub struct MeasureArguments {
     pub arguments: Vec<String>,
 }
 
-/// The size of a PCI resource.
+/// Parses the size of a PCI resource, a power of two.
 fn power_of_two(text: &str) -> Result<u32, String> {
     let size = text
         .parse()
@@ -184,7 +184,7 @@ fn power_of_two(text: &str) -> Result<u32, String> {
     size.ok_or_else(|| format!("`{text}` is not a power of two up to 4096: write for example 128"))
 }
 
-/// `--add FILE:PATH`.
+/// The value of `--add`: `FILE:PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddArgument(pub AddedFile);
 
@@ -218,14 +218,14 @@ impl FromStr for AddArgument {
     }
 }
 
-/// `--module NAME|FILE.ko[:PARAMETER=VALUE...]`.
+/// The value of `--module`: `NAME|FILE.ko[:PARAMETER=VALUE...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleArgument {
-    /// As modprobe(8) takes it.
+    /// Name of the module, as for modprobe(8).
     pub name: String,
-    /// Where it lies; absent for one of the kernel's package.
+    /// The module's file; absent for a module of the kernel's package.
     pub file: Option<PathBuf>,
-    /// With spaces between.
+    /// Parameters, separated by spaces.
     pub parameters: String,
 }
 

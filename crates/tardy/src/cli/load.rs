@@ -1,4 +1,4 @@
-//! `tardy load`.
+//! Arguments of `tardy load`.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;

@@ -1,4 +1,4 @@
-//! Other machines to do a command on, and `tardy fetch`.
+//! Arguments for commands on other machines, and of `tardy fetch`.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub struct OnArgs {
 }
 
 impl OnArgs {
-    /// Returns whether the command runs on another machine.
+    /// Returns whether the command is to run on another machine.
     #[must_use]
     pub fn is_given(&self) -> bool {
         !self.on.is_empty()

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use tardy_run::option::{Form, Kind, RunOption};
 use tardy_run::request::Request;
 
-/// Returns the command with these options.
+/// Adds these options to the command.
 pub(super) fn with_options<'a>(
     command: Command,
     options: impl Iterator<Item = &'static RunOption> + 'a,
@@ -14,10 +14,10 @@ pub(super) fn with_options<'a>(
     options.fold(command, |command, option| command.arg(argument(option)))
 }
 
-/// Reads the request from these options.
+/// Reads the request from the values of these options.
 ///
 /// # Errors
-/// A value that its option refuses.
+/// Returns an error if an option refuses its value.
 pub(super) fn request(
     matches: &ArgMatches,
     options: impl Iterator<Item = &'static RunOption>,
@@ -92,7 +92,7 @@ fn argument(option: &'static RunOption) -> Arg {
     }
 }
 
-/// Returns the parser of its values, which are read once more into the request.
+/// Returns the parser of an option's values. It only checks them; the request parses them again.
 fn parser(option: &'static RunOption) -> ValueParser {
     if option.is_path {
         return clap::value_parser!(std::path::PathBuf);
@@ -108,7 +108,7 @@ fn parser(option: &'static RunOption) -> ValueParser {
     })
 }
 
-/// Returns the paragraphs of a doc comment, each on one line.
+/// Returns the paragraphs of a doc comment, each joined to one line.
 fn paragraphs(lines: &[&str]) -> Vec<String> {
     let paragraphs = lines.split(|line| line.trim().is_empty());
     paragraphs

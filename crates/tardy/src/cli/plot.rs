@@ -1,4 +1,4 @@
-//! The arguments of `tardy plot` and `tardy report`.
+//! Arguments of `tardy plot` and `tardy report`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -54,12 +54,10 @@ pub struct PlotArgs {
     pub deadline: DeadlineArgs,
 }
 
-/// Width and height in px.
+/// The size of a chart in px.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Size {
-    /// To the right.
     pub width: f64,
-    /// Downwards.
     pub height: f64,
 }
 

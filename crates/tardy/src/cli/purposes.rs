@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Users' purposes, with their commands; newcomers need the first.
+/// Purposes of users, with the commands for each. The first is for newcomers.
 const PURPOSES: &[(&str, &[&str])] = &[
     ("Start", &["run", "doctor", "explain", "compare", "report"]),
     (

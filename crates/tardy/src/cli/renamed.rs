@@ -1,11 +1,12 @@
-//! Old names: accepted for one more minor version, hidden in help, and reported when used.
+//! Old names of commands and options. They are accepted for one more minor version, hidden in the
+//! help, and reported when used.
 
 use std::collections::BTreeSet;
 
-/// Subcommands, with their names of today; `clap` knows the old ones as aliases.
+/// Subcommands: old name, new name. `clap` knows the old names as aliases.
 const COMMANDS: &[(&str, &str)] = &[("split", "breakdown")];
 
-/// Options: subcommand (empty: any), old name, new name.
+/// Options: subcommand (empty for all), old name, new name.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("", "--steer-irqs", "--move-irqs"),
     ("", "--reference", "--paper"),
@@ -16,7 +17,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("lab", "--twice", "--verify-repeatable"),
 ];
 
-/// Returns notes for a user of old names; the arguments exclude the program's own name.
+/// Returns a note for each old name in use. `arguments` do not include the program's name.
 #[must_use]
 pub fn notes(arguments: &[String]) -> Vec<String> {
     let ours = arguments
@@ -93,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Old names of a command's options and of those below it.
+    /// Returns the old names of the options of a command and of its subcommands.
     fn aliases(command: &clap::Command) -> Vec<String> {
         let own = command
             .get_arguments()

@@ -67,7 +67,7 @@ pub enum PaperArgument {
 }
 
 impl PaperArgument {
-    /// Whether the paper of this name is meant.
+    /// Returns whether the argument selects the paper with this name.
     #[must_use]
     pub fn means(self, paper: &str) -> bool {
         self == Self::All
@@ -87,7 +87,7 @@ pub enum PlaceArgument {
 }
 
 impl ReproduceArgs {
-    /// Returns where to reproduce.
+    /// Returns where the experiments run.
     #[must_use]
     pub fn place(&self) -> Place {
         match self.on {
@@ -96,7 +96,7 @@ impl ReproduceArgs {
         }
     }
 
-    /// Returns how long to reproduce.
+    /// Returns how long the experiments run.
     #[must_use]
     pub fn extent(&self) -> Extent {
         if self.full {
@@ -106,7 +106,7 @@ impl ReproduceArgs {
         }
     }
 
-    /// Guests of each kernel.
+    /// Returns the number of guests of each kernel.
     #[must_use]
     pub fn replicas(&self) -> u32 {
         self.replicas.unwrap_or(if self.full { 10 } else { 1 })

@@ -1,4 +1,4 @@
-//! `tardy respond`.
+//! Arguments of `tardy respond`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `tardy run`.
+//! Arguments of `tardy run`.
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use tardy_measure::configuration;
@@ -7,12 +7,11 @@ use tardy_run::request::{OPTIONS, Request};
 use super::on::OnArgs;
 use super::options::{request, with_options};
 
-/// The arguments of `tardy run`.
 #[derive(Debug, Clone)]
 pub struct RunArgs {
-    /// The options.
+    /// The request that the options make.
     pub request: Request,
-    /// The machines that do it.
+    /// The machines on which to run.
     pub on: OnArgs,
 }
 

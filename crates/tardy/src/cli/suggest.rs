@@ -1,5 +1,5 @@
-//! The command line of this process, with the defaults of files, and the suggested flag for a
-//! mistyped one: clap's own measure suggests `--force` for `--fro`.
+//! Parses the command line of this process, with the defaults of files. For a mistyped flag,
+//! suggests the most similar one; clap's own measure would suggest `--force` for `--fro`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,11 +16,11 @@ use super::purposes::by_purpose;
 
 /// The command whose flags can have defaults in files.
 const RUN: &str = "run";
-/// The command that a link of its name is.
+/// Name of a link to this program that makes it run the command `cyclictest`.
 const CYCLICTEST: &str = "cyclictest";
 
-/// Returns the command line of this process, and the settings of files that it uses; on an error,
-/// prints it and ends the process.
+/// Returns the command line of this process, and the settings of files that it uses. Prints an
+/// error of the command line and ends the process.
 ///
 /// # Errors
 /// Returns errors of the files, which only `tardy run` reads.
@@ -53,7 +53,7 @@ pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
     ))
 }
 
-/// Ends the process with the error; scripts that call cyclictest get it in a line.
+/// Ends the process with the error. Scripts that call cyclictest get it on one line.
 fn refused(error: Error, arguments: &[String]) -> ! {
     let is_cyclictest = arguments.get(1).is_some_and(|name| name == CYCLICTEST);
     if !is_cyclictest || !error.use_stderr() {
@@ -66,14 +66,15 @@ fn refused(error: Error, arguments: &[String]) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// Returns the error without clap's advice below.
+/// Returns the error on one line, without clap's advice.
 pub(super) fn in_a_line(error: &Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// Returns the command line; for a link named cyclictest, with the command of that name.
+/// Returns the words of the command line. If a link named cyclictest was called, the command
+/// `cyclictest` is inserted.
 fn words() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words
@@ -86,7 +87,7 @@ fn words() -> Vec<OsString> {
     words
 }
 
-/// Keeps only the defaults that no typed flag overrides.
+/// Removes the defaults that flags on the command line replace.
 fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
     let Some(run) = matches.subcommand_matches(RUN) else {
         return;
@@ -96,7 +97,7 @@ fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
         .retain(|flag, _| run.value_source(flag) == Some(ValueSource::DefaultValue));
 }
 
-/// Options of cyclictest, short and long, each with its counterpart in `tardy run`.
+/// Options of cyclictest, short and long, with the corresponding option of `tardy run`.
 const CYCLICTEST_OPTIONS: [(&str, &str, &str); 8] = [
     ("-D", "--duration", "--for"),
     ("-p", "--priority", "--priority"),
@@ -108,10 +109,10 @@ const CYCLICTEST_OPTIONS: [(&str, &str, &str); 8] = [
     ("-q", "--quiet", "--quiet"),
 ];
 
-/// A tip for an option of cyclictest.
+/// Returns a tip for an option of cyclictest.
 fn of_cyclictest(given: &str) -> Option<String> {
     let is_it = |option: &&(&str, &str, &str)| {
-        // A value may be glued to the letter, as in -p95.
+        // A value may follow the letter directly, as in -p95.
         given == option.1 || (!given.starts_with("--") && given.starts_with(option.0))
     };
     let (_, _, meant) = CYCLICTEST_OPTIONS.iter().find(is_it)?;
@@ -120,7 +121,7 @@ fn of_cyclictest(given: &str) -> Option<String> {
     ))
 }
 
-/// Returns the error, with the flag or the command that is most like the unknown one.
+/// Adds the most similar flag or command to an error about an unknown flag.
 fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     match error.kind() {
         ErrorKind::UnknownArgument => {}
@@ -157,7 +158,7 @@ fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     error
 }
 
-/// Returns the error, with the command that is most like the unknown one.
+/// Adds the most similar command to an error about an unknown command.
 fn with_command_meant(mut error: Error, arguments: &[String]) -> Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
@@ -183,7 +184,7 @@ fn with_command_meant(mut error: Error, arguments: &[String]) -> Error {
     error
 }
 
-/// Returns the subcommand that the arguments name.
+/// Returns the innermost subcommand that the arguments name.
 fn deepest<'a>(command: &'a Command, arguments: &[String]) -> &'a Command {
     let mut found = command;
     for argument in arguments.iter().skip(1) {

@@ -23,10 +23,10 @@ use crate::cli::advise::{AdviseArgs, AdviseSource};
 
 /// Width and height of a figure, in px.
 const FIGURE: (f64, f64) = (560.0, 440.0);
-/// Pixels of a PNG for each px.
+/// Pixels of a PNG per px.
 const SCALE: f64 = 2.0;
 
-/// Why there is no advice.
+/// The reason why there is no advice.
 #[derive(Debug, thiserror::Error)]
 enum AdviseError {
     #[error(transparent)]
@@ -49,7 +49,7 @@ enum AdviseError {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &AdviseArgs) -> Exit {
-    // A file name of an unknown format is refused before anything is asked or printed.
+    // An unknown picture format is refused before anything is asked or printed.
     let picture = args
         .plot
         .as_deref()
@@ -76,7 +76,7 @@ pub fn run(args: &AdviseArgs) -> Exit {
     }
 }
 
-/// The advice, as text and as charts.
+/// The advice as text and as charts.
 struct AdviceOutput {
     text: String,
     charts: Vec<Chart>,
@@ -153,7 +153,7 @@ fn of_runs(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
     Ok(AdviceOutput { text, charts, exit })
 }
 
-/// Draws all of them side by side, on the same axes, for visual comparison.
+/// Draws all charts side by side on the same axes, so that they can be compared.
 fn draw_figures(picture: Option<Picture>, mut charts: Vec<Chart>) -> Result<(), AdviseError> {
     let Some(picture) = picture else {
         return Ok(());

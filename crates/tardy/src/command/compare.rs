@@ -1,4 +1,4 @@
-//! `tardy compare`: runs against runs.
+//! `tardy compare`: compares runs with other runs.
 
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ fn compared_sections(args: &CompareArgs) -> Exit {
     super::sections::show_comparison(&args.base, candidate, is_json)
 }
 
-/// Costs: all of the runs must be of this kind, otherwise the error names the others.
+/// Compares costs. All runs must be cost runs, otherwise the error names those that are not.
 fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
     if args.over_time {
         let paths: Vec<PathBuf> = std::iter::once(&args.base)
@@ -155,7 +155,8 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
     Ok((decided(found.verdict, is_open), printed))
 }
 
-/// Returns the outcome for the exit code: better results do not hide inconclusive ones.
+/// Returns the outcome for the exit code. An inconclusive result counts even if other results are
+/// better.
 fn decided(outcome: Outcome, is_open: bool) -> Outcome {
     if is_open && !outcome.has_worse() {
         Outcome::Inconclusive

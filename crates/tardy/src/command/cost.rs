@@ -1,4 +1,4 @@
-//! `tardy cost`: measure, show.
+//! `tardy cost`: measures costs and shows the results.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -20,7 +20,7 @@ use tardy_sys::printable::printable;
 use super::{folder_name, output};
 use crate::cli::cost::{BuildArgs, CostArgs, CostWhole};
 
-/// Default number of a metric's trials in a round: that of LMbench (TRIES of its bench.h).
+/// Default number of trials per metric and round: that of LMbench (TRIES in its bench.h).
 const TRIALS: u32 = 11;
 
 /// Default number of runs of a command: that of mckenney2009.
@@ -63,7 +63,7 @@ pub fn run(args: &CostArgs) -> Exit {
     }
 }
 
-/// Why nothing was measured.
+/// The reason why nothing was measured, with the exit code.
 struct Refusal(Exit, String);
 
 impl From<CostError> for Refusal {
@@ -160,7 +160,7 @@ fn metrics_of(
     Ok(session::run(&request, out, &Root::system(), progress)?)
 }
 
-/// Prints the folder's results; `tardy show` prints the same.
+/// Prints the results in a folder. `tardy show` prints the same.
 #[must_use]
 pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit {
     let summary = match summarize(folder) {

@@ -37,7 +37,7 @@ pub fn run(args: &CyclictestArgs) -> Exit {
     }
 }
 
-/// Standard output, as a file name of `--json`.
+/// Value of `--json` that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
 type Refusal = (Exit, String);
@@ -88,7 +88,8 @@ fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     Ok(exit)
 }
 
-/// Prints cyclictest's messages before the measurement, and differences from it on standard error.
+/// Prints cyclictest's messages before the measurement, and on standard error the differences from
+/// cyclictest.
 fn announce(
     args: &CyclictestArgs,
     setup: &Setup,
@@ -118,7 +119,7 @@ fn announce(
     match () {
         () if args.laptop => say!("WARN: not setting cpu_dma_latency to save battery power"),
         () if args.default_system => say!("WARN: not setting cpu_dma_latency from cyclictest"),
-        // Standard error gives the reason.
+        // Standard error has already given the reason.
         () if warnings
             .iter()
             .any(|warning| matches!(warning, Warning::CpuLatencyNotSet { .. })) => {}
@@ -154,7 +155,8 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
     let histogram = args
         .shape(setup.threads.len())
         .map(|shape| taken.histogram(shape));
-    // As in cyclictest: -v prints no summary, except with -q; with -q a histogram replaces it.
+    // As in cyclictest, -v suppresses the summary, unless -q is given too. With -q, a histogram
+    // replaces the summary.
     let has_summary = match (args.verbose, args.quiet) {
         (true, quiet) => quiet,
         (false, quiet) => histogram.is_none() || !quiet,
@@ -194,7 +196,7 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
     Ok(())
 }
 
-/// Writes the results to the place that scripts expect: a file, or a stream (/dev/stdout or `-`, a
+/// Writes the results to the place that scripts expect: a file or a stream (/dev/stdout or `-`, a
 /// FIFO, a terminal).
 fn write_out(
     file: &Path,
@@ -225,7 +227,7 @@ fn is_stream(file: &Path) -> bool {
         })
 }
 
-/// Refuses outputs that could not be written at the end.
+/// Refuses output files that cannot be written, before the measurement.
 fn refuse_unwritable(args: &CyclictestArgs) -> Result<(), Refusal> {
     let files = [("--json", &args.json), ("--histfile", &args.histfile)];
     for (option, file) in files {
@@ -246,7 +248,7 @@ fn refuse_unwritable(args: &CyclictestArgs) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Makes a file in `folder` and removes it.
+/// Checks that a file can be created in `folder`, by creating and removing one.
 fn try_file_in(folder: &Path) -> std::io::Result<()> {
     let file = folder.join(format!(".tardy-{}", std::process::id()));
     OpenOptions::new()

@@ -1,4 +1,4 @@
-//! `tardy doctor`: whether this machine is set up for real time.
+//! `tardy doctor`: checks whether this machine is set up for real time.
 
 use std::thread;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tardy_run::request::MeasuredCpus;
 use super::output;
 use crate::cli::doctor::DoctorArgs;
 
-/// Why there is no diagnosis.
+/// The reason why there is no diagnosis.
 #[derive(Debug, thiserror::Error)]
 enum DoctorError {
     #[error(
@@ -126,7 +126,8 @@ fn diagnose(args: &DoctorArgs) -> Result<Diagnosis, DoctorError> {
     })
 }
 
-/// Copies of files do not count, and so nothing is waited for.
+/// Watches the counters of this machine for a while. Copied files do not change, so for `--root`
+/// this returns at once.
 fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<WatchDelta> {
     if args.watch == Nanos::ZERO || args.root.is_some() {
         return None;
@@ -136,8 +137,8 @@ fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<Watch
     Some(watch.end(root, args.watch))
 }
 
-/// Returns the CPUs of the work: the requested ones, those of the program's real-time threads, the
-/// isolated ones, or all.
+/// Returns the CPUs of the work: the requested ones, otherwise those of the program's real-time
+/// threads, otherwise the isolated ones, otherwise all.
 fn cpus(
     asked: Option<&MeasuredCpus>,
     facts: &MachineFacts,

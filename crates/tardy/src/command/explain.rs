@@ -18,10 +18,10 @@ use tardy_sys::regular_file;
 use super::output;
 use crate::cli::explain::{DueSource, ExplainArgs};
 
-/// The largest trace that is read: it is held in memory.
+/// Maximum size of a trace in bytes, because it is read into memory.
 const TRACE_BYTES_MAX: u64 = 64 << 30;
 
-/// Why nothing is explained.
+/// The reason why nothing is explained.
 #[derive(Debug, thiserror::Error)]
 enum CommandError {
     #[error("{}: cannot be read: {error}", path.display())]
@@ -67,7 +67,7 @@ impl CommandError {
     }
 }
 
-/// Writes something of the run in a folder for another tool.
+/// Writes the explanations of a run in another tool's format.
 type RunWriter = fn(&Path, &mut dyn io::Write) -> Result<(), RunError>;
 
 /// Runs the command.
@@ -93,7 +93,8 @@ pub fn run(args: &ExplainArgs) -> Exit {
     }
 }
 
-/// Returns the run itself, or the one run of an experiment of the lab that was watched.
+/// Returns the folder of the run: `folder` itself, or the single run of a watched experiment in the
+/// lab.
 fn run_in(folder: &Path) -> Result<PathBuf, CommandError> {
     if folder.join("run.json").exists() {
         return Ok(folder.to_owned());

@@ -1,4 +1,4 @@
-//! `tardy export`: a run in another tool's format.
+//! `tardy export`: writes a run in another tool's format.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 

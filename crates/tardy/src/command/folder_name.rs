@@ -10,11 +10,11 @@ use std::sync::Mutex;
 use tardy_core::units::Nanos;
 use tardy_report::report::date::compact;
 
-/// Names that this process has reserved; a socket reserves its name until the process ends.
+/// Sockets that reserve names. A name stays reserved until the process ends.
 static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 
-/// A folder named after the time (UTC), as in `tardy-20261121-031200`: the first name that does
-/// not exist, and that no other process has reserved in the same second.
+/// Returns a folder named after the time (UTC), such as `tardy-20261121-031200`: the first name
+/// that does not exist, and that no other process has reserved in the same second.
 pub(super) fn by_time() -> PathBuf {
     let name = format!("tardy-{}", compact(Nanos(tardy_sys::clock::realtime())));
     let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
@@ -24,8 +24,8 @@ pub(super) fn by_time() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(&name))
 }
 
-/// Whether `path` is free. A machine without abstract sockets reserves nothing, and every name is
-/// free there.
+/// Reserves `path`, and returns whether it was free. On a machine without abstract sockets nothing
+/// is reserved, and every name is free.
 fn reserve(path: &Path) -> bool {
     let here = std::fs::metadata(".").map_or(0, |folder| folder.ino());
     let address = SocketAddr::from_abstract_name(format!("{}@{here}", path.display()));

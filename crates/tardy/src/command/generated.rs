@@ -1,5 +1,5 @@
-//! `tardy man` and `tardy completions`: pages and scripts made of the definition of the command
-//! line.
+//! `tardy man` and `tardy completions`: pages and scripts that are generated from the definition of
+//! the command line.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ const COMPLETE: &str = "TARDY_COMPLETE";
 /// Section of the manual for programs.
 const SECTION: &str = "1";
 
-/// Prints the manual page of a command, or writes those of all.
+/// Prints the manual page of one command, or writes the pages of all commands.
 #[must_use]
 pub fn man(args: &ManArgs) -> Exit {
     let mut definition = Cli::command();
@@ -50,7 +50,7 @@ pub fn man(args: &ManArgs) -> Exit {
     ended(result)
 }
 
-/// Prints the script that completes commands in a shell.
+/// Prints the script with which a shell completes commands.
 #[must_use]
 pub fn completions(args: &CompletionsArgs) -> Exit {
     let mut script = Vec::new();
@@ -62,7 +62,8 @@ pub fn completions(args: &CompletionsArgs) -> Exit {
     ended(result.map_err(|error| format!("cannot write the script: {error}")))
 }
 
-/// Answers the script of [`completions`], which asks by an environment variable, and ends.
+/// Prints the completions and ends the process, if the script of [`completions`] requests them
+/// through an environment variable.
 pub fn complete_if_asked() {
     CompleteEnv::with_factory(|| complete::with_values(Cli::command()))
         .var(COMPLETE)
@@ -92,10 +93,10 @@ fn find<'a>(definition: &'a Command, names: &[String]) -> Result<&'a Command, St
     Ok(command)
 }
 
-/// Returns the page of a command, which is named with those above it.
+/// Returns the manual page of a command. Its name includes the commands above it.
 fn page(command: &Command, name: &str) -> io::Result<String> {
     let mut page = Vec::new();
-    // The definition's names last as long as the process, which ends when the pages are written.
+    // clap needs a name that lives as long as the process, which ends after the pages are written.
     let lasting: &'static str = name.to_owned().leak();
     Man::new(command.clone().name(lasting).display_name(lasting))
         .section(SECTION)
@@ -121,7 +122,7 @@ fn write_with_children(command: &Command, name: &str, folder: &Path) -> io::Resu
         io::Write::write_all(&mut file, page.as_bytes())
     })
     .map_err(named)?;
-    // The command `help` adds nothing to the pages.
+    // The command `help` needs no page.
     for child in command
         .get_subcommands()
         .filter(|child| child.get_name() != "help" && !child.is_hide_set())

@@ -1,4 +1,4 @@
-//! `tardy history`: builds of many boards, and after which one numbers became worse.
+//! `tardy history`: shows builds of many boards, and the build after which numbers became worse.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `tardy import`: run folders from other tools' output.
+//! `tardy import`: makes run folders from other tools' output.
 
 use std::path::{Path, PathBuf};
 

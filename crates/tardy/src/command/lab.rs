@@ -1,4 +1,4 @@
-//! `tardy lab`: glue between the command line and [`tardy_lab`].
+//! `tardy lab`: connects the command line with [`tardy_lab`].
 
 pub(super) mod atlas;
 mod bisect;

@@ -1,4 +1,4 @@
-//! `tardy list`: a line for each thing there is, or all that is known of those named.
+//! `tardy list`: one line per entry of a kind, or all details of named entries.
 
 mod checks;
 mod costs;
@@ -17,21 +17,21 @@ use tardy_run::nearest::did_you_mean;
 use super::output;
 use crate::cli::{ListArgs, ListKind};
 
-/// One thing of a list.
+/// An entry of a list.
 struct Entry {
     name: String,
     /// A one-line description.
     line: String,
-    /// All that is known of it.
+    /// All details.
     full: String,
     json: serde_json::Value,
-    /// Heading above it; the entries of a group are adjacent.
+    /// Heading above the entry's group. The entries of a group are adjacent.
     group: Option<String>,
 }
 
 struct Listing {
     entries: Vec<Entry>,
-    /// A note about all of them.
+    /// A note about all entries.
     note: Option<String>,
 }
 
@@ -88,7 +88,7 @@ fn printed(text: &str) -> Exit {
     output::print(text).map_or(Exit::Machine, |()| Exit::Done)
 }
 
-/// Returns the lists that there are.
+/// Returns the names of all lists.
 fn lists() -> String {
     let mut table = Table::new([""; 0]);
     for what in ListKind::value_variants() {
@@ -120,7 +120,7 @@ fn line(text: Option<String>) -> String {
     text.map_or_else(String::new, |text| text + "\n")
 }
 
-/// A line for each entry, no longer than the screen.
+/// Formats one line per entry, at most `columns` wide.
 fn lines(entries: &[Entry], columns: usize) -> String {
     let width = entries
         .iter()
@@ -147,7 +147,7 @@ fn lines(entries: &[Entry], columns: usize) -> String {
     out
 }
 
-/// Returns as many words as fit, and marks the truncation.
+/// Returns as many words as fit, with a mark if some are left out.
 fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! `tardy load NAME --for 30s`: runs loads alone and prints their work per second.
+//! `tardy load NAME --for 30s`: runs loads without a probe, and prints their work per second.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -23,10 +23,10 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::cli::load::LoadArguments;
 
-/// The only phase of a run without probes.
+/// Index of the only phase, because there is no run.
 const PHASE: u32 = 0;
 
-/// Why loads could not be run.
+/// The reason why loads could not run.
 #[derive(Debug, thiserror::Error)]
 enum LoadCommandError {
     #[error(transparent)]
@@ -41,8 +41,8 @@ enum LoadCommandError {
     System(#[from] std::io::Error),
 }
 
-/// Runs the loads; returns the command's exit code: 3 if a named load, or a whole list, is absent,
-/// 1 if one died, 130 when interrupted.
+/// Runs the loads. Returns the exit code: 3 if a named load or all loads of a list cannot run, 1 if
+/// a load died, 130 after an interrupt.
 #[must_use]
 pub fn run(arguments: &LoadArguments) -> ExitCode {
     match try_run(arguments) {
@@ -84,8 +84,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
                     absent.missing,
                     absent.remedy
                 );
-                // A list without one of its loads is still mostly the requested one; a missing
-                // single load is an error.
+                // A list without one of its loads is still mostly the requested one, but a single
+                // load that cannot run is an error.
                 match request.list {
                     Some(_) => is_incomplete = true,
                     None => code = 3,
@@ -118,8 +118,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     }
     .run(&plans, arguments.duration);
     guardian.shutdown()?;
-    // The supervisor has undone its changes already; failures are repeated here, and stay in the
-    // journal.
+    // The supervisor has already undone the changes. This attempt repeats failed ones and reports
+    // them; they stay in the journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
         if let Err(error) = undone.result {
             say!(
@@ -213,7 +213,7 @@ impl Session<'_> {
             return Ok(());
         }
         match writeln!(std::io::stdout().lock(), "{text}") {
-            // The reader has closed the pipe; the loads still stop normally.
+            // If the reader has closed the pipe, the loads still stop normally.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             result => result,
         }

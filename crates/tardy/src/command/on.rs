@@ -1,4 +1,4 @@
-//! A command on other machines (`--on`), and `tardy fetch`.
+//! Runs a command on other machines (`--on`), and fetches results (`tardy fetch`).
 
 mod progress;
 
@@ -28,23 +28,23 @@ use crate::cli::Command;
 use crate::cli::lab::LabCommand;
 use crate::cli::on::{FetchArgs, OnArgs};
 
-/// The output of a command.
+/// What a command produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandProduct {
-    /// A run; whether the user names the board in a label.
+    /// A run. `has_board` states whether the user names the board in a label.
     Run {
         has_board: bool,
     },
     Cost,
-    /// Guests of the lab, a shard of them on each machine.
+    /// Guests of the lab, of which each machine runs a shard.
     Guests,
-    /// Words for the reader, and a folder.
+    /// Text for the reader, and a folder.
     Folder,
-    /// Words for the reader.
+    /// Text for the reader.
     Words,
 }
 
-/// The command to run elsewhere; the words are those of this process.
+/// The command to run on the machines. Its words are those of this process.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
     made: CommandProduct,
@@ -55,7 +55,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Makes the request of a command that only prints.
+    /// Makes the request of a command that only prints text.
     fn of_words(is_json: bool) -> Self {
         Self {
             made: CommandProduct::Words,
@@ -78,16 +78,17 @@ impl Request<'_> {
 /// The result of one machine.
 type Outcome = Result<BoardOutput, BoardError>;
 
-/// The work for the machine with an index.
+/// The work for a machine, given its index.
 type Task<'a> = dyn Fn(&Board<'_>, usize, &dyn Fn(Event)) -> Outcome + Sync + 'a;
 
-/// Messages of the machines' threads.
+/// A message from the thread of a machine.
 enum Message {
     Event(usize, Event),
     Outcome(usize, Box<Outcome>),
 }
 
-/// Runs the command on other machines, if requested. Call it before the process has threads.
+/// Runs the command on other machines if `--on` is given; otherwise returns `None`. Call it before
+/// the process has threads.
 #[must_use]
 pub fn elsewhere(command: &Command) -> Option<Exit> {
     let (on, request) = match command {
@@ -172,7 +173,7 @@ pub fn elsewhere(command: &Command) -> Option<Exit> {
     on.is_given().then(|| run(on, &request))
 }
 
-/// Runs the command of this process on the machines, all at once, and shows the results.
+/// Runs the command of this process on all machines at once, and shows the results.
 fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
     let refuse = |text: String| {
         say!("tardy: --on: {text}");
@@ -258,8 +259,8 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
     exit
 }
 
-/// Runs `task` for each machine in its own thread. Ctrl-C or a closed terminal ends the commands
-/// early; a second Ctrl-C leaves them running.
+/// Runs `task` for each machine in its own thread. Ctrl-C or a closed terminal stops the commands
+/// early; a second Ctrl-C leaves them running and ends this process.
 fn on_all(
     hosts: &[Host],
     ssh: &Ssh,
@@ -317,7 +318,7 @@ fn on_all(
             match messages.recv_timeout(progress::TICK) {
                 Ok(Message::Event(index, event)) => {
                     progress.event(index, &event);
-                    // It started while the end was requested.
+                    // The command started after the user had asked to stop.
                     if let (Event::Started { folder }, true) =
                         (event, is_ending.load(Ordering::SeqCst))
                     {
@@ -336,7 +337,7 @@ fn on_all(
             }
             if let Ok(Some(signal)) = signals.take() {
                 let was_ending = is_ending.swap(true, Ordering::SeqCst);
-                // The kernel and the shell may each send it when a terminal closes.
+                // When a terminal closes, the kernel and the shell may each send this signal.
                 if was_ending && signal == HANG_UP {
                     continue;
                 }
@@ -349,7 +350,7 @@ fn on_all(
                             hosts[index].address
                         );
                     }
-                    // The threads wait for their ssh, which ends with this process.
+                    // The threads wait for their ssh processes, which end with this process.
                     std::process::exit(Exit::Interrupted as i32);
                 }
                 progress.say(
@@ -366,7 +367,7 @@ fn on_all(
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-/// Shows the fetched results, and returns the exit code of the whole command.
+/// Shows the fetched results, and returns the exit code for all machines.
 fn conclude(
     hosts: &[Host],
     outcomes: Vec<Outcome>,
@@ -416,7 +417,7 @@ fn conclude(
                 let _ = super::cost::show(out, None, request.is_json);
             }
             (CommandProduct::Run { .. } | CommandProduct::Cost, false) => {}
-            // Shards are shown together.
+            // All shards are shown together below.
             (CommandProduct::Guests, _) if !is_alone => {}
             (CommandProduct::Folder | CommandProduct::Guests | CommandProduct::Words, has_out) => {
                 if !is_alone {
@@ -431,7 +432,7 @@ fn conclude(
     }
     match runs.as_slice() {
         [] => {}
-        // The deadline that the run was made with is in its folder.
+        // The run's folder contains the deadline of the run.
         [(_, folder)] if is_alone => drop(show::show(
             folder,
             &Requirement::default(),
@@ -452,7 +453,7 @@ fn conclude(
         .unwrap_or(Exit::Done)
 }
 
-/// Converts the exit code of a command on a board.
+/// Converts the exit code of a command on a board to that of this process.
 fn exit_of(code: i32) -> Exit {
     let known = [
         Exit::Done,
@@ -468,9 +469,9 @@ fn exit_of(code: i32) -> Exit {
         .unwrap_or(Exit::Machine)
 }
 
-/// Flags of this side, each with a value.
+/// Flags for this machine only; each has a value.
 const OWN: [&str; 4] = ["--on", "--ssh-config", "--board-binary", "--out"];
-/// Flags whose values are files of this side.
+/// Flags whose values are files on this machine.
 const FILES: [&str; 6] = [
     "--scenario",
     "--settings",
@@ -479,15 +480,15 @@ const FILES: [&str; 6] = [
     "--guest-binary",
     "--plugin",
 ];
-/// Flags of `lab run` whose files do not go along.
+/// Flags of `lab run` that are not forwarded, because their files stay here.
 const LEFT_HERE: [&str; 4] = ["--add", "--module", "--inject-modules", "--shard"];
 
-/// Returns whether the word gives this flag, with its value or before it.
+/// Returns whether the word is this flag, with or without its value.
 fn is_flag(word: &str, flag: &str) -> bool {
     word.split_once('=').map_or(word, |(name, _)| name) == flag
 }
 
-/// Returns the words of the command for the machine.
+/// Returns the words of the command that the machine executes.
 fn forwarded(
     words: &[String],
     request: &Request<'_>,
@@ -544,7 +545,7 @@ fn forwarded(
     forwarded
 }
 
-/// A file that goes along, or a name that the tool knows itself.
+/// Returns a file to copy to the machine, or a plain word if the tool knows the name itself.
 fn file_or(value: &str, before: &str) -> Word {
     let path = Path::new(value);
     let is_file = built_in::find(value).is_none() && path.is_file();
@@ -555,8 +556,8 @@ fn file_or(value: &str, before: &str) -> Word {
     }
 }
 
-/// `tardy fetch`: retrieves the results of a command whose connection broke. Call it before the
-/// process has threads.
+/// Runs `tardy fetch`, which retrieves the results of a command whose connection broke. Call it
+/// before the process has threads.
 #[must_use]
 pub fn fetch(args: &FetchArgs) -> Exit {
     let refuse = |text: String| {
@@ -599,7 +600,7 @@ pub fn fetch(args: &FetchArgs) -> Exit {
         Ok(outcomes) => outcomes,
         Err(exit) => return exit,
     };
-    // The folder states its kind.
+    // The record in the folder states the kind of the result.
     let made = match tardy_run::folder::open(&out).map(|record| record.kind) {
         Ok(tardy_run::record::RunKind::Cost) => CommandProduct::Cost,
         Ok(_) => CommandProduct::Run { has_board: true },
@@ -616,7 +617,7 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     )
 }
 
-/// Runs this program as a copy on a board, which has a separate command line.
+/// Runs this program as its copy on a board, which has a separate command line.
 #[must_use]
 pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let words: Vec<String> = words

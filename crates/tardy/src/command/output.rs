@@ -1,5 +1,5 @@
-//! Standard output, which carries results only. A reader that closes the pipe early is not an
-//! error.
+//! Standard output, to which only results are written. It is no error if the reader closes the pipe
+//! early.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use terminal_size::{Height, Width, terminal_size_of};
 
 use super::reading;
 
-/// Verdicts and severities as in the texts, and their SGR colours (ECMA-48).
+/// Words for verdicts and severities, with their SGR colours (ECMA-48).
 const COLORS: [(&str, u8); 11] = [
     ("PASSED", 32),
     ("BETTER", 32),
@@ -30,11 +30,11 @@ const COLORS: [(&str, u8); 11] = [
     ("LOW", 33),
 ];
 
-/// Writes `text` without terminal control characters; verdicts are coloured at terminals. A closed
-/// pipe is success.
+/// Writes `text` without terminal control characters. On a terminal, verdicts are coloured. A
+/// closed pipe counts as success.
 ///
 /// # Errors
-/// Returns errors of writing, but a broken pipe.
+/// Returns errors of writing, except a broken pipe.
 pub fn print(text: &str) -> io::Result<()> {
     reading::end();
     let mut text = printable(text);
@@ -52,7 +52,7 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// A line whose verdict, at the start or after a colon, is bold and coloured.
+/// Makes the verdict of a line, at its start or after a colon, bold and coloured.
 fn colored(line: &str) -> Cow<'_, str> {
     for (start, _) in line.match_indices(|letter: char| letter.is_ascii_uppercase()) {
         let word = line[start..]
@@ -68,20 +68,20 @@ fn colored(line: &str) -> Cow<'_, str> {
     line.into()
 }
 
-/// Prints on standard error why there is no result.
+/// Prints an error on standard error, as the reason why there is no result.
 pub fn complain(error: &dyn Display) {
     reading::end();
     say!("tardy: {}", without_numbers(&error.to_string()));
 }
 
-/// Returns the width of standard output's terminal in columns; a large number without a terminal.
+/// Returns the width of standard output in columns; a large number if it is no terminal.
 #[must_use]
 pub fn width() -> usize {
     terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())
 }
 
-/// Returns the screen that standard output goes to. Without a terminal, COLUMNS and LINES define
-/// it; without them lines have 120 columns, and their number is unlimited.
+/// Returns the size of the screen for standard output. Without a terminal, COLUMNS and LINES define
+/// it; if they are not set, lines have 120 columns, and their number is unlimited.
 #[must_use]
 pub fn screen() -> Screen {
     let told = |name: &str| {
@@ -102,8 +102,8 @@ pub fn screen() -> Screen {
     }
 }
 
-/// Returns the screen for tables that choose their columns: without a terminal and COLUMNS,
-/// sentences stay on one line.
+/// Returns the size of the screen for tables that choose their columns. Without a terminal and
+/// COLUMNS, sentences are not wrapped.
 #[must_use]
 pub fn screen_or_page() -> Screen {
     let is_told = std::env::var_os("COLUMNS").is_some_and(|value| !value.is_empty());
@@ -123,7 +123,7 @@ pub fn fitted(text: &str) -> String {
     screen::fitted(text, screen_or_page().columns)
 }
 
-/// Returns the drawing capabilities of the terminal.
+/// Returns how standard output can be drawn on.
 #[must_use]
 pub fn look() -> Look {
     Look {
@@ -132,7 +132,7 @@ pub fn look() -> Look {
     }
 }
 
-/// Returns whether standard output is a terminal whose user wants colour (NO_COLOR is unset or
+/// Returns whether standard output is a terminal, and its user wants colour (NO_COLOR is unset or
 /// empty).
 #[must_use]
 fn is_colored() -> bool {

@@ -1,4 +1,4 @@
-//! `tardy plot`: a chart of runs as a file for papers, or its numbers.
+//! `tardy plot`: writes a chart of runs as a file for papers, or its numbers.
 
 use std::path::PathBuf;
 
@@ -17,10 +17,10 @@ use tardy_run::folder::folders;
 use super::output;
 use crate::cli::plot::PlotArgs;
 
-/// Maximum number of samples drawn individually; a picture has no space for more.
+/// Maximum number of samples that are drawn individually; a picture has no space for more.
 const POINTS: usize = 20_000;
 
-/// Why there is no picture.
+/// The reason why there is no picture.
 #[derive(Debug, thiserror::Error)]
 enum PlotError {
     #[error(transparent)]
@@ -129,7 +129,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
             .map_err(PlotError::Line)?;
     }
     let size = (args.size.width, args.size.height);
-    // One chart of several runs has their names on its series.
+    // If one chart shows several runs, the runs' names are on its series.
     let named: Vec<(&str, &Chart)> = charts
         .iter()
         .enumerate()
@@ -161,7 +161,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     Ok(picture.write(&named, size, args.scale)?)
 }
 
-/// Returns all probes of a run in one chart, a chart per run.
+/// Draws one chart per run, with all its probes.
 fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(), PlotError> {
     let mut charts = build::all_probes(runs);
     for (chart, run) in charts.iter_mut().zip(runs) {
@@ -186,7 +186,7 @@ fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(
     Ok(picture.write(&named, (args.size.width, args.size.height), args.scale)?)
 }
 
-/// When it was measured.
+/// Returns the date of the measurement.
 fn day(run: &RunData) -> String {
     date_and_time(run.summary.started_realtime_ns)
         .split(' ')
@@ -195,7 +195,8 @@ fn day(run: &RunData) -> String {
         .to_owned()
 }
 
-/// Returns the run, its kernel, its samples and its day: a picture is seen without its file's name.
+/// Returns the run's name, kernel, number of samples and date, because a picture may be shown
+/// without its file name.
 fn subtitle(run: &RunData, probe: &str) -> String {
     let samples = run
         .probe(probe)
@@ -209,7 +210,7 @@ fn subtitle(run: &RunData, probe: &str) -> String {
     )
 }
 
-/// Draws the bars of one group of services, the runs side by side.
+/// Draws bars for one group of services, with the runs side by side.
 fn plot_costs(args: &PlotArgs, picture: &Picture) -> Result<(), PlotError> {
     if args.kind != Kind::Bars {
         return Err(PlotError::CostKind);

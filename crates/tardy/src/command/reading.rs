@@ -1,5 +1,5 @@
-//! The progress of a command that reads much: a line on standard error, at a terminal only, after a
-//! second.
+//! The progress of commands that read many bytes: a line on standard error, shown after a second
+//! and only on a terminal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::cli::Command;
 
 static SHOWN: Mutex<Option<StatusLine>> = Mutex::new(None);
 
-/// Shows how far `command` is, if it is one that reads runs or files.
+/// Starts to show the progress of `command`, if it reads runs or files.
 pub fn begin(command: &Command) {
     let expected = expected(command);
-    // If the kernel does not count the bytes that a process reads, nothing is shown.
+    // Nothing is shown if the kernel does not count the bytes that a process reads.
     let Some(before) = read_so_far().filter(|_| expected > 0) else {
         return;
     };
@@ -26,12 +26,12 @@ pub fn begin(command: &Command) {
     *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = shown;
 }
 
-/// Takes the line away, before anything is printed.
+/// Removes the line, before anything is printed.
 pub fn end() {
     drop(SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// `43 % read, 12 s left`.
+/// Returns a line such as `43 % read, 12 s left`.
 fn line(read: u64, expected: u64, elapsed: Duration) -> String {
     let share = read as f64 / expected as f64;
     if share >= 1.0 {
@@ -40,8 +40,8 @@ fn line(read: u64, expected: u64, elapsed: Duration) -> String {
     format!("{:.0} % read{}", share * 100.0, time_left(share, elapsed))
 }
 
-/// Returns the bytes that the command will read: those of its files, multiplied by the number of
-/// passes.
+/// Returns the number of bytes that the command will read: the size of its files, times the number
+/// of passes.
 fn expected(command: &Command) -> u64 {
     let (paths, times): (Vec<&PathBuf>, u64) = match command {
         Command::Show(args) => (vec![&args.run], if args.statistics { 2 } else { 1 }),
@@ -61,7 +61,7 @@ fn expected(command: &Command) -> u64 {
     bytes * times
 }
 
-/// Bytes of a file, or of the files in a folder and in those below it.
+/// Returns the size of a file, or of all files in and below a folder, in bytes.
 fn size(path: &Path) -> u64 {
     let Ok(metadata) = fs::metadata(path) else {
         return 0;
@@ -78,7 +78,7 @@ fn size(path: &Path) -> u64 {
     entries.map(inside).sum()
 }
 
-/// Bytes that this process has read (proc_pid_io(5)).
+/// Returns the number of bytes that this process has read (proc_pid_io(5)).
 fn read_so_far() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     let mut lines = text.lines();

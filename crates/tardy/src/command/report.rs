@@ -1,4 +1,4 @@
-//! `tardy report`: a report of runs as one HTML file.
+//! `tardy report`: writes a report of runs as one HTML file.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,16 +17,16 @@ use tardy_run::folder::{folders, open};
 use super::output;
 use crate::cli::plot::ReportArgs;
 
-/// Number of time intervals in a whole report, at about 15 bytes each: far below 3 MB with
-/// everything else.
+/// Number of time intervals in a report. Each takes about 15 bytes, so the file stays far below 3
+/// MB.
 const COLUMNS: usize = 64 * 1024;
-/// Minimum for each run, for any number of runs.
+/// Minimum number of time intervals of each run.
 const COLUMNS_MIN: usize = 4096;
 
-/// Number of series of a probe with a tail model: those with a colour in charts.
+/// Number of series of a probe that get a tail model: those with a colour in charts.
 const SERIES_MAX: usize = tardy_chart::data::LANES_MAX;
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Debug, thiserror::Error)]
 enum ReportError {
     #[error(transparent)]
@@ -66,7 +66,8 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
             i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
         });
     let found: Vec<PathBuf> = args.runs.iter().flat_map(|run| folders(run)).collect();
-    // A folder of runs may have one that a power failure emptied. A run that was named must open.
+    // In a folder of runs, an unreadable run is left out, because a power failure may have emptied
+    // it. A run that the user named must be readable.
     let (mut runs, mut broken) = (Vec::new(), None);
     for run in found {
         match open(&run) {

@@ -1,5 +1,5 @@
-//! `tardy reproduce`: runs each experiment of a paper as a user would, by this binary's own
-//! commands, then tests the claims on the folders.
+//! `tardy reproduce`: runs each experiment of a paper with this binary's own commands, as a user
+//! would, then tests the paper's claims on the run folders.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -21,11 +21,11 @@ use crate::cli::reproduce::ReproduceArgs;
 
 /// How an experiment ended.
 enum ExperimentEnd {
-    /// It has runs, now or from before.
+    /// The experiment has runs, from now or from before.
     Done,
-    /// It could not run here.
+    /// The experiment could not run on this machine.
     Refused,
-    /// The user stopped it.
+    /// The user stopped the experiment.
     Interrupted,
 }
 
@@ -108,7 +108,7 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Runs one experiment into a folder that gets its name once all of it is there.
+/// Runs one experiment. Its folder gets its final name when it is complete.
 fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<ExperimentEnd> {
     let folder = out.join(&experiment.name);
     let Some(words) = experiment.command(args.place(), args.extent(), args.replicas()) else {
@@ -132,7 +132,7 @@ fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<
     let why = why_file(out, &experiment.name);
     match code {
         Some(130) | None => Ok(ExperimentEnd::Interrupted),
-        // Guests that failed leave the others' runs.
+        // If some guests failed, the runs of the others are kept.
         Some(0 | 1 | 4) => fs::rename(&part, &folder).map(|()| ExperimentEnd::Done),
         Some(3) if part.exists() && has_run(&part) => {
             fs::rename(&part, &folder).map(|()| ExperimentEnd::Refused)
@@ -151,11 +151,11 @@ fn has_run(folder: &Path) -> bool {
         .any(|run| run.join("run.json").exists())
 }
 
-/// Starts this binary with `words`; returns its exit code, and its last error message. Its messages
-/// are passed on meanwhile.
+/// Starts this binary with `words`. Passes its messages on, and returns its exit code and its last
+/// error message.
 fn start(words: &[String], out: &Path, quiet: bool) -> io::Result<(Option<i32>, Option<String>)> {
     let program: PathBuf = std::env::current_exe()?;
-    // The guest's arguments follow `--`.
+    // Arguments for the program in the guest follow `--`.
     let place = words
         .iter()
         .position(|word| word == "--")
@@ -194,8 +194,8 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// A mistake in the table of experiments would otherwise show after minutes; the commands for
-    /// guests are tested in [`crate::command::lab`].
+    /// Without this test, a mistake in the table of experiments would show only after minutes.
+    /// Tests in [`crate::command::lab`] check the commands for guests.
     #[test]
     fn every_experiment_is_a_command_that_this_tool_takes() {
         let mut taken = 0;

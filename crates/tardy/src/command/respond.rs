@@ -22,10 +22,10 @@ use tardy_sys::{clock, memlock};
 use super::output;
 use crate::cli::respond::RespondArgs;
 
-/// Interval between two checks for the stop.
+/// Interval between two checks whether to stop.
 const LOOK_MILLIS: i32 = 200;
-/// Maximum time for an answering thread to end; one that waits for a modem line sleeps until it
-/// changes.
+/// Maximum wait for an answering thread to end: a thread that waits for a modem line sleeps until
+/// the line changes.
 const END_MAX: Nanos = Nanos::from_secs(1);
 
 /// Runs the command.
@@ -117,7 +117,7 @@ pub fn run(args: &RespondArgs) -> Exit {
             "the answering thread ended unexpectedly",
         )),
     };
-    // Without a length, a signal is its planned end.
+    // Without a given length, a signal is the planned end.
     let is_cut_off = answered.is_err() || is_interrupted && args.length.is_some();
     let text = match &answered {
         Ok(answered) => format!("respond: over {}: {}", args.link, counts(answered)),
@@ -180,7 +180,7 @@ fn failed(what: &str, error: &std::io::Error) -> Exit {
     Exit::Machine
 }
 
-/// Waits for the end; whether a signal made it.
+/// Waits for the end. Returns whether a signal caused it.
 fn wait(args: &RespondArgs, signals: &SignalFd, answering: &ResponderThread) -> bool {
     use std::os::fd::AsFd;
     let end = args.length.map_or(Nanos::MAX, |length| {
@@ -195,7 +195,8 @@ fn wait(args: &RespondArgs, signals: &SignalFd, answering: &ResponderThread) -> 
     false
 }
 
-/// Returns the median, 99.9 % and maximum of a histogram, in ns; `None` if it is empty.
+/// Returns the median, the 99.9th percentile and the maximum of a histogram, in ns; `None` if it is
+/// empty.
 fn three(histogram: &Histogram) -> Option<[i64; 3]> {
     let count = histogram.count();
     let values = histogram.values_at(&[count.div_ceil(2), count - count / 1000]);

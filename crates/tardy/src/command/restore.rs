@@ -1,5 +1,5 @@
-//! `tardy restore`: undoes the changes of a killed command; the next command that makes or changes
-//! anything does so too.
+//! `tardy restore`: undoes the changes of a killed command. Every later command that changes the
+//! machine or makes a folder does this too.
 
 use tardy_machine::journal::{self, UndoResult};
 use tardy_machine::root::Root;
@@ -50,7 +50,7 @@ pub fn run(args: &RestoreArgs) -> Exit {
     }
 }
 
-/// Undoes the changes of killed commands, and reports that, because a new command starts.
+/// Undoes the changes of killed commands before a new command starts, and reports this.
 pub fn before_start() {
     let Ok(left) = journal::left_behind(&journal::folder(), &Root::system()) else {
         return;

@@ -1,4 +1,4 @@
-//! `tardy run`: resolve, measure, show.
+//! `tardy run`: resolves the request, measures, and shows the run.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ use tardy_run::request::{Request, TUNED};
 use super::show::{self, Format};
 use super::{folder_name, output, tune};
 
-/// Runs the command; with a listener, how far it is goes there and is not shown. Call it before the
-/// process has threads.
+/// Runs the command. If a listener is given, it gets the progress, and nothing is shown. Call this
+/// function before the process has threads.
 #[must_use]
 pub fn run(
     request: &Request,
@@ -95,7 +95,7 @@ pub fn run(
             return Exit::Usage;
         }
     };
-    // With port 0, the kernel chooses one.
+    // For port 0, the kernel has chosen a port.
     let address = metrics
         .as_ref()
         .and_then(|listener| listener.local_addr().ok());
@@ -144,7 +144,7 @@ fn shown(request: &Request) -> ProgressDisplay {
     }
 }
 
-/// Shortcomings and changes to the machine are printed before the measurement.
+/// Prints missing requirements, and changes to the machine, before the measurement.
 fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
     say!("measuring into {}", out.display());
     let is_said_first = |warning: &&Warning| {

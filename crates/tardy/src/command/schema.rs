@@ -1,4 +1,4 @@
-//! `tardy schema`: the formats of the documents of `--json`.
+//! `tardy schema`: the formats of documents that `--json` writes.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use tardy_run::nearest::did_you_mean;
 use super::output;
 use crate::cli::generated::SchemaArgs;
 
-/// A format, the commands that write it, and its schema (JSON Schema 2020-12).
+/// A format: its name, the commands that write it, and its schema (JSON Schema 2020-12).
 pub struct Schema {
     pub format: Format,
     /// The commands that write it.
@@ -27,8 +27,8 @@ macro_rules! schema {
     };
 }
 
-/// Every document that a command writes, in the order of names. Tests hold each to the real output
-/// of its commands.
+/// All formats, in the order of their names. Tests compare each with the real output of its
+/// commands.
 pub const SCHEMAS: &[Schema] = &[
     schema!(ADVISE, "advise", "tardy advise RUN... --json"),
     schema!(
@@ -120,7 +120,7 @@ pub const SCHEMAS: &[Schema] = &[
     ),
 ];
 
-/// Prints a schema, or names all of them.
+/// Prints a schema, or the names of all schemas.
 #[must_use]
 pub fn run(args: &SchemaArgs) -> Exit {
     let text = match &args.name {

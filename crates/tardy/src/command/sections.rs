@@ -1,4 +1,4 @@
-//! Sections of watched guests: the census of a folder, and two of them compared.
+//! Shows the sections of watched guests: the census of one folder, or the comparison of two.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use tardy_results::exit::Exit;
 
 use super::output;
 
-/// Smaller differences in length are not changes of a kernel: another alignment of the same code
-/// has that effect.
+/// Smaller differences in length do not count as changes of a kernel, because a different alignment
+/// of the same code causes them.
 const LEAST: Nanos = Nanos(2000);
 
 /// The output of `--format json`.

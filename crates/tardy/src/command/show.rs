@@ -57,7 +57,7 @@ pub fn run(args: &ShowArgs) -> Exit {
             );
             Exit::Usage
         }
-        // Reading the summary reports the error of the folder.
+        // If the folder is no run, reading the summary reports the error.
         _ => {
             let question = args.statistics.then(|| args.questions.question());
             let format = if args.json {
@@ -77,23 +77,23 @@ pub fn run(args: &ShowArgs) -> Exit {
     }
 }
 
-/// The form of a summary.
+/// How much of a summary is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// The part that fits a screen.
+    /// The part that fits on a screen.
     Screen,
-    /// Every table and warning.
+    /// All tables and warnings.
     Full,
     Json,
 }
 
-/// Prints the summary of the run in `folder`; `tardy run` ends with it, so that both show the same.
+/// Prints the summary of the run in `folder`. `tardy run` ends with it, so both show the same.
 #[must_use]
 pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
     show_with(folder, requirement, format, None)
 }
 
-/// Returns the runs of a folder in one table.
+/// Prints the runs below a folder as one table.
 fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
     if args.json || args.statistics || args.full || args.paper.is_some() {
         say!(
@@ -112,7 +112,7 @@ pub(super) fn show_folder(path: &Path, requirement: &Requirement) -> Exit {
     show_all(folder::folders(path), requirement)
 }
 
-/// Shows each run below its distinguishing path.
+/// Prints each run with the part of its path that distinguishes it.
 fn show_all(below: Vec<PathBuf>, requirement: &Requirement) -> Exit {
     let last = |path: &PathBuf| {
         path.file_name()
@@ -134,7 +134,7 @@ fn show_all(below: Vec<PathBuf>, requirement: &Requirement) -> Exit {
     )
 }
 
-/// Prints runs as one table, each under its name.
+/// Prints runs as one table, each with its name.
 #[must_use]
 pub(super) fn show_several(runs: &[(String, PathBuf)], requirement: &Requirement) -> Exit {
     let mut rows = Vec::new();
@@ -185,7 +185,7 @@ pub(super) fn show_several(runs: &[(String, PathBuf)], requirement: &Requirement
         .unwrap_or(Exit::Done)
 }
 
-/// Shows the run, with statistics on request.
+/// Prints the run, with statistics if requested.
 fn show_with(
     folder: &Path,
     requirement: &Requirement,

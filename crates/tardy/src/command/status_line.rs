@@ -1,4 +1,4 @@
-//! A line on standard error with the progress of a command, only at a terminal.
+//! A line on standard error with the progress of a command, shown only on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -8,22 +8,22 @@ use std::time::Duration;
 use tardy_sys::printable::printable;
 use terminal_size::{Width, terminal_size_of};
 
-/// A command that is quicker shows none.
+/// Time after which the line is first shown; faster commands show none.
 const FIRST: Duration = Duration::from_secs(1);
 const EACH: Duration = Duration::from_millis(500);
-/// Back to the start of the line, and erase it (ECMA-48, EL).
+/// Returns to the start of the line and erases it (ECMA-48, EL).
 const CLEAR: &str = "\r\x1b[K";
 
-/// The line, until it is dropped.
+/// The line, which is shown until this is dropped.
 pub(super) struct StatusLine {
-    /// Dropped to end the thread.
+    /// Dropping it ends the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl StatusLine {
-    /// Shows the result of `line`, after a second and then twice a second. Returns `None` if
-    /// standard error is not a terminal.
+    /// Shows the result of `line`, first after a second and then twice per second. Returns `None`
+    /// if standard error is no terminal.
     pub(super) fn show(mut line: impl FnMut() -> String + Send + 'static) -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
@@ -33,7 +33,7 @@ impl StatusLine {
             let mut wait = FIRST;
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let line = fitted(&line());
-                // The next output starts at the start of this line.
+                // The cursor returns to the start, so the next output overwrites this line.
                 let _ = write!(io::stderr(), "{CLEAR}{}\r", printable(&line));
                 wait = EACH;
             }
@@ -53,24 +53,24 @@ impl Drop for StatusLine {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // It writes to the terminal alone.
+            // The thread only writes to the terminal, so it ends soon.
             let _ = thread.join();
         }
     }
 }
 
-/// Prints a line that stays, above the status line.
+/// Prints a permanent line above the status line.
 pub(super) fn say_above(text: &str) {
     let clear = if io::stderr().is_terminal() {
         CLEAR
     } else {
         ""
     };
-    // A terminal that is gone is no reason to end.
+    // The command continues if the terminal was closed.
     let _ = writeln!(io::stderr(), "{clear}{}", printable(text));
 }
 
-/// `, 12 s left`, by the share that is done; empty before a hundredth is.
+/// Returns `, 12 s left`, estimated from the completed share; empty below one hundredth.
 pub(super) fn time_left(share: f64, elapsed: Duration) -> String {
     if share < 0.01 {
         return String::new();
@@ -83,7 +83,7 @@ pub(super) fn time_left(share: f64, elapsed: Duration) -> String {
     }
 }
 
-/// Cuts the line at the terminal's width: text beyond it could not be erased.
+/// Cuts the line at the width of the terminal, because text beyond it could not be erased.
 fn fitted(line: &str) -> String {
     let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {
         usize::from(columns).saturating_sub(1)

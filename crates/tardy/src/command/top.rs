@@ -1,4 +1,4 @@
-//! `tardy top`: the live view of a run that another process makes.
+//! `tardy top`: shows the live view of a run that another process makes.
 
 use std::path::{Path, PathBuf};
 

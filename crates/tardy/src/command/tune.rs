@@ -1,4 +1,4 @@
-//! `tardy tune`: lists the settings of this machine, applies them for a while, or measures the
+//! `tardy tune`: lists the settings of this machine, applies them for a time, or measures the
 //! effect of each.
 
 mod chosen;
@@ -121,14 +121,14 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     }
 }
 
-/// Settings that are in force for a run, until this is dropped.
+/// Settings that are in force until this is dropped.
 pub(super) struct RunSettings {
     pub(super) names: Vec<String>,
     _applied: AppliedSettings,
     _lock: SettingsLock,
 }
 
-/// Applies the settings for a run: those of a file, or the known ones for its CPUs.
+/// Applies the settings of a file, or the known settings for the run's CPUs.
 pub(super) fn for_run(
     file: Option<&Path>,
     asked: Option<&MeasuredCpus>,
@@ -160,7 +160,7 @@ pub(super) fn for_run(
     })
 }
 
-/// `tardy doctor --against FILE`.
+/// Runs `tardy doctor --against FILE`.
 pub(super) fn against(file: &Path) -> Exit {
     let settings = match Settings::read(file) {
         Ok(settings) => settings.settings,
@@ -187,7 +187,8 @@ pub(super) fn against(file: &Path) -> Exit {
     }
 }
 
-/// Returns the exit code like a shell: 128 plus the signal for a program that a signal ended.
+/// Returns the exit code as a shell would: 128 plus the number of the signal, if a signal ended the
+/// program.
 fn code_of(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status

@@ -1,5 +1,5 @@
-//! Clocks that somebody sets while timers are on them. CLOCK_TAI is set, which nothing of a system
-//! without time synchronisation by PTP reads.
+//! Timers whose clock another program sets. The tests set CLOCK_TAI, because only time
+//! synchronisation by PTP reads it.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use support::workplace::Workplace;
 use support::{machine, series};
 use tardy_sys::clock;
 
-/// CLOCK_TAI as far ahead of UTC as this says, until it is dropped.
+/// Keeps CLOCK_TAI 100 s ahead of UTC until the value is dropped.
 struct TaiOffset;
 
 impl TaiOffset {
@@ -27,7 +27,8 @@ impl Drop for TaiOffset {
     }
 }
 
-/// A run of `probe` for 3 s, in which CLOCK_TAI is set to so many seconds from UTC; it was 100.
+/// Runs `probe` for 3 s and, during the run, sets CLOCK_TAI from 100 s to `to` seconds ahead of
+/// UTC.
 fn stepped(place: &Workplace, flags: &str, to: i32, code: i32) -> String {
     clock::set_tai_offset(100).unwrap();
     let cpu = machine::last_cpu();

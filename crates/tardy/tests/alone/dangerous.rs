@@ -1,4 +1,5 @@
-//! What starves, fills a disk, or takes CPUs away; only with TARDY_TEST_DANGEROUS=1.
+//! Loads and conditions that starve the machine, fill a disk or take CPUs away; only with
+//! TARDY_TEST_DANGEROUS=1.
 
 use crate::support;
 
@@ -20,7 +21,7 @@ fn assert_exact(summary: &Value) {
     }
 }
 
-/// Whether a test that needs root and a CPU to spare may run.
+/// Returns whether `test`, which needs root and a spare CPU, may run.
 fn may_run(test: &str) -> bool {
     if !machine::may_be_dangerous(test) {
         return false;
@@ -87,8 +88,7 @@ fn most_periods_skipped_is_said_first() {
     );
 }
 
-/// Runs a shell script in a mount namespace of its own, with a file system in memory of so many MiB
-/// at `disk`.
+/// Runs a shell script in its own mount namespace, with a tmpfs of `mebibytes` MiB at `disk`.
 fn on_small_disk(place: &Workplace, mebibytes: u32, script: &str) -> support::workplace::Outcome {
     std::fs::create_dir(place.path("disk")).unwrap();
     let mount = format!("mount -t tmpfs -o size={mebibytes}m tmpfs disk && ");
@@ -111,8 +111,8 @@ fn a_disk_that_fills_up_costs_stored_samples_and_nothing_else() {
         return;
     }
     let place = Workplace::new();
-    // Something else fills the disk once the run is under way, and the run goes on. The summary is
-    // read where the disk is, and the folder is taken out of it.
+    // Another program fills the disk after the run has started, and the run goes on. The summary is
+    // read in the namespace, and the run folder is copied out of it.
     let script = r#""$0" run --for 60s --load none --period 200us --deadline 1h --misses 0.9 --json --out disk/run >ran.json & run=$!
         until ls disk/run/samples/*.series >/dev/null 2>&1 || ! kill -0 $run; do sleep 0.1; done
         sleep 1; cat /dev/zero >disk/fill 2>/dev/null; sleep 2; kill -TERM $run
@@ -209,8 +209,8 @@ fn every_sample_is_accounted_for_at_20_khz_on_every_cpu_under_load() {
         return;
     }
     let place = Workplace::new();
-    // Refused where a wake-up costs more than 12.5 us, as on many a virtual machine: then at the
-    // shortest period allowed.
+    // The period of 50 us is refused where a wake-up costs more than 12.5 us, as on many virtual
+    // machines. Then the test takes 200 us.
     let mut outcome =
         place.tardy("run --for 6s --period 50us --load io --load fork --json --out run");
     if outcome.code() == 2 {

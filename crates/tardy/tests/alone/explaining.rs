@@ -1,5 +1,5 @@
-//! What explaining a run takes while the run lasts, counted in instructions of the thread that does
-//! it: times differ from machine to machine, these hardly do.
+//! The cost of explaining a run while it lasts, counted in instructions of the thread that
+//! explains. Times differ from machine to machine; instruction counts hardly do.
 
 use crate::hot_loop::released_binary;
 use crate::support;
@@ -11,22 +11,23 @@ use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 
-/// The most user instructions an event, from its page to the delays in the file, and the most a
-/// sample beside those of its events. On a quiet machine a sample has a dozen events.
+/// Maximum number of user instructions for each event, from reading its page to writing its delays,
+/// and for each sample, without its events. On a quiet machine a sample has a dozen events.
 const AN_EVENT_MAX: u64 = 2_000;
 const A_SAMPLE_MAX: u64 = 12_000;
 
-/// What the thread that explains did in a run.
+/// The work of the thread that explains, in one run.
 struct Explaining {
     instructions: u64,
     events: u64,
     samples: u64,
 }
 
-/// Explains a run of so many periods.
+/// Explains a run of `cycles` periods.
 fn explain(place: &Workplace, tardy: &Path, cycles: u32) -> Explaining {
     let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
-    // Valgrind does not know the system calls by which the tool mounts tracefs for itself.
+    // Valgrind does not know the system calls by which the tool mounts tracefs, so the shell mounts
+    // it.
     let mount = "{ mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs \
                  /sys/kernel/tracing; } && exec \"$@\"";
     let mut valgrind = place.prepared(
@@ -68,8 +69,8 @@ fn explain(place: &Workplace, tardy: &Path, cycles: u32) -> Explaining {
     let counted: Vec<u64> = files.map(totals).filter(|&total| total > 0).collect();
     assert_eq!(counted.len(), 1, "one thread explains: {counted:?}");
     let tracing = &place.record(&run)["tracing"];
-    // Most periods are skipped on a busy machine, where a loop under valgrind is late; those that
-    // are not are explained.
+    // On a busy machine the loop under valgrind is late and skips most periods; every other period
+    // is explained.
     let series = &tracing["series"][0];
     assert!(
         series["explained"].as_u64() > Some(0) && series["explained"] == series["samples"],

@@ -1,4 +1,5 @@
-//! The guardian through its own interface: order of events, restarts, limits, containment.
+//! The supervisor of loads through its own interface: order of events, restarts, limits,
+//! containment.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ fn plans(text: &str) -> Vec<LoadPlan> {
         .collect()
 }
 
-/// Events until `done` says that the last one was the one waited for.
+/// Reads events until `done` is true for the last one.
 fn events_until(
     guardian: &mut Guardian,
     mut done: impl FnMut(&LoadEvent) -> bool,
@@ -158,7 +159,7 @@ fn loads_of_one_phase_end_and_those_of_another_go_on() {
     guardian.begin(2, &plans("fork:processes=2")).unwrap();
     guardian.finish(1, None).unwrap();
     let events = events_until(&mut guardian, has_ended);
-    // Others of phase 2 may have come with it.
+    // Events of phase 2 may have arrived in the same batch.
     assert!(
         events
             .iter()
@@ -193,7 +194,7 @@ fn a_worker_that_dies_is_restarted_and_given_up_in_the_end() {
     let start = Instant::now();
     while end.is_none() {
         assert!(start.elapsed() < PATIENCE, "{restarts} restarts");
-        // A worker that is not there yet, or no more, is killed the next time.
+        // A kill may fail because the worker has not started or has ended; the next round kills it.
         for worker in workers_of(&guardian) {
             let _ = process::kill(worker, process::KILL);
         }

@@ -1,5 +1,5 @@
-//! What the measuring thread does between arm and disarm: sleep, read the clock, hand the sample
-//! over, and nothing else.
+//! The measuring thread only sleeps, reads the clock and hands the sample over between arm and
+//! disarm.
 
 use crate::support;
 
@@ -20,14 +20,15 @@ use tardy_run::system_clock::ThreadClocks;
 use support::machine;
 use support::workplace::{Workplace, finish};
 
-/// The promise: user-space instructions a sample in the measuring thread, with recording on. The
-/// clock read is a system call under callgrind, which hides the vDSO; cyclictest and jitterdebugger
-/// are counted in the same way.
+/// The promised limit: user-space instructions per sample in the measuring thread, with recording
+/// on. Callgrind hides the vDSO, so the clock read is a system call; the instructions of cyclictest
+/// and jitterdebugger are counted in the same way.
 const INSTRUCTIONS_MAX: f64 = 90.0;
 
-/// The binary of the README's first command with its symbols, by which callgrind selects functions:
-/// for them cargo compiles the package `tardy` again, and no other. The test profile inlines
-/// nothing across crates, and `cargo xtask build` makes a binary that takes fewer instructions.
+/// Builds the binary of the README's first command, with the symbols by which callgrind selects
+/// functions. The test profile is unsuitable, because it inlines nothing across crates; so is
+/// `cargo xtask build`, whose binary takes fewer instructions. Only the package `tardy` is
+/// recompiled.
 pub(crate) fn released_binary() -> PathBuf {
     if let Some(built) = std::env::var_os("TARDY_TEST_RELEASE") {
         return PathBuf::from(built);
@@ -60,15 +61,15 @@ pub(crate) fn released_binary() -> PathBuf {
         .expect("cargo names the executable that it built")
 }
 
-/// (instructions in the loop, samples recorded) of a run of so many cycles.
+/// Runs `cycles` cycles and returns (instructions in the loop, samples recorded).
 fn count_instructions(place: &Workplace, tardy: &Path, cycles: u32) -> (u64, u64) {
     let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
     let mut valgrind = place.prepared(
         machine::program("valgrind", "valgrind"),
         ["--tool=callgrind", "--separate-threads=yes"],
     );
-    // Only what happens in the probe's loop and below it is counted, whatever else the same thread
-    // number is used for later.
+    // Counts only the probe's loop and its callees, even if the same thread number is used again
+    // later.
     valgrind
         .arg("--toggle-collect=tardy_probes::probe::cyclic::measure*")
         .arg(format!("--callgrind-out-file={counts}"))
@@ -132,26 +133,26 @@ fn a_sample_takes_at_most_90_user_instructions() {
     );
 }
 
-/// What strace shows of a clock read where the vDSO cannot read the clock source.
+/// Clock reads as strace shows them where the vDSO cannot read the clock source.
 const CLOCK_READS: [&str; 3] = [
     "clock_gettime(CLOCK_MONOTONIC,",
     "clock_gettime(CLOCK_REALTIME,",
     "gettimeofday(",
 ];
 
-/// What the threads of a probe called in a run.
+/// The system calls of a probe's threads in one run.
 struct Calls {
-    /// How often, by thread (without its CPU) and name of the call.
+    /// Number of calls, by thread (without its CPU) and name of the call.
     of_threads: BTreeMap<String, BTreeMap<String, u64>>,
     threads: u64,
     recorded: u64,
 }
 
 impl Calls {
-    /// Of a run of `probe` that takes so many periods.
+    /// Counts the calls in a run of `probe` that takes `periods` periods.
     fn count(probe: &ProbeInfo, parameters: &str, periods: u32) -> Self {
         let place = Workplace::new();
-        // The two ends of a link need a CPU each.
+        // The probe `response` needs one CPU for each end of its link.
         let cpus = if probe.name == "response" {
             machine::cpus().to_string()
         } else {
@@ -181,7 +182,7 @@ impl Calls {
             recorded: 0,
         };
         calls.recorded = summary["probes"][0]["counts"]["recorded"].as_u64().unwrap();
-        // Each thread names itself before anything else, by the probe, its part and its CPU.
+        // Each thread first sets its name, which has the probe, its part and its CPU.
         let mut names: BTreeMap<&str, String> = BTreeMap::new();
         for line in trace.lines() {
             let Some((thread, call)) = line.split_once(' ') else {
@@ -199,7 +200,7 @@ impl Calls {
                     name.split('/').next().unwrap_or_default().to_owned(),
                 );
             }
-            // The second part of a call, signals and exits are no calls.
+            // Lines for the second part of a call, a signal or an exit are not calls.
             let is_call = !call.starts_with(['<', '+', '-'])
                 && !CLOCK_READS.iter().any(|read| call.starts_with(read));
             if let (Some(name), true) = (names.get(thread), is_call) {
@@ -226,12 +227,12 @@ impl Calls {
     }
 }
 
-/// What a loop calls, it calls more often in a longer run; what prepares and ends a thread is
-/// called as often in both.
+/// A longer run makes more of the calls that the loop makes, but no more of those that prepare and
+/// end a thread.
 #[test]
 fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
     let _turn = crate::turn();
-    // Threads wait for one another to begin, and end, with a call more or less.
+    // Threads wait for one another at the start and the end, so these calls vary a little.
     const CHANCE: u64 = 4;
     let host = Host::of_this_machine();
     let has_tracefs = ["tracing", "debug/tracing"].iter().any(|folder| {
@@ -251,8 +252,8 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
             "media" => ":simulated",
             _ => "",
         };
-        // The loop of a program is the program's own: what it is given to call is in tests of
-        // `tardy-app`.
+        // The loop belongs to the measured program. Tests of `tardy-app` cover the functions that
+        // the program calls.
         if probe.cycles == Cycles::OfAProgram {
             continue;
         }
@@ -267,8 +268,8 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
             continue;
         }
         let short = Calls::count(probe, parameters, 30);
-        // So many samples more that a call in each could not be chance; a busy machine makes a
-        // probe skip most of its periods.
+        // The longer run needs enough extra samples that a call per sample exceeds chance. On a
+        // busy machine a probe skips most of its periods.
         let is_longer = |long: &Calls| long.recorded >= short.recorded + 5 * CHANCE * long.threads;
         let long = [90, 300, 1000]
             .into_iter()
@@ -302,7 +303,7 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
             );
         }
         if let ([sleep], true) = (probe.system_calls, probe.has_period()) {
-            // The last sleep of a thread may have no sample.
+            // A thread's last sleep may have no sample.
             let (sleeps, samples) = (of_loop[sleep], long.recorded - short.recorded);
             assert!(
                 sleeps.abs_diff(samples) <= 2 * long.threads,
@@ -333,8 +334,8 @@ fn no_page_faults_in_the_loop_where_memory_may_be_locked() {
     }
 }
 
-/// What the threads of one place of `probe` allocate from the start to the end of a run of so many
-/// ms, and the samples that came of it; `room` of a series fit into its ring at once.
+/// Counts the allocations of the threads of one instance of `probe` from start to end of a run of
+/// `length_ms` ms, and the samples that the run took. The ring of a series holds `room` samples.
 fn allocations(
     probe: &'static ProbeInfo,
     text: &str,
@@ -371,8 +372,7 @@ fn allocations(
     let allocated = std::thread::scope(|scope| {
         let run = |member: Member| {
             let (control, line) = (&control, &line);
-            // From the moment when all threads of the place are there and prepared, as in a run,
-            // however late that is.
+            // The time starts when all threads of the instance are prepared, as in a run.
             let start = move || {
                 line.wait();
                 let start = Nanos(tardy_sys::clock::monotonic());
@@ -408,13 +408,13 @@ fn allocations(
 fn the_loop_allocates_nothing_even_when_samples_are_lost() {
     let _turn = crate::turn();
     let host = Host::of_this_machine();
-    // The signal of `itimer` would end the test's process, whose other threads do not block it; its
-    // loop is that of `nanosleep`.
+    // `itimer` is left out: its signal would end the test's process, whose other threads do not
+    // block it, and its loop is that of `nanosleep`.
     for probe in tardy_probes::probe::PROBES
         .iter()
         .filter(|probe| probe.name != "itimer")
     {
-        // What times other programs and machines has tests of its own.
+        // Probes that measure other programs or machines have tests of their own.
         if probe.parameters.iter().any(|parameter| parameter.needed) {
             continue;
         }
@@ -435,8 +435,8 @@ fn the_loop_allocates_nothing_even_when_samples_are_lost() {
             (Nanos::from_micros(100), 4096),
             (Nanos::ZERO, 4),
         ] {
-            // Preparing a thread may allocate; a loop that did would do it more often in a longer
-            // run.
+            // Preparing a thread may allocate. If the loop allocated, a longer run would allocate
+            // more often.
             let (short, taken) = allocations(probe, &text, dither, room, 50);
             let (long, _) = allocations(probe, &text, dither, room, 100);
             assert!(taken > 0, "{}: the loop took samples", probe.name);

@@ -1,4 +1,4 @@
-//! Probes that lose their CPU: to a cpuset, and to a CPU that goes offline.
+//! Probes that lose their CPU because it leaves their cpuset or goes offline.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use support::machine;
 use support::workplace::{RunningCommand, Workplace};
 
-/// A run on the last CPU, judged by a deadline that nothing misses.
+/// Starts a run on the last CPU with a deadline that no sample misses.
 fn run_on_last_cpu(place: &Workplace) -> RunningCommand {
     let cpu = machine::last_cpu();
     let mut running = place.start(&format!(
@@ -43,14 +43,15 @@ fn assert_moved_away(place: &Workplace, running: RunningCommand) {
     );
 }
 
-/// A cpuset of its own; removed with it.
+/// A cpuset for the test, removed on drop.
 struct Cpuset {
     folder: PathBuf,
     parent: PathBuf,
 }
 
 impl Cpuset {
-    /// Below the root of the first hierarchy that has the controller, version 1 or 2.
+    /// Creates the cpuset below the root of the first hierarchy, version 1 or 2, that has the
+    /// controller.
     fn new(cpu: u32) -> Option<Self> {
         let parent = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"]
             .map(Path::new)
@@ -102,7 +103,7 @@ fn a_probe_that_a_cpuset_takes_away_decides_nothing() {
     assert_moved_away(&place, running);
 }
 
-/// A CPU that is offline until this is dropped.
+/// A CPU that is offline until the value is dropped.
 struct Offline(PathBuf);
 
 impl Offline {

@@ -1,4 +1,4 @@
-//! Whatever happens to the tool and its guardian, no process, mount or file of a load is left.
+//! However the tool and its supervisor end, no process, mount or file of a load is left.
 
 use crate::tool;
 

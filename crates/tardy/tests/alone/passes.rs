@@ -1,4 +1,4 @@
-//! How often a report reads what a run measured.
+//! The number of times that a report reads the samples of a run.
 
 use tardy_chart::data::{Detail, RunData};
 use tardy_core::verdict::requirement::Requirement;
@@ -9,7 +9,7 @@ use crate::support::made_run::MadeRun;
 use crate::support::workplace::Workplace;
 use crate::turn;
 
-/// Bytes that this process has asked files for.
+/// Bytes that this process has read from files.
 fn read_so_far() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").unwrap();
     text.lines()
@@ -23,10 +23,10 @@ fn read_so_far() -> u64 {
 fn numbers_take_one_pass_over_the_samples_and_charts_with_models_one_more() {
     let _turn = turn();
     let place = Workplace::new();
-    // On one CPU a series is not read in parts, which overlap.
+    // With one CPU, a series is read in one piece; otherwise it is read in overlapping parts.
     affinity::set(0, &affinity::get(0).unwrap()[..1]).unwrap();
-    // Values that no coding makes small: the series outweighs all else that is read, and its head,
-    // which is looked for in the first mebibyte.
+    // Values that do not compress, so the series outweighs everything else that is read, such as
+    // the first mebibyte, which is searched for the series' head.
     let latencies = (0..3_000_000_i64)
         .map(|n| n.wrapping_mul(0x9e37_79b9) & 0xf_ffff)
         .collect();

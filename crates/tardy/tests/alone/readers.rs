@@ -1,5 +1,5 @@
-//! What readers of run folders take for a sample, counted in instructions: times differ from
-//! machine to machine, these do not.
+//! The cost per sample of commands that read run folders, counted in instructions. Times differ
+//! from machine to machine; instruction counts do not.
 
 use crate::hot_loop::released_binary;
 use crate::support;
@@ -10,16 +10,16 @@ use support::machine;
 use support::made_run::MadeRun;
 use support::workplace::{Workplace, finish};
 
-/// The most instructions per sample, of commands. A report that asked a histogram for its count with
-/// every sample took tens of thousands: a quarter of an hour for a day at 1 kHz.
+/// The largest number of instructions per sample, by command. An algorithm that asks a histogram
+/// for its count at every sample takes tens of thousands: a quarter of an hour for a day at 1 kHz.
 const MOST: [(&str, f64); 2] = [("show", 1_500.0), ("report", 5_000.0)];
 
-/// Instructions of one command on a run of so many samples per CPU.
+/// Counts the instructions of one command on a run with `samples` samples per CPU.
 fn instructions(place: &Workplace, tardy: &Path, command: &str, samples: usize) -> u64 {
     let run = format!("run-{samples}");
     if !place.path(&run).exists() {
-        // Two loads, whose samples are parted; latencies with a long tail of values that occur
-        // once.
+        // Two loads, whose samples the readers keep apart, and latencies with a long tail of values
+        // that occur once.
         let latency = |index: usize| {
             5_000
                 + (index * 7_919 % 20_011) as i64
@@ -67,7 +67,7 @@ fn a_reader_takes_few_instructions_a_sample() {
         let (few, many) = (100_000, 200_000);
         let [short, long] =
             [few, many].map(|samples| instructions(&place, &tardy, command, samples));
-        // Two series.
+        // Times two, because the run has two series.
         let a_sample = long.saturating_sub(short) as f64 / (2 * (many - few)) as f64;
         println!("tardy {command}: {a_sample:.0} instructions per sample (at most {most})");
         assert!(a_sample > 5.0, "{a_sample:.1} instructions cannot be all");

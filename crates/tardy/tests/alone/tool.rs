@@ -1,4 +1,4 @@
-//! The real binary at work, and a look at everything that descends from it.
+//! Runs the real binary and inspects all of its descendants.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 use tardy_sys::process;
 
-/// How long anything may take that only waits for the kernel; never a measure of how long it does
-/// take.
+/// Longest wait for anything that the kernel does; it is not a measurement of the time.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MARK: &str = "TARDY_TEST_MARK";
 
-/// `tardy load`, with everything below it recognisable by a variable in its environment.
+/// `tardy load`. An environment variable marks the process and all of its descendants.
 pub(crate) struct Tool {
     child: Child,
     events: BufReader<ChildStdout>,
@@ -25,11 +24,11 @@ pub(crate) struct Tool {
     journals: tempfile::TempDir,
     guardian: i32,
     killed: bool,
-    /// One tool at a time: some loads take CPUs or the console away from others.
+    /// One tool at a time, because some loads take CPUs or the console away from others.
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What loads might leave changed.
+/// System state that loads might leave changed.
 #[derive(Debug, PartialEq, Eq)]
 struct System {
     cpus_online: String,
@@ -49,8 +48,8 @@ impl System {
     }
 }
 
-/// Control groups of process `tool`'s loads, by their names, in hierarchies of both versions;
-/// groups can be below that of the test itself.
+/// Finds, by their names, the control groups of the loads of process `tool`, in hierarchies of both
+/// versions. The groups can be below the test's own group.
 fn control_groups(tool: u32) -> Vec<PathBuf> {
     let mounts = mounts();
     let points = mounts
@@ -64,7 +63,7 @@ fn control_groups(tool: u32) -> Vec<PathBuf> {
             groups.push(folder);
             continue;
         }
-        // A group of somebody else can be gone by now.
+        // A group of another process may have been removed meanwhile.
         let entries = std::fs::read_dir(&folder)
             .into_iter()
             .flatten()
@@ -82,23 +81,24 @@ fn mounts() -> String {
     std::fs::read_to_string("/proc/self/mountinfo").unwrap()
 }
 
-/// The request of a load for these tests: its name, with values where it needs some and with small
-/// ones where defaults are large. None for one that can do harm, where nobody said that it may.
+/// Returns the test's request for a load: its name, with values for required parameters and small
+/// values where the defaults are large. Returns `None` for a dangerous load unless dangerous tests
+/// are allowed.
 pub(crate) fn request_for_test(info: &tardy_loads::load::LoadInfo) -> Option<String> {
     if info.can_do_harm && std::env::var_os("TARDY_TEST_DANGEROUS").is_none() {
         println!("{} runs only with TARDY_TEST_DANGEROUS=1", info.name);
         return None;
     }
     Some(match info.name {
-        // Ends quickly and leaves a process behind each time.
+        // A command that ends quickly and each time leaves a process behind.
         "exec" => "exec:(sleep 1000 &) ; sleep 0.2".to_owned(),
         "kernel-build" => format!("kernel-build:tree={}", kernel_tree().display()),
         name => name.to_owned(),
     })
 }
 
-/// Something that builds as a kernel tree does: elsewhere, by targets of the same names, and slowly
-/// enough to be killed.
+/// Creates a folder that stands in for a kernel tree: it has make targets of the same names, which
+/// take long enough to be killed.
 fn kernel_tree() -> PathBuf {
     let tree = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel-tree");
     std::fs::create_dir_all(&tree).unwrap();
@@ -111,8 +111,8 @@ fn kernel_tree() -> PathBuf {
 }
 
 impl Tool {
-    /// Starts the load and waits until it has begun to work. None where the load is absent on this
-    /// machine, which is printed.
+    /// Starts the load and waits until it works. If the machine does not support the load, prints
+    /// that and returns `None`.
     pub(crate) fn start(request: &str) -> Option<Self> {
         let turn = crate::turn();
         let (scratch, journals) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -199,7 +199,7 @@ impl Tool {
             .expect("the tool has a guardian")
     }
 
-    /// Every process that has the mark in its environment, and is no zombie.
+    /// Processes, except zombies, that have the mark in their environment.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let needle = format!("{MARK}={}", self.mark);
         let pids = std::fs::read_dir("/proc")
@@ -233,7 +233,7 @@ impl Tool {
         .unwrap();
     }
 
-    /// How the loads ended, when the tool has.
+    /// Waits for the tool to end and returns how each load ended.
     pub(crate) fn ends(&mut self) -> Vec<LoadEnd> {
         let mut ends = Vec::new();
         while let Some(event) = self.next_event() {
@@ -245,7 +245,7 @@ impl Tool {
         ends
     }
 
-    /// `tardy restore`, after both were killed.
+    /// Runs `tardy restore` after the tool and its supervisor were killed.
     pub(crate) fn restore(&self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
         let output = command
@@ -290,8 +290,8 @@ impl Tool {
             "{request}: control groups are left: {groups:?}"
         );
         let journals = std::fs::read_dir(self.journals.path()).unwrap().count();
-        // A tool that was killed cannot remove its journal; the guardian has undone what is in it,
-        // and `tardy restore` removes it.
+        // A killed tool cannot remove its journal. The supervisor has undone the changes in the
+        // journal, and `tardy restore` removes the file.
         assert!(
             journals == 0 || self.killed,
             "{request}: the journal is left"
@@ -312,7 +312,7 @@ fn describe(pid: i32) -> String {
     format!("{pid} {}", read("cmdline").replace('\0', " "))
 }
 
-/// A test that fails must not leave its loads running for two minutes.
+/// If a test fails, its loads must not run on for two minutes.
 impl Drop for Tool {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -1,4 +1,4 @@
-//! `tardy tune --search`, with made settings whose effects are known.
+//! `tardy tune --search`, with stand-in settings whose effects are known.
 
 use crate::support;
 
@@ -7,7 +7,8 @@ use support::stand_in::{OLD, StandIn};
 use support::workplace::Workplace;
 use tardy_sys::process;
 
-/// Two settings that do nothing, and a program that takes the probe's CPU.
+/// Writes a settings file with two settings that have no effect, and with a program that occupies
+/// the probe's CPU.
 fn settings(place: &Workplace) -> [StandIn; 2] {
     let made = [StandIn::new(), StandIn::new()];
     let mut text = made[0].as_setting("nothing") + &made[1].as_setting("nothing-else");
@@ -78,12 +79,12 @@ fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
         "{}",
         resumed.stdout
     );
-    // The same runs give the same answer.
+    // Resuming reads the same runs, so the result is the same.
     let again = place.tardy("tune --resume search --json").ends_with(0);
     assert_eq!(again.json(), found);
 }
 
-/// Settings of the kernel are never left changed, whenever the tool is killed.
+/// Whenever the tool is killed, `tardy restore` puts the kernel's settings back.
 #[test]
 fn after_a_kill_at_any_moment_restore_puts_every_file_back() {
     let _turn = crate::turn();

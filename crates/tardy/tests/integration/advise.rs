@@ -1,5 +1,5 @@
-//! `tardy advise` as a user starts it: published numbers, and runs whose samples are known exactly,
-//! on every branch.
+//! `tardy advise` as a user starts it: published numbers, and runs with known samples for each
+//! branch of the decision.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
 use tardy_core::warning::Warning;
 
-/// The work of most tests.
+/// The work that most tests ask about.
 pub(crate) const WORK: &str =
     "--work 100us --deadline 250us --period 1ms --utilisation 40% --memory 1MiB";
 
@@ -22,7 +22,7 @@ pub(crate) fn fast() -> Value {
     board("6.1.0", "voluntary-or-none")
 }
 
-/// A machine without a hypervisor, with 1 GiB free.
+/// Describes a machine without a hypervisor, with 1 GiB free.
 pub(crate) fn board(release: &str, preemption: &str) -> Value {
     json!({
         "host_name": "board7",
@@ -33,7 +33,7 @@ pub(crate) fn board(release: &str, preemption: &str) -> Value {
     })
 }
 
-/// 10 us each, but for samples at these places.
+/// Returns `count` latencies of 10 us, with other values at the indices in `others`.
 pub(crate) fn latencies(count: usize, others: &[(usize, i64)]) -> Vec<i64> {
     let mut latencies = vec![10_000; count];
     others
@@ -42,7 +42,7 @@ pub(crate) fn latencies(count: usize, others: &[(usize, i64)]) -> Vec<i64> {
     latencies
 }
 
-/// Late starts.
+/// A run whose samples are late starts.
 pub(crate) fn starts(machine: Value, samples: Vec<i64>) -> MadeRun {
     MadeRun {
         machine,
@@ -51,7 +51,7 @@ pub(crate) fn starts(machine: Value, samples: Vec<i64>) -> MadeRun {
     }
 }
 
-/// Completions of work of 100 us.
+/// A run whose samples are completions of work of 100 us.
 pub(crate) fn completions(machine: Value, samples: Vec<i64>) -> MadeRun {
     MadeRun {
         probe: COMPLETION_PROBE,
@@ -158,8 +158,8 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
         "{text}"
     );
     let json = advise(&run, &format!("{WORK} --json")).ends_with(0).json();
-    // 1 - 0.05^(1/20001) of the 31,557,600,000 units of a year of 365.25 days; the made run is too
-    // short to tell how its samples cluster.
+    // 1 - 0.05^(1/20001), times the 31,557,600,000 due times of a year of 365.25 days. The
+    // generated run is too short to show how its samples cluster.
     let a_year = json["kernels"][0]["misses_a_year_at_most"]
         .as_f64()
         .unwrap();
@@ -194,7 +194,7 @@ fn one_completion_after_the_deadline_fails_and_the_margin_is_behind_it() {
 
 #[test]
 fn late_starts_alone_are_judged_by_a_model_that_says_so() {
-    // 250 us less 100 us of work leave 150 us to start in.
+    // A deadline of 250 us minus 100 us of work leaves 150 us for the start.
     let run = |worst| starts(real_time(), latencies(2000, &[(1000, worst)]));
     let outcome = advise(&run(150_000), WORK).ends_with(0);
     assert!(
@@ -274,8 +274,8 @@ fn too_few_samples_cannot_say_and_tell_how_much_longer_to_run() {
         .json();
     let evidence = &json["kernels"][0]["verdict"]["evidence"];
     let index = evidence["extremal_index"].as_f64().unwrap_or(1.0);
-    // The rule of three, on what is left of samples that cluster: 2,995,731 of them in all, at one
-    // a millisecond.
+    // The rule of three for clustered samples: 2,995,731 independent samples are needed, at one per
+    // millisecond.
     let expected = (2_995_731.0 / index - 10_000.0) / 1e3;
     let longer = json["kernels"][0]["measure_longer_ns"].as_f64().unwrap() / 1e9;
     assert!(
@@ -361,7 +361,7 @@ fn each_branch_of_the_flow_ends_where_the_paper_ends_it() {
         of(guest.clone(), WORK),
         (step("virtual", true, "measured"), fast_choice.clone())
     );
-    // Advice for another machine than this one.
+    // Advice about another machine than the one that runs `tardy advise`.
     assert_eq!(
         of(guest, &format!("{WORK} --virtual no")),
         (step("long-work", false, "stated"), real_time_choice.clone())
@@ -370,8 +370,8 @@ fn each_branch_of_the_flow_ends_where_the_paper_ends_it() {
         of(real_time(), &format!("{WORK} --virtual yes")),
         (step("virtual", true, "stated"), fast_choice.clone())
     );
-    // In the kernel's services work is long at one millisecond, which is where the paper's lines
-    // cross.
+    // For work in the kernel's services, the lines of the paper cross at one millisecond: longer
+    // work is called long.
     let service = "--work 2ms --utilisation 40%";
     assert_eq!(
         of(real_time(), &format!("{service} --kind syscalls")),
@@ -407,7 +407,8 @@ fn each_branch_of_the_flow_ends_where_the_paper_ends_it() {
 #[test]
 fn two_kernels_and_their_costs_give_the_crossover_and_stretch_the_work() {
     let place = Workplace::new();
-    // 99.9 % within 3 ms and within 20 us, as in mckenney2009; system time of its builds of 2008.
+    // 99.9 % of latencies within 3 ms on one kernel and within 20 us on the other, and the system
+    // times of the builds of 2008, as in mckenney2009.
     let late = |each: i64| vec![each; 20_000];
     starts(fast(), late(900_000)).write(&place.path("fast"));
     starts(real_time(), late(20_000)).write(&place.path("rt"));
@@ -430,7 +431,7 @@ fn two_kernels_and_their_costs_give_the_crossover_and_stretch_the_work() {
         .unwrap();
     assert!((share - 1.0751).abs() < 1e-3, "{share}");
     let crossing = &comparison["curves"]["crossing"];
-    // (900 us - 20 us) / 1.0751
+    // The expected value is (900 us - 20 us) / 1.0751.
     assert!(
         (crossing["work_ns"].as_f64().unwrap() / 818_500.0 - 1.0).abs() < 1e-3,
         "{crossing}"
@@ -458,7 +459,7 @@ fn two_kernels_and_their_costs_give_the_crossover_and_stretch_the_work() {
         "{text}"
     );
     assert!(text.contains("slowed down by 107.5 %"), "{text}");
-    // Work that is longer than all of the interval is done sooner by the other kernel.
+    // The stock kernel completes work sooner if the work is longer than the whole interval.
     let long = all.replace(
         "--work 100us --deadline 250us --period 1ms",
         "--work 2ms --deadline 5ms --period 10ms",
@@ -538,7 +539,7 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
         warnings,
         ..completions(machine, vec![120_000; 100])
     };
-    // The run has just shown that PREEMPT_RT is not needed.
+    // The run has shown that PREEMPT_RT is not needed.
     let json = advise(&run, &format!("{WORK} --json")).ends_with(0).json();
     let names: Vec<&str> = json["helps"]["improvable"]
         .as_array()
@@ -565,7 +566,7 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
             .unwrap()
             .contains("in 3 quota periods")
     );
-    // The files of the machine that the tests run on are not those of the run's.
+    // Files of the machine that runs the tests say nothing about the machine of the run.
     let unknown: Vec<&str> = json["helps"]["unknown"]
         .as_array()
         .unwrap()
@@ -609,7 +610,7 @@ fn a_person_on_a_terminal_is_asked_what_the_command_line_does_not_say() {
             && outcome.stdout.contains("deadline of 110us"),
         "{outcome:?}"
     );
-    // Nobody is there to answer.
+    // No terminal is attached, so the command asks no questions.
     place.tardy("advise run").ends_with(0);
 }
 
@@ -643,7 +644,8 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
         same.contains("judged: completions of work of 100us, as measured by work.done\n"),
         "{same}"
     );
-    // 220 us and the 40 us that are missing are more than 250 us; 340 us less 100 us are not.
+    // 220 us plus 40 us for the work that the run lacks exceeds the deadline of 250 us; 340 us
+    // minus 100 us does not.
     let shorter = advise("shorter").ends_with(1).stdout;
     assert!(
         shorter.contains("of work of 60us")
@@ -657,7 +659,7 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
             && longer.contains("done 240 us after its due time"),
         "{longer}"
     );
-    // Of several the nearest is taken, whatever the order.
+    // Of several runs, the one whose work is nearest in length is judged, whatever their order.
     let nearest = place
         .tardy(&format!(
             "advise shorter longer same {WORK} --kind compute --json"
@@ -685,7 +687,7 @@ fn a_real_run_of_work_is_judged_by_its_completions() {
         "run --probe work:length=50us --for 1s --load none --cpus {} --out w --quiet",
         machine::last_cpu()
     );
-    // How it ends is the machine's business.
+    // The exit code depends on the machine.
     place.tardy(&run);
     let outcome = place.tardy("advise w --work 50us --deadline 10s --kind compute --json");
     let json = outcome.json();
@@ -701,8 +703,7 @@ fn a_real_run_of_work_is_judged_by_its_completions() {
         Some(true),
         "{evidence}"
     );
-    // The verdict follows from the run's own numbers: late against a deadline that lies before
-    // anything can be done.
+    // The deadline of 2 ns is shorter than any latency, so the run's own numbers show misses.
     let late = place
         .tardy("advise w --work 1ns --deadline 2ns --json")
         .json();

@@ -1,4 +1,4 @@
-//! `tardy advise` of runs in virtual time, and its figures.
+//! `tardy advise` for simulated runs, and its figures.
 
 use serde_json::{Value, json};
 use tardy_core::series::ClockKind;
@@ -112,7 +112,7 @@ fn runs_of_the_lab_have_curves_of_their_own_and_decide_nothing() {
             .unwrap()
             .contains("virtual time")
     );
-    // One of each clock is no pair.
+    // The two runs have different clocks, so they cannot be drawn as a pair.
     starts(real_time(), vec![20_000; 20_000]).write(&place.path("board"));
     let refused = place
         .tardy(&format!("advise fast board {WORK} --plot mixed.svg"))

@@ -1,4 +1,4 @@
-//! Loops of other programs, in C and in Rust, measured as the tool's own probes are.
+//! Loops of other programs, in C and in Rust, measured like the tool's own probes.
 
 use crate::support;
 
@@ -18,7 +18,7 @@ fn repository() -> PathBuf {
         .unwrap()
 }
 
-/// Compiles a C program of the header's examples with every warning on.
+/// Compiles one of the header's C examples with all warnings on.
 fn compile(place: &Workplace, example: &str, flags: &[&str]) -> Outcome {
     let source = repository()
         .join("include/examples")
@@ -98,7 +98,7 @@ fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() 
             .find(|series| series.descriptor.probe == name)
             .unwrap()
     };
-    // Work of 20 us lies between the start of a cycle and its end, whatever the machine does.
+    // On any machine, the work of 20 us lies between start and end of each cycle.
     for (start, done) in of("app.start")
         .samples
         .iter()
@@ -124,7 +124,7 @@ fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() 
 #[test]
 fn a_programs_words_arrive_as_they_were_given_and_the_report_repeats_them() {
     let place = loop_in_c();
-    // A shell would split the first of these words, and fill in the second.
+    // A shell would split `a b` and expand `$HOME`.
     let words = ["./loop", "2000", "20", "60000", "0", "a b", "$HOME"];
     let flags = [
         "run", "--load", "none", "--for", "500ms", "--quiet", "--out", "run", "--",
@@ -166,8 +166,8 @@ fn the_stack_of_the_thread_that_reads_the_loop_is_no_fault_of_the_run() {
 #[test]
 fn due_times_that_the_loop_skips_fail_the_deadline() {
     let place = loop_in_c();
-    // Every fiftieth cycle takes three periods: two due times pass unused, and a third where the
-    // wake-up comes late.
+    // Every fiftieth cycle takes three periods, so two due times pass unused, or three where the
+    // wake-up is late.
     let outcome = place
         .tardy(
             "run --load none --for 1s --deadline 500ms --json --out run -- ./loop 2000 20 60000 50",
@@ -360,8 +360,8 @@ fn the_sound_example_is_built_where_the_headers_of_alsa_are() {
     );
 }
 
-/// The header for C and the crate for Rust are two descriptions of one memory; the tool reads it by
-/// that of the crate.
+/// The C header and the Rust crate both describe the shared memory. The tool reads it by the
+/// crate's description.
 #[test]
 fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
     use tardy_app::layout as rust;
@@ -403,7 +403,7 @@ fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
         ("TARDY_MAGIC".to_owned(), rust::MAGIC as i64),
         ("TARDY_NEVER".to_owned(), rust::NEVER),
     ]);
-    // No name of the header is left out here.
+    // The test compares all names of the header.
     let header = std::fs::read_to_string(repository().join("include/tardy.h")).unwrap();
     let named = |line: &str| {
         [

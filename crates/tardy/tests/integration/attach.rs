@@ -1,5 +1,5 @@
-//! `tardy attach`: the wake-ups of a running program by its timers, against a program that knows
-//! when it was to wake up and when it did.
+//! `tardy attach`: the timer wake-ups of a running program that records when it was to wake and
+//! when it woke.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ use tardy_sys::signal;
 
 const CYCLES: usize = 400;
 
-/// Whether this machine lets a program be followed.
+/// Returns whether the machine allows following a program.
 pub(crate) fn can_trace(test: &str) -> bool {
     let can = machine::is_root() && Tracefs::open(&Root::system()).is_ok();
     if !can {
@@ -28,7 +28,7 @@ pub(crate) fn can_trace(test: &str) -> bool {
     can
 }
 
-/// Instances of tracefs that this process of the tool made.
+/// Counts the tracefs instances that the tool's process `process` created.
 fn instances_of(process: i32) -> usize {
     let tracefs = Tracefs::open(&Root::system()).unwrap();
     let entries = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
@@ -38,7 +38,7 @@ fn instances_of(process: i32) -> usize {
         .count()
 }
 
-/// The program of tests/data/timers.c, waiting for its line.
+/// The program of tests/data/timers.c, which waits for a line of input before its cycles.
 pub(crate) struct Timers(Child);
 
 impl Timers {
@@ -46,8 +46,8 @@ impl Timers {
         Self::named(place, "timers", kind, (cycles, 2000))
     }
 
-    /// The same as a program with this name, which tells it from those of other tests, and with a
-    /// period in us.
+    /// Starts the program with a name, which distinguishes it from those of other tests, and with a
+    /// period in microseconds.
     pub(crate) fn named(
         place: &Workplace,
         name: &str,
@@ -74,7 +74,8 @@ impl Timers {
         self.0.id()
     }
 
-    /// Has it go through its cycles, and ends it: when each was due, and when it says that it woke.
+    /// Lets the program run its cycles and end, and returns for each cycle the due time and the
+    /// time at which the program read its clock.
     pub(crate) fn cycles(&mut self) -> Vec<(i64, i64)> {
         let mut input = self.0.stdin.take().unwrap();
         writeln!(input).unwrap();
@@ -83,7 +84,7 @@ impl Timers {
             let mut words = line.split(' ').map(|word| word.parse().unwrap());
             (words.next().unwrap(), words.next().unwrap())
         };
-        // It ends when its input does.
+        // The program ends when its input is closed.
         let (mut cycles, mut input) = (Vec::new(), Some(input));
         for line in output.lines() {
             cycles.push(read(line.unwrap()));
@@ -101,7 +102,7 @@ impl Drop for Timers {
     }
 }
 
-/// Starts to follow a program, and waits until its timers are recorded.
+/// Starts `tardy attach` and waits until it records the program's timers.
 fn attach(place: &Workplace, program: &Timers, flags: &str) -> RunningCommand {
     let mut attach = place.start(&format!(
         "attach {} --for 60s --json --out run {flags}",
@@ -113,7 +114,8 @@ fn attach(place: &Workplace, program: &Timers, flags: &str) -> RunningCommand {
     attach
 }
 
-/// All cycles of a kind, followed: what the tool says, and what the program does.
+/// Follows all cycles of a kind of timer, and returns the tool's outcome and the program's own
+/// record.
 fn followed(place: &Workplace, kind: &str, flags: &str) -> (Outcome, Vec<(i64, i64)>) {
     let mut program = Timers::start(place, kind, CYCLES);
     let attach = attach(place, &program, flags);
@@ -128,7 +130,8 @@ fn count(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// What became of the timers of a kind: every one that was set ended in one way.
+/// Returns the counts of one kind of timer, and checks that every timer that was set ended in
+/// exactly one way.
 fn counts<'a>(found: &'a Value, timer: &str) -> &'a Value {
     let rows = found["timers"].as_array().unwrap();
     for row in rows {
@@ -141,7 +144,7 @@ fn counts<'a>(found: &'a Value, timer: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {timer} in {rows:?}"))
 }
 
-/// The series of a kind of wake-ups of the program's main thread.
+/// Reads the series of one kind of wake-ups of the program's main thread.
 fn stored(place: &Workplace, kind: &str) -> series::Series {
     let probe = format!("timers.{kind}");
     let all = series::all(&place.path("run"));
@@ -149,15 +152,16 @@ fn stored(place: &Workplace, kind: &str) -> series::Series {
     found.unwrap_or_else(|| panic!("no {probe}"))
 }
 
-/// The row of a kind of wake-ups of the program's main thread.
+/// Returns the summary's entry for one kind of wake-ups of the program's main thread.
 fn row<'a>(found: &'a Value, kind: &str) -> &'a Value {
     let mut rows = found["threads"].as_array().unwrap().iter();
     rows.find(|row| row["name"] == "timers" && row["kind"] == kind)
         .unwrap_or_else(|| panic!("no {kind} in {}", found["threads"]))
 }
 
-/// How many of the program's timers woke it. A sleep always does. Between setting another timer and
-/// waiting for it the thread may be preempted for longer than that: then nobody waits.
+/// Returns how many of the program's timers woke it. A sleep always wakes the thread. With other
+/// timers, the thread may be preempted between setting the timer and waiting for it, until the
+/// timer has expired: then no thread waits.
 fn woken(row: &Value, is_sleep: bool) -> usize {
     let (started, wake_ups, unawaited) = (
         count(&row["started"]),
@@ -200,7 +204,7 @@ fn each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_rea
         assert_eq!(stored.samples.len(), woken, "{kind}");
         assert!(stored.counts.is_exact(), "{:?}", stored.descriptor);
         let samples: &[Sample] = &stored.samples;
-        // Those of the loop, each at most once and in their order.
+        // The cycles of the loop that the tool found: each at most once, and in order.
         let own: Vec<(i64, i64)> = cycles
             .iter()
             .copied()
@@ -219,8 +223,8 @@ fn each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_rea
             .map(|(sample, (_, woke))| woke - sample.wake().get())
             .collect();
         apart.sort_unstable();
-        // The switch comes before the thread reads its clock; the trace reads the same clock
-        // another way.
+        // The kernel switches to the thread before the thread reads its clock. The 1 us allows for
+        // the trace, which reads the same clock in another way.
         assert!(
             apart[0] > -1_000,
             "{kind}: a switch lies {} ns behind the loop's clock read",
@@ -262,7 +266,7 @@ fn timers_of_other_clocks_are_told_and_put_on_the_monotonic_one() {
         let (outcome, cycles) = followed(&place, kind, "");
         let found = outcome.ends_with(0).json();
         woken(counts(&found, "sleep"), true);
-        // Where nobody has told the kernel of TAI, that clock is CLOCK_REALTIME.
+        // Without a TAI offset, CLOCK_TAI equals CLOCK_REALTIME.
         let told = if Clock::Tai.ahead() == Clock::Realtime.ahead() {
             "realtime"
         } else {
@@ -274,7 +278,7 @@ fn timers_of_other_clocks_are_told_and_put_on_the_monotonic_one() {
         );
         let ahead = clock.ahead();
         for (sample, (due, _)) in stored(&place, "sleep").samples.iter().zip(cycles) {
-            // The clock may be slewed meanwhile, by half a millisecond a second at most.
+            // During the test the clock may be slewed, by at most half a millisecond per second.
             assert!(
                 (due - ahead - sample.due.get()).abs() < 10_000_000,
                 "{sample:?} for {due}"
@@ -301,8 +305,8 @@ fn timers_that_wake_nobody_are_counted_and_are_no_wake_ups() {
         rows.iter().all(|row| row["woken_by"] != "timer"),
         "its line woke it: {rows:?}"
     );
-    // A wait that another thread ends takes its timer back, and the wake-up is one by this thread.
-    // Where the answer was there first, it sets no timer.
+    // When another thread ends a wait, the kernel cancels the timer and the wake-up counts as one
+    // by that thread. If the answer arrives before the wait, no timer is set.
     let place = Workplace::new();
     let found = followed(&place, "woken", "").0.ends_with(0).json();
     let row = counts(&found, "sleep");
@@ -339,7 +343,7 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         let attach = attach(&place, &program, "--deadline 1h");
         let process = attach.pid();
         let program = std::thread::spawn(move || program.cycles());
-        // Some wake-ups are known by then, which alone would pass.
+        // Until then some wake-ups are measured, which by themselves would pass.
         std::thread::sleep(std::time::Duration::from_millis(400));
         let tracefs = Tracefs::open(&Root::system()).unwrap();
         let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
@@ -413,7 +417,7 @@ fn a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other() {
             .count()
             > CYCLES
     );
-    // Whatever it finds: the two are compared.
+    // The result of the comparison does not matter here.
     let compared = place.tardy("compare first run --format json");
     assert!([0, 1, 4].contains(&compared.code()), "{compared:?}");
     place.tardy("report run --html run.html").ends_with(0);
@@ -462,7 +466,7 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
     let process = interrupted.pid();
     assert_eq!(instances_of(process), 1);
     interrupted.signal(signal::INTERRUPT);
-    // Without a wake-up the result is inconclusive before it is interrupted.
+    // Interrupted before the first wake-up, the result is inconclusive.
     let found = interrupted.wait().ends_with(4).json();
     assert_eq!(
         (found["end"].as_str(), place.record("run")["state"].as_str()),
@@ -474,7 +478,7 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
     let process = killed.pid();
     killed.signal(tardy_sys::process::KILL);
     killed.wait();
-    // Another command that starts meanwhile may have removed the instance, but never the journal.
+    // Another command that starts meanwhile may remove the instance, but never the journal.
     assert_eq!(place.journals().len(), 1);
     place.tardy("restore").ends_with(0);
     assert_eq!((instances_of(process), place.journals().len()), (0, 0));

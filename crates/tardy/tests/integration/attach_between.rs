@@ -1,4 +1,4 @@
-//! `tardy attach --from --to`, against a program that measures the same time itself.
+//! `tardy attach --from --to`, with a program that measures the same time itself.
 
 use crate::attach::can_trace;
 use crate::support;
@@ -17,7 +17,7 @@ const ROUNDS: usize = 100;
 /// The sleep between the two functions, in ns.
 const SLEEP: i64 = 2_000_000;
 
-/// Starts tests/data/functions.c, which waits for its line.
+/// Starts tests/data/functions.c, which waits for a line of input.
 fn program(place: &Workplace) -> Child {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/functions.c");
     let mut cc = place.prepared(
@@ -42,7 +42,7 @@ fn start(place: &Workplace, program: &Child) -> RunningCommand {
     attach
 }
 
-/// The events of functions that the machine has.
+/// Events of functions that exist on the machine.
 fn uprobes() -> String {
     let tracefs = Tracefs::open(&Root::system()).unwrap();
     fs::read_to_string(tracefs.path().join("uprobe_events")).unwrap()
@@ -87,7 +87,7 @@ fn the_time_between_two_functions_is_that_of_the_program_and_adds_up() {
         (&0.into(), &0.into())
     );
 
-    // The events are before and behind the program's own readings of the clock.
+    // The events enclose the program's own clock reads.
     let by_attach = place.tardy("export run --format csv").ends_with(0).stdout;
     let by_attach: Vec<i64> = by_attach
         .lines()

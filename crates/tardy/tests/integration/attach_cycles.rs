@@ -1,5 +1,5 @@
-//! The cycles that `tardy attach` finds, against a program that stamps its own blocking calls; and
-//! its chains of wake-ups, against a program with a delay in a known link.
+//! The cycles that `tardy attach` finds in a program that records its own blocking calls; and the
+//! chains of wake-ups that it finds in a program with a delay at a known link.
 
 use crate::attach::can_trace;
 use crate::support;
@@ -13,15 +13,15 @@ use support::machine;
 use support::workplace::{RunningCommand, Workplace, finish};
 
 const CYCLES: usize = 200;
-/// Blocking calls among them, as tests/data/cycles.c has it.
+/// Number of cycles with a blocking call, as in tests/data/cycles.c.
 const CALLS: usize = CYCLES / 20;
 
-/// A blocking call by the program's own clocks, in ns.
+/// A blocking call, timed in ns by the program's own clocks.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     before: i64,
     after: i64,
-    /// CPU time of the thread between the two.
+    /// CPU time of the thread between `before` and `after`.
     cpu: i64,
 }
 
@@ -31,7 +31,7 @@ fn number(value: &Value) -> i64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Starts tests/data/NAME.c, which waits for its line, and follows it.
+/// Starts tests/data/NAME.c, which waits for a line of input, and follows the program.
 fn attached(place: &Workplace, name: &str, kind: &str) -> (Child, RunningCommand) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.c"));
     let mut cc = place.prepared(
@@ -53,8 +53,8 @@ fn attached(place: &Workplace, name: &str, kind: &str) -> (Child, RunningCommand
     (program, attach)
 }
 
-/// Follows the program while it blocks in calls of this kind: its stamps, and the cycles that the
-/// run folder has.
+/// Follows the program while it blocks in calls of one kind, and returns its thread, its records
+/// and the cycles in the run folder.
 fn followed(place: &Workplace, kind: &str) -> (i64, Vec<Call>, Value) {
     let (mut program, attach) = attached(place, "cycles", kind);
     let mut input = program.stdin.take().unwrap();
@@ -69,7 +69,7 @@ fn followed(place: &Workplace, kind: &str) -> (i64, Vec<Call>, Value) {
             panic!("{line}")
         };
         calls.push(Call { before, after, cpu });
-        // It ends when its input does.
+        // The program ends when its input is closed.
         input.take();
     }
     program.wait().unwrap();
@@ -90,7 +90,7 @@ fn followed(place: &Workplace, kind: &str) -> (i64, Vec<Call>, Value) {
     (program.id().into(), calls, found)
 }
 
-/// The cycles of the loop: their times add up, and so do their stretches.
+/// Checks that the stretches of each cycle add up to the cycle, and the cycles to the whole time.
 fn adds_up(found: &Value, thread: i64) {
     let rows = found["threads"].as_array().unwrap();
     let row = rows.iter().find(|row| row["thread"] == thread).unwrap();
@@ -116,8 +116,8 @@ fn adds_up(found: &Value, thread: i64) {
     }
 }
 
-/// Each blocking call has its stretches, with this call and this waker. The test prints their sum
-/// beside the time off the CPU by the program's own clocks.
+/// Checks that each blocking call has stretches with the expected call and waker. Prints their sum
+/// and the time off the CPU by the program's own clocks.
 fn blocks_in(test: &str, kind: &str, call: &str, waker: Option<&str>) {
     if !can_trace(test) {
         return;
@@ -153,8 +153,8 @@ fn blocks_in(test: &str, kind: &str, call: &str, waker: Option<&str>) {
             off_cpu <= stamps.after - stamps.before,
             "{kind}: {off_cpu} ns off the CPU in {stamps:?}"
         );
-        // The answer of a quick disk may be there before the thread sleeps, and something else may
-        // delay the program for longer.
+        // A quick disk may answer before the thread sleeps, and another program may delay the
+        // thread for longer.
         let is_right = |longest: &Value| {
             let by = longest["by"].as_str();
             longest["place"]["call"] == call
@@ -245,7 +245,7 @@ fn a_delay_in_a_link_of_a_chain_is_found_in_this_link() {
                     && (link != "motor" || is_behind("hog/")),
             );
         }
-        // Something else may delay the program, too, and other threads wake one another.
+        // Another program may delay the thread too, and unrelated threads wake one another.
         assert!(right >= 3, "{link}: {right} of {chains:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The kinds of wake-ups that `tardy attach` tells apart, against a program that another thread of
-//! it wakes in known calls, and that counts its own sleeps.
+//! The kinds of wake-ups that `tardy attach` distinguishes, with a program whose second thread is
+//! woken in known calls and counts its own sleeps.
 
 use crate::attach::can_trace;
 use crate::support;
@@ -18,7 +18,7 @@ use tardy_core::series::Reference;
 const ROUNDS: u64 = 100;
 const CALLS: [&str; 5] = ["read", "futex", "epoll_wait", "recvfrom", "rt_sigtimedwait"];
 
-/// Starts tests/data/wakers.c by this command, which waits for its line.
+/// Starts tests/data/wakers.c under the command `before`. The program waits for a line of input.
 fn wakers(place: &Workplace, before: &[&str]) -> Child {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/wakers.c");
     let mut cc = place.prepared(
@@ -34,7 +34,7 @@ fn wakers(place: &Workplace, before: &[&str]) -> Child {
     command.stdin(Stdio::piped()).spawn().unwrap()
 }
 
-/// Follows a program from now on.
+/// Starts `tardy attach` for a program, and waits until it records.
 fn attach(place: &Workplace, process: u32, flags: &str) -> RunningCommand {
     let line = format!("attach {process} --for 60s --json --out run {flags}");
     let mut attach = place.start(&line);
@@ -44,7 +44,7 @@ fn attach(place: &Workplace, process: u32, flags: &str) -> RunningCommand {
     attach
 }
 
-/// Has the program begin: how often its waiter slept in each call.
+/// Lets the program run to its end, and returns how often its waiting thread slept in each call.
 fn sleeps(mut program: Child) -> BTreeMap<String, u64> {
     let mut input = program.stdin.take().unwrap();
     writeln!(input).unwrap();
@@ -55,7 +55,7 @@ fn sleeps(mut program: Child) -> BTreeMap<String, u64> {
         let (call, count) = line.split_once(' ').unwrap();
         sleeps.insert(format!("{call}-thread"), count.parse().unwrap());
         if sleeps.len() == CALLS.len() {
-            // It ends when its input does.
+            // The program ends when its input is closed.
             input.take();
         }
     }
@@ -70,7 +70,8 @@ fn count(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The rows of the waiter: each sleep that the program counted is one wake-up, of its own kind.
+/// Checks the entries of the waiting thread: each sleep that the program counted is one wake-up of
+/// its own kind.
 fn has_each_kind(found: &Value, sleeps: &BTreeMap<String, u64>) {
     let rows = found["threads"].as_array().unwrap();
     let of_waiter = rows.iter().filter(|row| row["name"] == "waiter");
@@ -81,8 +82,8 @@ fn has_each_kind(found: &Value, sleeps: &BTreeMap<String, u64>) {
             (kind, count(&row["wake_ups"]))
         })
         .collect();
-    // Where it slept when the measurement began is not known, and a thread that was woken on its way
-    // to sleep did not sleep anywhere.
+    // Two sorts of wake-ups have no known call: the first, whose sleep began before the
+    // measurement, and those of a thread that was woken before it slept.
     let unknown = kinds.remove("thread").unwrap();
     assert!(kinds.keys().eq(sleeps.keys()), "{kinds:?}");
     let missing: u64 = kinds.iter().map(|(kind, found)| sleeps[kind] - found).sum();
@@ -154,7 +155,7 @@ fn each_kind_of_wake_up_by_another_thread_is_a_row_with_every_wake_up() {
     place.tardy("report run --html run.html").ends_with(0);
 }
 
-/// Processes in a PID namespace, with the numbers of that one in /proc.
+/// Starts a program in a PID namespace whose /proc has the numbers of that namespace.
 const UNSHARED: [&str; 6] = [
     "unshare",
     "--pid",
@@ -164,7 +165,7 @@ const UNSHARED: [&str; 6] = [
     "--",
 ];
 
-/// The child of this process.
+/// The child of a process that has one child.
 fn child_of(process: u32) -> Option<u32> {
     let path = format!("/proc/{process}/task/{process}/children");
     let children = std::fs::read_to_string(path).ok()?;
@@ -194,7 +195,7 @@ fn a_program_in_a_pid_namespace_is_followed_from_outside_by_its_number_there_or_
         assert!(start.elapsed().as_secs() < 30, "it does not start");
         std::thread::sleep(std::time::Duration::from_millis(10));
     };
-    // Its second thread has number 2 there.
+    // The program's second thread has number 2 in its namespace.
     let attach = attach(&place, program, "--thread 2");
     let sleeps = sleeps(unshare);
     let found = attach.wait().ends_with(0).json();
@@ -223,14 +224,15 @@ fn in_a_pid_namespace_nothing_is_followed_by_numbers_that_the_trace_does_not_hav
     };
     let refused = inside(&["--pid", "--fork", "--mount-proc"], 1).ends_with(3);
     assert!(refused.stderr.contains("PID namespace"), "{refused:?}");
-    // With the /proc of this namespace, numbers are those of the trace.
+    // Without `--mount-proc`, the namespace sees the outer /proc, whose numbers are those of the
+    // trace.
     let program = wakers(&place, &[]);
     let found = inside(&["--pid", "--fork"], program.id());
     assert_eq!(found.ends_with(4).json()["wake_ups"], 0);
     drop(Stopped(program));
 }
 
-/// Ends a program.
+/// A program that is killed on drop.
 struct Stopped(Child);
 
 impl Drop for Stopped {

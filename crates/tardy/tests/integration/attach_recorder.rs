@@ -1,5 +1,5 @@
-//! `tardy attach` as a recorder: every real-time thread, until stopped, in a bounded folder that
-//! outlives a kill.
+//! `tardy attach` as a recorder: it follows every real-time thread until it is stopped, in a folder
+//! that is bounded and survives a kill.
 
 use crate::support;
 
@@ -26,7 +26,7 @@ fn make_real_time(program: &Timers) {
     sched::set_policy(i32::try_from(program.id()).unwrap(), FIFO).unwrap();
 }
 
-/// Starts to follow all real-time threads, and waits until their timers are recorded.
+/// Starts a recording of all real-time threads, and waits until it records their timers.
 fn record(place: &Workplace, flags: &str) -> RunningCommand {
     let mut recorder = place.start(&format!("attach {RECORDER} {flags}"));
     recorder.until("it records", || {
@@ -35,7 +35,7 @@ fn record(place: &Workplace, flags: &str) -> RunningCommand {
     recorder
 }
 
-/// The wake-ups of a thread.
+/// The number of wake-ups of a thread.
 fn wake_ups(found: &Value, thread: u32) -> u64 {
     let rows = found["threads"].as_array().unwrap();
     rows.iter()
@@ -44,7 +44,8 @@ fn wake_ups(found: &Value, thread: u32) -> u64 {
         .sum()
 }
 
-/// Samples of a series: those that gave way, and the due times of those that are kept.
+/// Reads a series: the number of samples that were folded into histograms, and the due times of the
+/// others.
 fn samples(file: &Path) -> (u64, Vec<i64>) {
     let open = SeriesFile::open(file).unwrap();
     let earlier = open.hours().map_or(0, |hours| hours.samples);
@@ -57,7 +58,7 @@ fn samples(file: &Path) -> (u64, Vec<i64>) {
     (earlier, kept)
 }
 
-/// All samples of the folder.
+/// The number of samples in the folder.
 fn samples_of_all(run: &Path) -> u64 {
     let files = series::files(run);
     files
@@ -67,7 +68,7 @@ fn samples_of_all(run: &Path) -> u64 {
         .sum()
 }
 
-/// A count of all series of a summary together.
+/// The sum of a count over all series of a summary.
 fn of_summary(shown: &Value, name: &str) -> u64 {
     let series = shown["series"].as_array().unwrap();
     let count = |series: &Value| series["counts"][name].as_u64().unwrap();
@@ -228,7 +229,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let mut traces: Vec<_> = traces.map(|entry| entry.unwrap().file_name()).collect();
     traces.sort();
     assert_eq!(traces, ["worst-00000-1.dat", "worst-00000.dat"]);
-    // The thread of the same name goes on with its series.
+    // A new thread of the same name continues the series.
     let (earlier, stored_now) = samples(&file);
     assert_eq!(
         (earlier, stored_now.len()),
@@ -250,7 +251,8 @@ fn a_small_disk_holds_a_recording_and_every_wake_up_is_counted() {
     let has_given_way = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let loops = scope.spawn(|| {
-            // On a busy machine, a loop has fewer wake-ups than cycles.
+            // On a busy machine, a loop has fewer wake-ups than cycles, so the test may need
+            // several loops.
             for _ in 0..6 {
                 if !has_given_way.load(Ordering::Relaxed) {
                     let mut program = Timers::named(&place, "many", "monotonic", (20_000, 300));
@@ -271,7 +273,7 @@ fn a_small_disk_holds_a_recording_and_every_wake_up_is_counted() {
     });
     recorder.signal(signal::TERMINATE);
     let outcome = recorder.wait();
-    // Where events were lost, nothing is decided; what was counted adds up all the same.
+    // If events were lost, the result is inconclusive, but the counts still add up.
     assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
     let found = outcome.json();
     let (earlier, kept) = samples(&file);
@@ -280,7 +282,8 @@ fn a_small_disk_holds_a_recording_and_every_wake_up_is_counted() {
     let shown = place.tardy("show machine --json").json();
     let [recorded, unstored] = ["recorded", "unstored"].map(|name| of_summary(&shown, name));
     assert_eq!(found["wake_ups"].as_u64(), Some(recorded));
-    // Samples gave way, or a busy disk left no room for them.
+    // A sample is missing from the series because it was folded or because a busy disk left no room
+    // for it.
     let record = place.record("machine");
     let no_room = record["series"].as_array().unwrap().iter();
     let no_room: u64 = no_room
@@ -344,7 +347,7 @@ fn a_miss_runs_the_command_and_its_trace_is_in_the_folder_by_then() {
                 && acts.iter().all(|(_, due)| stored.contains(due)),
             "{acts:?}"
         );
-        // Commands may run side by side.
+        // Commands may run side by side, so the latencies are sorted first.
         let mut latencies: Vec<i64> = acts.iter().map(|&(latency, _)| latency).collect();
         latencies.sort_unstable();
         latencies.dedup();

@@ -257,7 +257,7 @@ fn show_of_a_later_format_asks_for_a_newer_tool() {
     );
 }
 
-/// /proc takes no file, root's neither.
+/// No file can be created in /proc, even by root.
 #[test]
 fn a_place_that_cannot_be_written_has_one_exit_code_in_every_command() {
     let place = Workplace::new();

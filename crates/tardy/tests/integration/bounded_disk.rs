@@ -1,5 +1,5 @@
-//! Runs with `--disk`: the folder stays below its bound, and every sample is there, by itself or in
-//! a histogram by hour.
+//! Runs with `--disk`: the folder stays within its bound, and every sample is in it, singly or in
+//! an hourly histogram.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::read_series::SeriesFile;
 use tardy_sys::{process, signal};
 
-/// CPUs that are measured: two where there are as many.
+/// CPUs to measure: the last two, or the only one.
 fn cpus() -> String {
     let last = machine::last_cpu();
     if last == 0 {
@@ -26,7 +26,7 @@ fn cpus() -> String {
     }
 }
 
-/// The least that the tool says that such a run takes, and no more.
+/// The smallest `--disk` that the tool accepts for the run, as its refusal states it.
 fn least(place: &Workplace) -> u64 {
     let refused = place
         .tardy(&format!(
@@ -72,7 +72,7 @@ fn bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-/// The last segment of each series that gave way.
+/// For each series, the number of its last segment that was folded into histograms.
 fn rotated(run: &Path) -> Vec<u64> {
     series::files(run)
         .iter()
@@ -85,11 +85,12 @@ fn rotated(run: &Path) -> Vec<u64> {
         .collect()
 }
 
-/// Waits until so many segments of each series gave way, and sees every 100 ms that the folder is
-/// within its bound.
+/// Waits until `least` segments of each series are folded, and checks every 100 ms that the folder
+/// is within its bound.
 #[track_caller]
 fn wait_for_rotations(running: &mut RunningCommand, run: &Path, disk: u64, least: u64) {
-    // A machine that others use may take longer than one wait may last.
+    // One wait per segment, because on a shared machine all segments may take longer than one wait
+    // allows.
     for wanted in 1..=least {
         running.until("segments gave way", || {
             let taken = bytes(run);
@@ -101,7 +102,7 @@ fn wait_for_rotations(running: &mut RunningCommand, run: &Path, disk: u64, least
     }
 }
 
-/// All samples of a series, however they are stored.
+/// The samples of a series, both single ones and those in histograms.
 struct Everything {
     kept: u64,
     earlier: u64,
@@ -149,7 +150,8 @@ fn everything(file: &Path) -> Everything {
     all
 }
 
-/// The samples of a CPU that a busy machine kept from the disk: the run warns of each chunk.
+/// Returns the samples of a CPU that a busy machine kept from being stored. The run warns of each
+/// chunk of them.
 fn warned_not_stored(summary: &Value, cpu: u32) -> u64 {
     summary["warnings"]
         .as_array()
@@ -160,7 +162,8 @@ fn warned_not_stored(summary: &Value, cpu: u32) -> u64 {
         .sum()
 }
 
-/// Each series of the summary has all its samples, and the largest of them with its time.
+/// Checks that each series has all its samples and that the summary has the largest of them with
+/// its time.
 #[track_caller]
 fn assert_all_is_there(place: &Workplace, summary: &Value) {
     let record = place.record("week");
@@ -180,7 +183,7 @@ fn assert_all_is_there(place: &Workplace, summary: &Value) {
         );
         assert_eq!(count("recorded"), all.kept + count("unstored"), "{series}");
         let not_stored = count("unstored").checked_sub(all.earlier).unwrap();
-        // A run that was cut off had no time to warn.
+        // An interrupted run has no time to warn of the last chunks.
         if summary["state"] == "finished" {
             assert_eq!(not_stored, warned_not_stored(summary, cpu), "{series}");
         }
@@ -237,7 +240,7 @@ fn the_folder_stays_below_its_bound_and_every_sample_is_counted() {
         shown.contains("single samples are kept from ") && shown.contains("hourly histograms"),
         "{shown}"
     );
-    // Every other reader opens it.
+    // The other commands that read runs accept the folder.
     for line in [
         "report week --html report.html",
         "plot week --kind hist -o hist.csv",

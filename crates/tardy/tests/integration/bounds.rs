@@ -1,5 +1,5 @@
-//! Bounds of made runs whose truth is known, through `tardy show --json`: what samples that depend
-//! on each other cannot tell, they must not claim.
+//! Bounds that `tardy show --json` states for generated runs whose true values are known. With
+//! dependent samples the bounds must be wider.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -19,7 +19,7 @@ fn show(run: &MadeRun, flags: &str) -> Value {
     place.tardy(&format!("show run --json {flags}")).json()
 }
 
-/// About normal around 20 us: the sum of twelve uniform variables less six.
+/// A nearly normal variable: the sum of twelve uniform variables, minus six.
 fn normal(random: &mut Pcg64Mcg) -> f64 {
     (0..12)
         .map(|_| random.random_range(0.0..1.0_f64))
@@ -27,7 +27,7 @@ fn normal(random: &mut Pcg64Mcg) -> f64 {
         - 6.0
 }
 
-/// Independent samples of eight CPUs, with stalls of 500 us that hit all of them in the same
+/// Independent samples of eight CPUs, except stalls of 500 us that hit all CPUs in the same
 /// periods.
 fn with_common_stalls(samples: usize, stalls: &[usize]) -> MadeRun {
     let mut random = Pcg64Mcg::seed_from_u64(7);
@@ -52,14 +52,15 @@ fn shares(run: &MadeRun) -> (f64, f64) {
 #[test]
 fn without_a_miss_eight_cpus_bound_the_share_no_better_than_one() {
     let (_, upper) = shares(&with_common_stalls(10_000, &[]));
-    // The rule of three: a stall that was not seen may hit all of them.
+    // The rule of three for 10,000 periods, not for 80,000 samples: a stall that did not occur
+    // would hit all CPUs.
     assert!((3.0e-4..4.5e-4).contains(&upper), "{upper}");
 }
 
 #[test]
 fn a_stall_of_all_cpus_is_one_event() {
     let (lower, upper) = shares(&with_common_stalls(10_000, &[2_000, 7_000]));
-    // Two events in 10,000 periods: 0.355 and 6.296 of them, each bound at 95 %.
+    // Two events in 10,000 periods; the 95 % limits of a count of two are 0.355 and 6.296.
     assert!(
         (1.5e-5..3.6e-5).contains(&lower) && (6.2e-4..9.0e-4).contains(&upper),
         "{lower} {upper}"
@@ -74,7 +75,7 @@ fn misses_of_cpus_that_are_hit_each_by_itself_count_each() {
         (0..200).for_each(|_| latencies[random.random_range(0..20_000_usize)] = 500_000);
     }
     let (lower, upper) = shares(&run);
-    // 1600 of 160,000; exact for independent ones: 0.0096 and 0.0104.
+    // 1600 misses in 160,000 samples; exact limits for independent samples are 0.0096 and 0.0104.
     assert!(
         (0.0092..0.0099).contains(&lower) && (0.0101..0.0108).contains(&upper),
         "{lower} {upper}"
@@ -101,10 +102,11 @@ fn the_median_of_samples_that_depend_on_each_other_is_bounded_as_often_as_said()
                 .as_i64()
                 .is_none_or(|upper| upper >= 20_000),
         );
-        // The autocorrelation of {above the median} adds up to 139 samples.
+        // The autocorrelation of the indicator of values above the median leaves 139 effective
+        // samples.
         let effective = median["effective_samples"].as_f64().unwrap();
         assert!((60.0..800.0).contains(&effective), "{effective}");
     }
-    // To hold in 97.5 %; it was 80 %.
+    // The bound should hold in 97.5 % of runs. Bounds for independent samples hold in 80 %.
     assert!(held >= 38, "{held} of 40");
 }

@@ -1,4 +1,4 @@
-//! `tardy breakdown`: which phase isolated which source of lateness, from real runs.
+//! `tardy breakdown`: real runs, and the phase from which each source of lateness is taken.
 
 use crate::support;
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 use support::machine;
 use support::workplace::Workplace;
 
-/// All three sources. The last phase leaves a busy machine time to start all forking processes.
+/// Phases that isolate all three sources. The last phase is long, to give a busy machine time to
+/// start all forking processes.
 const SCENARIO: &str = r#"
 name = "small"
 [[probe]]
@@ -54,8 +55,8 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
     let place = Workplace::new();
     std::fs::write(place.path("small.toml"), SCENARIO).unwrap();
     let cpu = machine::last_cpu();
-    // On a machine that does much else samples may be lost, which the run then says by its exit
-    // code; which phase isolates what stays.
+    // A busy machine may lose samples, which changes the exit code, but not the phase that isolates
+    // a source.
     let code = place
         .tardy(&format!(
             "run --scenario small.toml --cpus {cpu} --quiet --out run"
@@ -83,7 +84,7 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
     );
     assert_eq!(breakdown["excluded"].as_array().unwrap().len(), 1);
     assert_eq!(breakdown["mixed"][0]["phase"], "forks");
-    // The numbers are those of the run's own summary.
+    // The numbers equal those of the run's summary.
     let summary = place.summary("run");
     let phase = summary["loads"]
         .as_array()
@@ -119,7 +120,7 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
         text.contains("without high-resolution timers: not measured"),
         "{text}"
     );
-    // What must be known before the numbers of the run stands before these too.
+    // The warnings of the run's summary come before these numbers too.
     let summary = place.tardy("show run --json").json();
     let warnings = summary["warnings"].as_array().unwrap().len();
     assert_eq!(

@@ -18,7 +18,8 @@ fn clock_named(name: &Value) -> Clock {
     }
 }
 
-/// What the run says of a clock, compared with reads of both clocks right now.
+/// Returns by how much the run says that a clock is ahead, after comparing the value with reads of
+/// both clocks now.
 #[track_caller]
 fn ahead(reading: &Value) -> i64 {
     let (clock, ahead) = (
@@ -29,8 +30,8 @@ fn ahead(reading: &Value) -> i64 {
         let (before, now, after) = (clock::monotonic(), clock.now(), clock::monotonic());
         (now - after..=now - before).contains(&ahead)
     };
-    // Reads may be far apart on a busy machine, and a clock may be stepped by others; that it never
-    // fits is a fault.
+    // On a busy machine the reads may be far apart, and another program may step a clock. The value
+    // is wrong if it never fits.
     assert!((0..1000).any(|_| is_so()), "{reading}");
     ahead
 }
@@ -119,8 +120,8 @@ fn a_timer_on_another_clock_is_asked_for_there_and_recorded_on_the_runs_own() {
     assert_eq!(found.len(), probes.len());
     for series in &found {
         let name = &series.descriptor.probe;
-        // Sleeps begin when their thread is let go, up to 100 ms before the first due time of a
-        // grid.
+        // Threads that sleep start when they are released, up to 100 ms before the first due time
+        // of a grid.
         let first = if name == "nanosleep" {
             start - 100 * MILLISECOND
         } else {

@@ -1,5 +1,5 @@
-//! `tardy compare` of runs whose samples are drawn from known distributions, through the real
-//! binary and its exit codes.
+//! `tardy compare` of runs with samples from known distributions, through the real binary and its
+//! exit codes.
 
 use crate::support;
 
@@ -10,8 +10,8 @@ use support::workplace::{Outcome, Workplace};
 use tardy_core::series::ClockKind;
 use tardy_core::warning::Warning;
 
-/// Exponential latencies of this mean above a least one of 10 us, in ns; the same for ever for a
-/// seed.
+/// Latencies in ns: 10 us plus an exponential variable with the given mean. The same seed always
+/// gives the same latencies.
 pub(crate) fn latencies(seed: u64, count: usize, mean: f64) -> Vec<i64> {
     let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
     (0..count)
@@ -26,7 +26,7 @@ pub(crate) fn run(seed: u64, mean: f64) -> MadeRun {
     ])
 }
 
-/// Both runs as `base` and `new`, compared.
+/// Writes the runs as `base` and `new`, and compares them.
 pub(crate) fn compare(base: &MadeRun, new: &MadeRun, flags: &str) -> Outcome {
     let place = Workplace::new();
     base.write(&place.path("base"));
@@ -85,7 +85,7 @@ fn runs_of_one_distribution_are_equivalent_within_a_margin_that_the_samples_can_
         "{}",
         outcome.stdout
     );
-    // Nothing is equivalent within nothing.
+    // With a margin of zero, no difference is small enough to call the runs equivalent.
     let open = compare(
         &run(1, 5_000.0),
         &run(2, 5_000.0),
@@ -118,7 +118,8 @@ fn quantiles_that_a_side_does_not_bound_are_listed_and_not_compared() {
         "{}",
         outcome.stdout
     );
-    // Without --quantiles a difference wants more samples beyond than a bound does.
+    // Without --quantiles, a quantile is compared only if more samples lie beyond it than its bound
+    // requires.
     let json = compare(&short(1, 5_000.0), &short(2, 5_100.0), "--format json").json();
     let of = |list: &str| -> Vec<f64> {
         json["candidates"][0]["tables"][0][list]
@@ -134,7 +135,7 @@ fn quantiles_that_a_side_does_not_bound_are_listed_and_not_compared() {
     );
 }
 
-/// A run whose latencies are all so many times as long.
+/// A run whose latencies are multiplied by `level`.
 fn at_level(seed: u64, level: f64) -> MadeRun {
     MadeRun::new(vec![
         latencies(seed, 20_000, 5_000.0)
@@ -146,7 +147,8 @@ fn at_level(seed: u64, level: f64) -> MadeRun {
 
 #[test]
 fn one_run_a_side_is_not_called_worse_for_what_runs_differ_by_anyway() {
-    // Levels that a spread of 5 % between runs gives, and one of 10 %.
+    // The first levels are typical of runs that differ by 5 %, the last of runs that differ by 10
+    // %.
     for (index, (base, new)) in [
         (0.97, 1.05),
         (1.06, 0.96),
@@ -167,7 +169,7 @@ fn one_run_a_side_is_not_called_worse_for_what_runs_differ_by_anyway() {
     }
     compare(&at_level(1, 0.96), &at_level(2, 1.55), "").ends_with(1);
     compare(&at_level(1, 1.5), &at_level(2, 1.0), "").ends_with(0);
-    // Who knows that runs do not differ can say so.
+    // A user can state that runs do not differ.
     compare(&at_level(1, 0.97), &at_level(2, 1.05), "--between-runs 0").ends_with(1);
     compare(
         &at_level(1, 1.0),
@@ -497,7 +499,7 @@ fn a_deadline_missed_more_often_is_worse_whatever_the_quantiles_say() {
 #[test]
 fn repeated_runs_are_compared_run_by_run() {
     let place = Workplace::new();
-    // Runs of one side differ by more than samples of one run do: as boots of a machine.
+    // Like boots of a machine, runs of one side differ by more than the samples of one run do.
     for (side, shift, levels) in [
         ("base", 0, [0, 900, 2_000, 2_900, 4_000]),
         ("new", 90_000, [100, 1_000, 2_100, 3_000, 4_100]),
@@ -525,8 +527,8 @@ fn repeated_runs_are_compared_run_by_run() {
         table["maxima"]["all_above_by_chance"].as_f64().unwrap(),
         1.0 / 252.0
     );
-    // The same level in another order: nothing to see, and no claim of equality within less than
-    // the levels' spread.
+    // The same runs on both sides: no difference is found, but equality is not claimed for a margin
+    // smaller than the runs' spread.
     let same = place
         .tardy("compare base base --format json --margin 0")
         .ends_with(4)
@@ -685,7 +687,7 @@ fn a_change_over_time_is_found_with_what_changed_there() {
             (6_500.0, "6.12.0")
         };
         let made = MadeRun {
-            // Names in another order than time.
+            // The names of the runs are not in the order of their times.
             started: 1_700_000_000 + index as i64 * 86_400,
             machine: json!({"kernel": {"release": release}}),
             ..MadeRun::new(vec![latencies(index, 5_000, mean)])
@@ -697,7 +699,7 @@ fn a_change_over_time_is_found_with_what_changed_there() {
         .tardy(&format!("compare --over-time {}", runs.join(" ")))
         .ends_with(1);
     insta::assert_snapshot!(outcome.stdout);
-    // The folder that holds them all is the same.
+    // Naming the folder of all runs gives the same result.
     for folders in [".", ". run-03 ./run-03"] {
         let json = place
             .tardy(&format!("compare --over-time {folders} --format json"))
@@ -722,7 +724,7 @@ fn a_change_over_time_is_found_with_what_changed_there() {
             .ends_with(1);
         assert!(outcome.stdout.contains("32.7 us -"), "{}", outcome.stdout);
     }
-    // Times of different clocks are in no series.
+    // Times of different clocks do not form a series.
     MadeRun {
         clock: ClockKind::Virtual,
         ..run(99, 5_000.0)

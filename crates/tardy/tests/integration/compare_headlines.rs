@@ -1,4 +1,5 @@
-//! The first line of `tardy compare`: it weighs all rows, and agrees with the table below it.
+//! The first line of `tardy compare`: it takes all rows into account and agrees with the table
+//! below it.
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::support::made_run::MadeRun;
 use crate::support::workplace::Workplace;
 use tardy_core::series::ClockKind;
 
-/// A run of two phases in virtual time, as two kernels of the lab give.
+/// A simulated run of two phases, as kernels in `tardy lab` give.
 fn of_two_loads(idle: Vec<i64>, fs: Vec<i64>) -> MadeRun {
     let (from, to) = (
         i64::try_from(idle.len()).unwrap() / 1_000,
@@ -20,7 +21,7 @@ fn of_two_loads(idle: Vec<i64>, fs: Vec<i64>) -> MadeRun {
     }
 }
 
-/// So many latencies of `usual`, each hundredth of them `late`.
+/// Returns `count` latencies of about `usual`; every hundredth is `late`.
 fn with_late(usual: i64, late: i64, count: i64) -> Vec<i64> {
     (0..count)
         .map(|index| if index % 100 == 50 { late } else { usual } + index % 7)
@@ -90,7 +91,7 @@ fn a_row_with_a_better_and_a_worse_number_is_mixed_and_marks_both() {
 
 #[test]
 fn better_loads_beside_an_undecided_whole_run_are_inconclusive_as_a_whole() {
-    // One run a side resolves no change of a quarter, but a far shorter maximum.
+    // With one run per side, a change of a quarter is not resolved, but a far shorter maximum is.
     let measured = |run| MadeRun {
         clock: ClockKind::Hardware,
         ..run

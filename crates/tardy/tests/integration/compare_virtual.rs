@@ -1,4 +1,4 @@
-//! `tardy compare` of runs in virtual time, and of runs that do not measure the same.
+//! `tardy compare` of simulated runs, and of runs that measure different things.
 
 use tardy_core::series::ClockKind;
 
@@ -9,7 +9,7 @@ use crate::support::workplace::Workplace;
 #[test]
 fn virtual_time_is_compared_exactly_by_pads() {
     let place = Workplace::new();
-    // Latencies that rise all the time: blocks of time could say nothing of them.
+    // Latencies that rise all the time, on which a bootstrap by blocks of time would be useless.
     let rising = |level: f64| {
         let latencies = latencies(1, 4_000, 5_000.0).into_iter().enumerate();
         let latencies = latencies
@@ -35,7 +35,7 @@ fn virtual_time_is_compared_exactly_by_pads() {
         one.stdout
     );
     assert!(!one.stdout.contains("inconclusive"), "{}", one.stdout);
-    // The difference of one replica needs no interval, and is judged by the margin alone.
+    // The difference of one pair of replicas is exact and has no interval. Only the margin decides.
     let json = place
         .tardy("compare none/replica-000 none/replica-001 --format json --margin 1.9%")
         .ends_with(1)

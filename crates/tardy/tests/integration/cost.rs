@@ -1,4 +1,4 @@
-//! `tardy cost` as a user starts it: what it stores, what it computes from that, what it refuses.
+//! `tardy cost` as a user starts it: what the command stores, computes and refuses.
 
 use crate::support;
 
@@ -94,7 +94,7 @@ fn each_trial_is_stored_and_the_figure_is_the_least_median_of_a_round() {
     );
 }
 
-/// What a machine may lack; all others are measured on every Linux that the tests run on.
+/// Metrics that a machine may not support. Every Linux on which the tests run supports the others.
 const MAY_BE_ABSENT: [&str; 6] = [
     "rpc-udp-latency",
     "rpc-tcp-latency",
@@ -140,7 +140,7 @@ fn processes_of_a_metric_end_with_a_tool_that_is_killed() {
         place.command("cost --metric switch-16p-0k --trials 100000 --quiet --out c".split(' '));
     let mut tool = command.env("TMPDIR", place.folder()).spawn().unwrap();
     let begin = Instant::now();
-    // The tool, and fifteen others of its ring.
+    // The tool and the fifteen other processes of its ring.
     while place.processes().len() < 16 {
         assert!(tool.try_wait().unwrap().is_none() && begin.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(2));
@@ -167,8 +167,9 @@ fn a_command_is_timed_with_all_that_it_waits_for() {
     let [real, user, system] =
         ["real", "user", "sys"].map(|time| numbers(&metric(&costs, time)["values"]));
     assert_eq!((real.len(), user.len(), system.len()), (4, 4, 4));
-    // One process at a time: it cannot have computed for longer than it ran, but for the tick that
-    // a kernel may count by. Such a kernel may call all of a short time user's or system's.
+    // Only one process runs at a time, so CPU time exceeds the duration by at most one tick, for
+    // kernels that count CPU time in ticks. Such a kernel may attribute a short time wholly to the
+    // user or to the system.
     for trial in 0..4 {
         let computed = user[trial] + system[trial];
         assert!(computed > 0.0 && computed <= real[trial] + 10e6, "{costs}");
@@ -209,7 +210,7 @@ fn a_command_that_fails_or_cannot_be_run_leaves_nothing() {
         );
         assert!(!place.path("c").exists());
     }
-    // The second trial fails: the first one stays.
+    // The second trial fails, and the first one is kept.
     let fails_once_more = "mkdir \"$0\" || exit 3";
     let words = [
         "cost",
@@ -270,8 +271,8 @@ fn a_command_is_run_once_before_it_is_timed() {
 #[test]
 fn an_interrupted_command_ends_with_its_children_and_keeps_its_trials() {
     let place = Workplace::new();
-    // The first trial is the shell's own doing, without another process; the second lasts until it
-    // is ended.
+    // In the first trial the shell starts no other process; the second trial lasts until it is
+    // interrupted.
     let waits = "if test -e \"$0\"; then sleep 600; else : > \"$0\"; fi";
     let words = [
         "cost",
@@ -293,7 +294,7 @@ fn an_interrupted_command_ends_with_its_children_and_keeps_its_trials() {
     let tool = place.command(words).spawn().unwrap();
     let pid = i32::try_from(tool.id()).unwrap();
     let begin = Instant::now();
-    // The tool, the shell, and sleep.
+    // The tool, the shell and `sleep`.
     while place.processes().len() < 3 {
         assert!(begin.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(2));
@@ -311,7 +312,8 @@ fn an_interrupted_command_ends_with_its_children_and_keeps_its_trials() {
     place.assert_no_process_is_left();
 }
 
-/// What a build starts before it runs make; each says that it is there, and is never called here.
+/// Stand-ins for the programs whose presence the tool checks before it runs make; the build itself
+/// calls none of them.
 const STAND_INS: [&str; 5] = ["gcc", "ld", "flex", "bison", "bc"];
 
 #[test]
@@ -409,8 +411,8 @@ fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
         .tardy("cost --trials 2 --out program -- true")
         .ends_with(0);
     let same = place.tardy("compare a a --format json");
-    // The same numbers are never better or worse; how far six trials lie apart decides between the
-    // rest.
+    // Equal numbers are never better or worse. The spread of six trials decides between the other
+    // two results.
     assert!([0, 4].contains(&same.code()), "{same:?}");
     let rows = same.json()["candidates"][0]["rows"].clone();
     assert_eq!(rows.as_array().unwrap().len(), 2);

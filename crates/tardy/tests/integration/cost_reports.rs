@@ -1,4 +1,4 @@
-//! Runs of costs in reports, pictures, exports and over time, as a user asks for them.
+//! Runs of `tardy cost` in reports, figures, exports and `--over-time`.
 
 use crate::support;
 
@@ -197,8 +197,8 @@ fn a_cost_that_grew_is_found_where_it_did() {
     let place = Workplace::new();
     std::fs::create_dir(place.path("runs")).unwrap();
     for run in 0_u8..16 {
-        // The order of time is that of the starts, not of the names; from the tenth run on it costs
-        // a quarter more.
+        // The order of start times differs from the order of names. From the tenth run on, the cost
+        // is a quarter higher.
         let folder = place.path(&format!("runs/{}", (b'p' - run) as char));
         let seconds = if run < 9 { 100.0 } else { 125.0 } + f64::from(run * 7 % 5) / 10.0;
         MadeCost {

@@ -1,4 +1,5 @@
-//! Runs whose phases are counted in cycles: as many under each load, however long that takes.
+//! Runs whose phases are counted in cycles, with as many cycles under each load, however long that
+//! takes.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -10,8 +11,8 @@ use serde_json::Value;
 use support::machine;
 use support::workplace::Workplace;
 
-/// The summary of a run of `line`. A load of another test may keep one of this run from the CPU for
-/// all of a phase, which then has no numbers under load: such a run is made again.
+/// Runs `line` and returns the summary. Runs again if a phase has no numbers under load, because
+/// the loads of another test may have kept this run's load from the CPU for the whole phase.
 #[track_caller]
 fn stressed(place: &Workplace, line: &str) -> Value {
     for run in 0..5 {
@@ -34,7 +35,7 @@ fn stressed(place: &Workplace, line: &str) -> Value {
     panic!("the loads of five runs did nothing");
 }
 
-/// Due times, or sleeps, of `probe` in each phase of a summary, with the phase's name.
+/// The number of due times or sleeps of `probe` in each phase of a summary, with the phase's name.
 fn of_phases(summary: &Value, probe: &str) -> Vec<(String, u64)> {
     let count = |phase: &Value| {
         let probes = phase["probes"].as_array().unwrap();
@@ -124,7 +125,7 @@ fn phases_of_a_scenario_are_counted_in_cycles() {
         &["idle", "busy", "idle", "busy"],
         200,
     );
-    // The flag goes before the scenario's own numbers, and before lengths.
+    // `--cycles` overrides the scenario's own cycles and lengths.
     let plan = place
         .tardy(&format!("run {line} --cycles 50 --dry-run --out other"))
         .ends_with(0)

@@ -1,5 +1,5 @@
-//! `tardy cyclictest`: scripts that call cyclictest get what cyclictest prints, with packaged
-//! cyclictest on the same arguments beside it.
+//! `tardy cyclictest` prints to scripts what cyclictest prints, compared with the packaged
+//! cyclictest on the same arguments.
 
 use crate::support;
 
@@ -7,8 +7,8 @@ use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
 use tardy_sys::signal;
 
-/// The text with each number as `0`, and the blanks before it left out: lines and columns compare,
-/// figures and what fills their columns do not.
+/// The text with each number as `0` and without the blanks before it: words, lines and columns are
+/// compared, but not values and their widths.
 fn shape(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let mut shape = String::new();
@@ -58,14 +58,14 @@ fn lines_and_columns_are_those_of_cyclictest() {
 #[test]
 fn histograms_have_the_rows_of_cyclictest() {
     let place = Workplace::new();
-    // Which samples lie beyond the last row differs from run to run: one row, and all of them do.
+    // Runs differ in which samples lie beyond the last row, so here either all of them do or none.
     for line in [
         "-q -l 3 -h 1 -a 0 -p 80",
         "-q -l 3 -H 1 -t2 -a -p 80",
         "-q -l 40 -h 400000 -a 0 -p 80 -i 2000",
     ] {
-        // A stall of this machine leaves one sample or none where there are three elsewhere, and no
-        // others.
+        // A stall of the machine changes how many samples fill the rows: it leaves the overflow
+        // list or the thread's list empty.
         let rows = |outcome: &Outcome| {
             shape(&outcome.stdout)
                 .iter()
@@ -103,8 +103,8 @@ fn values_and_spikes_are_listed_as_cyclictest_lists_them() {
         "-v -l 10 -p 80 -a",
         "-q -l 10 --spike=1 -p 80 -a 0",
     ] {
-        // A stall of this machine skips due times of the one and makes the other later: as many
-        // lines of a kind as there are samples.
+        // A stall of the machine skips due times in one program and delays others, so consecutive
+        // lines of the same shape count as one.
         let kinds = |outcome: &Outcome| {
             let mut lines = shape(&outcome.stdout);
             lines.dedup();
@@ -159,7 +159,7 @@ fn the_run_is_kept_where_that_is_asked() {
             .count(),
         2
     );
-    // Two threads of one CPU with their own intervals, and every cycle in its series.
+    // Two threads of one CPU have their own intervals, and each cycle is in its thread's series.
     let summary = place.summary("run");
     let mut series: Vec<(&str, u64)> = summary["series"]
         .as_array()
@@ -181,7 +181,7 @@ fn the_run_is_kept_where_that_is_asked() {
         .tardy("cyclictest -q -l 5 --tardy-out run")
         .ends_with(2);
     assert!(refused.stderr.contains("exists"), "{}", refused.stderr);
-    // Without it, nothing is left anywhere.
+    // Without --tardy-out, no file is left.
     of_tardy(&place, "-q -l 5");
     assert_eq!(place.names(), ["run"]);
 }
@@ -232,7 +232,7 @@ fn what_cannot_be_had_is_refused_in_a_line_that_says_why() {
     }
 }
 
-/// How often the thread that sleeps most has slept.
+/// The number of sleeps of the thread that slept most often.
 fn sleeps(threads: &str) -> Option<u64> {
     let of_thread = |thread: std::fs::DirEntry| -> Option<u64> {
         let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
@@ -248,9 +248,9 @@ fn sleeps(threads: &str) -> Option<u64> {
     threads.filter_map(|thread| of_thread(thread.ok()?)).max()
 }
 
-/// rteval (rteval/modules/measurement/cyclictest.py) starts cyclictest without an end, ends it by
-/// SIGINT, and reads rows of whole numbers, the first of which is the bucket, and lines that begin
-/// with `# Max Latencies: ` and `# Break value: `.
+/// rteval (rteval/modules/measurement/cyclictest.py) starts cyclictest without an end and ends it
+/// with SIGINT. It reads rows of whole numbers, the first of which is the bucket, and lines that
+/// begin with `# Max Latencies: ` and `# Break value: `.
 #[test]
 fn rteval_ends_it_by_a_signal_and_reads_its_rows() {
     let place = Workplace::new();
@@ -259,7 +259,7 @@ fn rteval_ends_it_by_a_signal_and_reads_its_rows() {
         "cyclictest -i1000 -qmu -h3500 -p95 -t{} -a{cpus}",
         cpus.len()
     ));
-    // On a busy machine it takes seconds to begin.
+    // On a busy machine the start takes seconds.
     let threads = format!("/proc/{}/task", running.pid());
     running.until("a thread has slept 200 times", || {
         sleeps(&threads).filter(|&most| most > 200)
@@ -298,9 +298,9 @@ fn rteval_ends_it_by_a_signal_and_reads_its_rows() {
     );
 }
 
-/// Linaro's test-definitions (automated/lib/parse_rt_tests_results.py) read what cyclictest prints
-/// without -q behind the last escape sequence, or all of it: of lines that begin with `T:`, cut at
-/// blanks and colons, the words behind t, min, avg and max.
+/// Linaro's test-definitions (automated/lib/parse_rt_tests_results.py) read all output of
+/// cyclictest, or, without -q, the output after the last escape sequence. The parser splits lines
+/// that begin with `T:` at blanks and colons and takes the words after t, min, avg and max.
 #[test]
 fn linaros_parser_finds_thread_minimum_average_and_maximum() {
     let place = Workplace::new();
@@ -328,8 +328,8 @@ fn linaros_parser_finds_thread_minimum_average_and_maximum() {
 }
 
 /// KernelCI's job (kernelci-core, config/runtime/tests/rt-tests.jinja2) has Linaro's newer script
-/// call it so, beside hackbench, and of the JSON that parser reads num_threads, the thread's min,
-/// avg and max, and return_code.
+/// call cyclictest with these arguments beside hackbench. From the JSON the parser reads
+/// num_threads, the thread's min, avg and max, and return_code.
 #[test]
 fn kernelcis_job_finds_its_keys_in_the_json() {
     let place = Workplace::new();
@@ -361,10 +361,9 @@ fn kernelcis_job_finds_its_keys_in_the_json() {
     }
 }
 
-/// OpenShift's runner (cnf-features-deploy, cnf-tests/pod-utils/cyclictest-runner) takes what it
-/// prints on both streams together, and its test (cluster-node-tuning-operator,
-/// functests/4_latency) of that log the words behind the first `# Max Latencies:`, each of which
-/// has to be a number.
+/// OpenShift's runner (cnf-features-deploy, cnf-tests/pod-utils/cyclictest-runner) logs standard
+/// output and standard error together. Its test (cluster-node-tuning-operator, functests/4_latency)
+/// takes the words after the first `# Max Latencies:`, each of which must be a number.
 #[test]
 fn openshifts_runner_finds_a_number_of_each_thread_behind_max_latencies() {
     let place = Workplace::new();
@@ -407,8 +406,8 @@ fn openshifts_runner_finds_a_number_of_each_thread_behind_max_latencies() {
     );
 }
 
-/// cyclictest marks the trace, and then switches it off. Here in an instance of tracefs that stands
-/// in for the kernel's own trace.
+/// cyclictest marks the trace and then switches tracing off. An instance of tracefs stands in for
+/// the kernel's main trace.
 #[test]
 fn a_trace_is_marked_and_then_switched_off() {
     const TEST: &str = "a_trace_is_marked_and_then_switched_off";
@@ -510,14 +509,14 @@ fn results_go_where_scripts_send_them_or_nothing_is_measured() {
         );
         assert!(!refused.stdout.contains("T:"), "{}", refused.stdout);
     }
-    // With -q the values of -v are followed by the summary, as in cyclictest.
+    // With -q and -v, the values are followed by the summary, as in cyclictest.
     let both = place.tardy("cyclictest -t1 -v -q -l 5");
     assert!(
         both.stdout.lines().last().unwrap().starts_with("T: 0 ("),
         "{}",
         both.stdout
     );
-    // -H of one thread has no column for all.
+    // With one thread, -H prints no column for all threads.
     let histogram = place.tardy("cyclictest -t1 -q -l 5 -H 20").stdout;
     let row = histogram.lines().find(|line| line.starts_with("000000 "));
     assert_eq!(row.unwrap().split_whitespace().count(), 2, "{histogram}");

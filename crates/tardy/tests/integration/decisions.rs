@@ -1,4 +1,4 @@
-//! Whether PREEMPT_RT is needed, and which kernel suffices: the same answer from every command.
+//! Whether PREEMPT_RT is needed, and which kernel suffices: every command gives the same answer.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::advise::{WORK, board, completions, fast, latencies, real_time};
 use crate::support::made_cost::MadeCost;
 use crate::support::workplace::Workplace;
 
-/// The first two lines of the advice, with the exit code.
+/// The first two lines of the advice, whose exit code is checked.
 #[track_caller]
 fn answer(place: &Workplace, line: &str, code: i32) -> (String, String) {
     let text = place.tardy(line).ends_with(code).stdout;
@@ -72,8 +72,8 @@ fn what_was_measured_decides_and_the_least_change_that_suffices_is_advised() {
             )
         );
     }
-    // A rule of 2009 leads away from real time in a virtual machine; a miss that was measured in one
-    // is not argued away.
+    // A rule of 2009 advises against real time in a virtual machine, but does not override a
+    // measured miss.
     let mut guest = fast();
     guest["virtualization"] = json!({"hypervisor": "kvm"});
     made(guest, 9_000_000, "guest");
@@ -109,8 +109,8 @@ fn kernels_are_ranked_with_margin_confidence_and_cost() {
     insta::assert_snapshot!(table.join("\n"));
 }
 
-/// `show`, a report and `advise` say the same of the same run; `doctor` and `advise` the same of a
-/// machine that was not measured.
+/// For the same run, `show`, a report and `advise` say the same; for a machine without
+/// measurements, `doctor` and `advise` do.
 #[test]
 fn every_command_answers_in_the_same_words() {
     let place = Workplace::new();

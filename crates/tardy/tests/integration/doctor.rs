@@ -1,12 +1,13 @@
-//! `tardy doctor` as a user starts it: on copies of other machines' files, on this machine, and on
-//! a running program.
+//! `tardy doctor` as a user starts it: for copies of other machines' files, for this machine, and
+//! for a running program.
 
 use std::fs;
 use std::path::Path;
 
 use crate::support::workplace::{Outcome, Workplace};
 
-/// A board as it comes: four CPUs, nothing set apart. A file a line, `path: content`.
+/// Files of a board in its default state, with four CPUs, none of them isolated. Each line is a
+/// file: `path: content`.
 const UNTUNED: &str = "
 proc/sys/kernel/hostname: board7
 proc/sys/kernel/osrelease: 6.1.0
@@ -31,7 +32,7 @@ sys/devices/system/cpu/cpu1/cpuidle/state0/latency: 133
 sys/devices/system/cpu/cpu1/cpuidle/state0/disable: 0
 ";
 
-/// Over `UNTUNED`: what weighs most is done.
+/// Files that replace those of `UNTUNED` and set what the most important checks ask for.
 const TUNED: &str = "
 proc/sys/kernel/osrelease: 6.1.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Debian
@@ -55,7 +56,7 @@ fn write(folder: &Path, text: &str) {
     }
 }
 
-/// `tardy doctor` on a made machine, on a screen of so many columns and lines.
+/// Runs `tardy doctor` on a generated machine, with a screen of the given columns and lines.
 fn doctor(texts: &[&str], flags: &str, screen: (&str, Option<&str>)) -> Outcome {
     let place = Workplace::new();
     texts
@@ -68,7 +69,7 @@ fn doctor(texts: &[&str], flags: &str, screen: (&str, Option<&str>)) -> Outcome 
     crate::support::workplace::finish(command)
 }
 
-/// Columns that do not matter.
+/// A screen wide enough for the tests that do not examine the layout.
 const WIDE: (&str, Option<&str>) = ("120", None);
 
 #[test]
@@ -110,11 +111,11 @@ fn the_exit_code_follows_the_severity_that_was_asked_for() {
     };
     ends(&[UNTUNED], "--cpus 1", 0);
     ends(&[UNTUNED], "--cpus 1 --fail-on high", 1);
-    // Nothing fatal that is seen, and rows that cannot be seen.
+    // No fatal row is found, but some rows are unknown.
     ends(&[UNTUNED], "--cpus 1 --fail-on fatal", 4);
-    // Nothing fatal, and everything fatal can be read.
+    // No fatal row is found, and all fatal rows are known.
     ends(&[UNTUNED, TUNED], "--cpus 1 --fail-on fatal", 0);
-    // Nothing high that is seen, and rows that cannot be seen: no answer.
+    // No high row is found, but some rows are unknown, so there is no answer.
     ends(
         &[UNTUNED, TUNED, "boot/config-6.1.0-rt: CONFIG_CPU_FREQ=y"],
         "--cpus 1 --fail-on high",
@@ -233,7 +234,7 @@ fn an_ordinary_program_is_told_what_it_did_not_ask_for() {
             .unwrap()
             .starts_with("0 KiB locked")
     );
-    // Rules for real-time threads say nothing of a program that has none.
+    // Rules for real-time threads do not apply to a program without such threads.
     assert_eq!(finding("program-faults")["state"], "not-applicable");
     let text = slack.ends_with(0).stdout;
     assert!(
@@ -266,7 +267,7 @@ fn a_run_keeps_what_was_found_and_a_comparison_lists_what_differs() {
         "a machine that runs tests has them"
     );
 
-    // The same run as a machine would have made it whose timers wait for the tick.
+    // The same run, edited to come from a machine whose timers wait for the tick.
     let copied = std::process::Command::new("cp")
         .arg("-r")
         .args([place.path("one"), place.path("two")])
@@ -322,10 +323,10 @@ fn findings_are_printed_as_a_page_that_fetches_nothing() {
             .unwrap()
             .starts_with("<!DOCTYPE html>")
     );
-    // The former name.
+    // The option's former name.
     let former = place.tardy("doctor --watch 0s --as-html").ends_with(0);
     assert!(former.stdout.starts_with("<!DOCTYPE html>"));
-    // All rows stand in JSON anyhow.
+    // JSON contains all rows even without `--all`.
     place
         .tardy("doctor --watch 0s --json --all")
         .ends_with(0)

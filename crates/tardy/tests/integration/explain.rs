@@ -1,5 +1,5 @@
-//! `tardy explain`: traces that others made, from kept files of trace-cmd
-//! (crates/tardy-trace/tests/data/README.md says how they came to be).
+//! `tardy explain` on traces from other tools: stored files of trace-cmd, whose origin
+//! crates/tardy-trace/tests/data/README.md describes.
 
 use std::path::PathBuf;
 
@@ -55,7 +55,8 @@ fn the_thread_that_makes_the_loop_late_is_named_first() {
     );
     assert_eq!(first["known"], "seen");
     assert_eq!(found["unexplained_ns"], 0);
-    // It ends 300 us after the loop is due, in every tenth of 300 cycles.
+    // In every tenth of 300 cycles, the interfering thread runs until 300 us after the loop's due
+    // time.
     let late = json(
         "application.dat",
         &["--task", "my_loop", "--above", "200us"],
@@ -194,8 +195,8 @@ fn faults_of_the_loop_are_counted_with_their_remedy() {
             .clone()
     };
     let faults = of(&rules("my_loop"), "page_faults");
-    // Each 50th of 300 cycles touches a new page; one more fault is at the end, where the loop
-    // joins its threads, the last of which wakes it.
+    // Every 50th of 300 cycles touches a new page, which makes six faults. The seventh is at the
+    // end, where the loop joins its threads and the last of them wakes it.
     assert_eq!(faults["count"], 7, "{faults}");
     let lower = of(&rules("my_worker"), "woken_by_lower_priority");
     assert!(number(&lower["count"]) >= 10, "{lower}");
@@ -207,7 +208,7 @@ fn faults_of_the_loop_are_counted_with_their_remedy() {
         "{lower}"
     );
     assert_eq!(of(&rules("my_loop"), "woken_by_lower_priority")["count"], 1);
-    // No event of futex(2) was recorded: that is no zero.
+    // No futex event was recorded, so the count is unknown, not zero.
     assert_eq!(
         of(&rules("my_loop"), "futex_without_inheritance")["count"],
         Value::Null
@@ -233,7 +234,8 @@ fn a_switch_that_is_not_traced_is_counted_and_said() {
 
 #[test]
 fn a_clock_that_is_not_monotonic_is_told_from_the_trace_itself() {
-    // Both files say `local`; trace-cmd extract does not know better. One of them is monotonic.
+    // Both files name the clock `local`, because trace-cmd extract does not know the clock. One of
+    // the two clocks is monotonic.
     assert_eq!(
         json("application.dat", &["--task", "my_loop"])["trace"]["is_monotonic"],
         true
@@ -263,8 +265,8 @@ fn a_period_stands_in_for_timers_that_were_not_recorded() {
         (0, 300)
     );
     assert_eq!(period["thread"]["period_ns"], 1_000_000.0);
-    // The truth is in the trace: wake-ups lie on the same grid, but for the least time from a
-    // timer's due time to the waking.
+    // The trace has the true due times. The fitted grid is later by a constant: the smallest time
+    // from a due time to the wake-up.
     let due = |found: &Value, from: &str| {
         let stories = found["worst"]
             .as_array()
@@ -322,7 +324,7 @@ fn a_period_stands_in_for_timers_that_were_not_recorded() {
     }
 }
 
-/// What the file is made of is held by tests of tardy-trace and by `cargo xtask perfetto`.
+/// Tests of tardy-trace and `cargo xtask perfetto` check the contents of the file.
 #[test]
 fn a_trace_for_perfetto_is_written_whole_or_not_at_all() {
     let place = Workplace::new();
@@ -357,11 +359,11 @@ fn a_trace_for_perfetto_is_written_whole_or_not_at_all() {
             "no {words}"
         );
     }
-    // Nothing is replaced by a trace that is not explained, and nothing is left of it.
+    // If the trace cannot be explained, the existing file stays and no temporary file is left.
     write("your_loop", "loop.pftrace").ends_with(2);
     assert_eq!(std::fs::read(place.path("loop.pftrace")).unwrap(), written);
     assert_eq!(place.names(), ["loop.pftrace"]);
-    // A device stays what it is.
+    // A device is not replaced by a file.
     let refused = write("my_loop", "/dev/null").ends_with(3);
     assert!(
         refused.stderr.contains("/dev/null") && refused.stderr.contains("name of a file"),

@@ -1,5 +1,5 @@
-//! `tardy run --explain` and `tardy explain RUN`: every late sample has an explanation that adds up
-//! to its latency, whoever is to blame is named, and nothing is left of the recording.
+//! `tardy run --explain` and `tardy explain RUN`: the explanation of every late sample adds up to
+//! its latency, the cause is named, and nothing is left of the recording.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ use tardy_samples::delays::{DelayReader, SampleDelay};
 use tardy_sys::process;
 use tardy_trace::explain::Cause;
 
-/// Whether this machine lets a run record its trace.
+/// Returns whether this machine lets a run record its trace.
 fn can_trace(test: &str) -> bool {
     let can = machine::is_root() && Tracefs::open(&Root::system()).is_ok();
     if !can {
@@ -24,7 +24,7 @@ fn can_trace(test: &str) -> bool {
     can
 }
 
-/// Instances of tracefs that runs of this process made.
+/// Instances of tracefs that runs of process `process` created.
 fn instances_of(process: u32) -> Vec<String> {
     let tracefs = Tracefs::open(&Root::system()).unwrap();
     let entries = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
@@ -49,7 +49,7 @@ fn sum(rows: &Value, key: &str) -> u64 {
         .sum()
 }
 
-/// Files with delays of a run.
+/// A run's files with delays.
 fn delay_files(run: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(run.join("trace"))
         .unwrap()
@@ -62,7 +62,7 @@ fn delay_files(run: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// All explained samples of a run, each with the causes and names of its pieces.
+/// The explained samples of a run, each with the causes and names of its pieces.
 fn delays(run: &Path) -> Vec<(SampleDelay, Vec<(Cause, String)>)> {
     let mut found = Vec::new();
     for path in delay_files(run) {
@@ -93,8 +93,8 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         return;
     }
     let place = Workplace::new();
-    // One probe of each way of waking: a timer in a hard interrupt, a thread on the same and on
-    // another CPU, a timer of another kind, gaps.
+    // One probe for each way of waking: a timer in a hard interrupt, a thread on the same CPU, a
+    // thread on another CPU, another kind of timer, and a period with gaps.
     let probes = [
         "cyclic",
         "pipe",
@@ -143,7 +143,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
             "{story}"
         );
     }
-    // Each way of waking has its own parts.
+    // Each way of waking adds its own components.
     let parts: Vec<_> = found["components"]
         .as_array()
         .unwrap()
@@ -153,7 +153,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     for part in ["request", "timer", "expiry", "waker", "switch", "return"] {
         assert!(parts.contains(&part), "no {part} in {parts:?}");
     }
-    // The waker on another CPU sends the interrupt that wakes; kernels since 6.4 tell who.
+    // The waker on another CPU sends an interrupt. Kernels since 6.4 trace who sent it.
     let has_senders = found["tracing"]["events"]
         .as_array()
         .unwrap()
@@ -209,7 +209,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         section.matches("<rect x=").count() > 10 && section.contains("Worst 1: "),
         "the worst are drawn"
     );
-    // What lies around the worst samples is a trace that stands for itself.
+    // The trace around the worst samples can be explained by itself.
     let worst = place
         .tardy("explain run/trace/worst.dat --task cyclic/0 --json")
         .ends_with(0)
@@ -242,7 +242,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         "{} bytes without the probe's thread",
         perfetto.len()
     );
-    // A file of explanations that was cut off is no complete one.
+    // Explanations that are missing from a truncated file are reported.
     for path in delay_files(&place.path("run")) {
         std::fs::OpenOptions::new()
             .write(true)
@@ -267,7 +267,7 @@ fn a_thread_of_higher_priority_is_blamed_by_name() {
     }
     let place = Workplace::new();
     let cpu = machine::last_cpu();
-    // Longer than a period: each turn of the load holds up a sample, wherever it begins.
+    // The load runs for longer than a period, so each turn of the load delays a sample.
     let load = format!(
         "busy:length=1100us:period=10ms:priority=90:record={}",
         place.path("moments").display()
@@ -277,7 +277,7 @@ fn a_thread_of_higher_priority_is_blamed_by_name() {
          --quiet --out run"
     );
     place.tardy(&line).ends_with(0);
-    // The truth, as the load wrote it down: when it had the CPU.
+    // The load recorded when it had the CPU.
     let moments = std::fs::read_to_string(place.path(&format!("moments.cpu{cpu}"))).unwrap();
     let moment = |line: &str| {
         let mut words = line
@@ -337,7 +337,7 @@ fn nothing_is_left_of_a_recording_that_was_killed() {
         "{restored:?}"
     );
     assert_eq!(instances_of(killed), Vec::<String>::new());
-    // What was explained until then can be read.
+    // Explanations that were written before the kill can be read.
     let found = place.tardy("explain killed --json").ends_with(0).json();
     assert!(
         number(&found["samples"]["checked"]) > 0 && found["samples"]["not_adding_up"] == 0,
@@ -345,7 +345,7 @@ fn nothing_is_left_of_a_recording_that_was_killed() {
         found["samples"]
     );
     std::fs::remove_dir_all(place.path("killed")).unwrap();
-    // The next run removes it too.
+    // The next run removes the instance too.
     let killed = start();
     place
         .tardy("run --for 1s --load none --explain --quiet --out next")
@@ -406,8 +406,7 @@ fn all_that_was_recorded_is_a_trace_that_others_read() {
         .ends_with(0);
     place.tardy("explain run --trace-dat all.dat").ends_with(0);
     let recorded = number(&place.record("run")["tracing"]["events_read"]);
-    // Fields as they are: trace-cmd 3.1 was once seen to end by a fault of its own while it made
-    // words of them.
+    // Raw fields (`-R`), because trace-cmd 3.1 crashed once while it formatted them.
     let report = finish(place.prepared(
         machine::program("trace-cmd", "trace-cmd"),
         ["report", "-R", "-i", "all.dat"],
@@ -442,7 +441,7 @@ fn all_that_was_recorded_is_a_trace_that_others_read() {
         "{}",
         refused.stderr
     );
-    // A tool that was killed wrote no last head and may have been amid a page.
+    // A killed tool leaves no last head and possibly a partial page.
     let pages = place.path("run/trace/cpu0.pages");
     let length = std::fs::metadata(&pages).unwrap().len();
     std::fs::OpenOptions::new()
@@ -499,7 +498,8 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         return;
     }
     let place = Workplace::new();
-    // Kernel code that has interrupts or preemption off for tens of microseconds at a time.
+    // These loads make kernel code disable interrupts or preemption for tens of microseconds at a
+    // time.
     place
         .tardy("run --for 6s --load memory --load fork --explain=stacks --quiet --out run")
         .ends_with(0);
@@ -542,7 +542,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
     let rows = found["stacks"]
         .as_array()
         .expect("a loaded machine holds samples up in the kernel");
-    // What records a stack, and the interrupt that it is recorded in, are no part of it.
+    // Stacks leave out the functions that record them and the interrupt in which they are recorded.
     let innermost = |row: &Value| row["functions"][0].as_str().unwrap().to_owned();
     let own = [
         "trace_event_raw_event_x86_irq_vector",
@@ -590,7 +590,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         "{}",
         refused.stderr
     );
-    // `tardy reproduce` tells them of the experiment that is run to learn them.
+    // `tardy reproduce` reports the stacks of the experiment that looks for culprits.
     std::fs::create_dir(place.path("out")).unwrap();
     std::fs::rename(place.path("run"), place.path("out/williams-culprits")).unwrap();
     let report = place
@@ -724,7 +724,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     ] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
-    // The report has every rule that was broken, with what the text and JSON say of it.
+    // The report has every rule that was broken, with the same words as the text and JSON.
     place.tardy("report bad --html bad.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("bad.html")).unwrap();
     assert!(page.contains("Rules of a real-time loop that bad_loop"));
@@ -748,8 +748,8 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
             assert!(page.contains(&words), "no {words:?} in the report");
         }
     }
-    // What timerlat says, where the kernel has it (a test of the lab reads a real one), stands in
-    // both alike.
+    // A comparison with timerlat appears in the report and in the text in the same words. The
+    // record here is edited, because not every kernel has timerlat; a test of the lab measures it.
     let mut record = place.record("good");
     let agreement = |theirs: u64| json!({"compared": 999, "agreeing": 998, "difference_min_ns": -12, "difference_max_ns": 1034, "theirs_max_ns": theirs});
     record["tracing"]["second_opinion"] =

@@ -1,4 +1,4 @@
-//! `tardy export`: every format of a run whose samples are known, as its readers will see it.
+//! `tardy export`: every format, for a run with known samples, as its readers receive it.
 
 use crate::support;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
 
-/// Two CPUs; the second one has a latency that skips two due times, and one that is early.
+/// Two CPUs. One latency of the second CPU skips two due times, and another is early.
 fn made() -> MadeRun {
     let machine = json!({
         "host_name": "board\"7\"",
@@ -79,7 +79,7 @@ fn rt_tests_json_has_the_keys_of_cyclictest_in_its_order() {
         .ends_with(0)
         .stdout;
     insta::assert_snapshot!(text);
-    // What the parsers of test systems take from it.
+    // The values that parsers of test systems read.
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     let threads = document["num_threads"].as_u64().unwrap();
     for thread in 0..threads {
@@ -144,15 +144,15 @@ fn npy_holds_a_record_a_sample() {
         [0, 1_000_000, 4_000_000, 5_000_000, 6_000_000]
     );
     assert_eq!((record(4)[0], record(4)[4], record(5)[24]), (1, 255, 2));
-    // Nothing is left beside it, and a second export replaces the first.
+    // No temporary file is left, and a second export replaces the first file.
     place
         .tardy("export run --format npy --output run.npy")
         .ends_with(0);
     assert_eq!(place.names(), ["run", "run.npy"]);
 }
 
-/// Copies without a CPU of their own are told apart in every format that has series, and keep their
-/// own numbers.
+/// In formats with series, copies of a probe without a CPU are distinguished and keep their own
+/// numbers.
 #[test]
 fn copies_of_an_unbound_probe_keep_their_own_numbers() {
     let run = MadeRun {
@@ -238,9 +238,9 @@ fn copies_of_an_unbound_probe_keep_their_own_numbers() {
             .count(),
         1
     );
-    // The summary's text is in the result of the deadline's case.
+    // The result of the test case for the deadline contains the summary.
     assert!(text("junit").contains("30.0"));
-    // And in the array a copy is a column.
+    // In the array, each copy is a column.
     let place = Workplace::new();
     run.write(&place.path("run"));
     place

@@ -1,4 +1,4 @@
-//! Manual pages and completions, as the programs that read them take them.
+//! Manual pages and completions, read by the programs for which they are made.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use support::machine;
 use support::made_run::MadeRun;
 use support::workplace::{Workplace, finish};
 
-/// The commands in the help of `line`.
+/// Commands listed in the help of `line`.
 fn commands(place: &Workplace, line: &str) -> Vec<String> {
     let help = place.tardy(&format!("{line} --help")).ends_with(0).stdout;
     let lines = help
@@ -108,7 +108,7 @@ fn bash_completes_commands_and_flags() {
              echo \"${{COMPREPLY[@]}}\""
         );
         let mut bash = machine::program("bash", "bash");
-        // The script calls `tardy`.
+        // The completion script calls `tardy`.
         let tool = Path::new(env!("CARGO_BIN_EXE_tardy")).parent().unwrap();
         let path = std::env::var("PATH").unwrap();
         bash.env("PATH", format!("{}:{path}", tool.display()));
@@ -132,7 +132,7 @@ fn bash_completes_commands_and_flags() {
     );
     MadeRun::new(vec![vec![10_000; 100]]).write(&place.path("runs/board7"));
     std::fs::create_dir(place.path("runs/no-run")).unwrap();
-    // Runs come first; a folder without one may have one in it.
+    // Run folders come first; other folders follow, because they may contain runs.
     assert_eq!(
         complete("tardy compare x runs/"),
         "runs/board7/ runs/no-run/"

@@ -1,5 +1,5 @@
-//! Run folders of every format version open forever, and say what they said when they were made.
-//! See golden/README.md.
+//! Run folders of every format version can be opened forever, and `show` prints the same as when
+//! they were made. See golden/README.md.
 
 use crate::support;
 
@@ -13,8 +13,8 @@ fn goldens(version: &str) -> PathBuf {
         .join(version)
 }
 
-/// `tardy show` of a golden run, by its name alone, so that its output does not depend on where the
-/// repository is.
+/// Runs `tardy show` in the folder of the golden run and names only the run, so that the output
+/// does not depend on the repository's path.
 fn show(version: &str, name: &str, flags: &[&str]) -> Outcome {
     let place = Workplace::new();
     let mut command = place.command(["show", name]);
@@ -22,7 +22,7 @@ fn show(version: &str, name: &str, flags: &[&str]) -> Outcome {
     finish(command)
 }
 
-/// The text, the JSON and the exit code, against the snapshot of this name.
+/// Compares text, JSON and exit code with the run's snapshots.
 fn assert_opens(version: &str, name: &str) {
     let text = show(version, name, &[]);
     insta::assert_snapshot!(

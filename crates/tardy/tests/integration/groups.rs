@@ -1,5 +1,4 @@
-//! Probes and loads in control groups of their own, and the power management's limit of the
-//! measured CPUs.
+//! Probes and loads in control groups, and power management of the measured CPUs.
 
 use crate::support;
 
@@ -8,10 +7,10 @@ use std::path::{Path, PathBuf};
 use support::machine;
 use support::workplace::{Workplace, names};
 
-/// The hierarchy of version 1 that has cpusets: its groups take threads.
+/// The version 1 hierarchy that has cpusets. Its groups take single threads.
 const CPUSETS: &str = "/sys/fs/cgroup/cpuset";
 
-/// A cpuset; gone with it.
+/// A cpuset that is removed on drop.
 struct Cpuset(PathBuf);
 
 impl Cpuset {
@@ -82,8 +81,8 @@ fn probes_and_loads_join_the_groups_that_they_are_given() {
     assert_eq!(plan["phases"][1]["loads"][0]["cpus"], first.to_string());
 }
 
-/// A group of the `cpu` controller of version 1, in which no process is grouped by its session;
-/// gone with it.
+/// A group of the version 1 `cpu` controller, which is removed on drop. In such a group the kernel
+/// does not group processes by session.
 struct CpuGroup(PathBuf);
 
 impl CpuGroup {
@@ -95,7 +94,7 @@ impl CpuGroup {
         group.0.join("cpu.shares").exists().then_some(group)
     }
 
-    /// The groups in it, with their weights.
+    /// Weights of the groups inside this one, sorted.
     fn weights(&self) -> Vec<u64> {
         let weight = |name: String| {
             std::fs::read_to_string(self.0.join(name).join("cpu.shares"))
@@ -129,7 +128,7 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_cpus(
         );
     };
     let place = Workplace::new();
-    // New groups of version 1 have no real-time tasks.
+    // A new version 1 group may run no real-time tasks, so the policy is `other`.
     let line = "run --for 3s --policy other --load procfs --load mmap-lock --quiet --out run";
     let script = format!(
         "echo $$ > {}/cgroup.procs && exec {} {line}",
@@ -138,14 +137,14 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_cpus(
     );
     let mut running = place.start_command(std::process::Command::new("sh"), ["-c", &script]);
     let cpus = machine::cpus().len() as u64;
-    // A worker of procfs for each CPU, one of mmap-lock on all of them.
+    // One worker of procfs for each CPU, and one worker of mmap-lock for all CPUs.
     let expected: Vec<u64> = std::iter::repeat_n(1024, cpus as usize)
         .chain([1024 * cpus])
         .collect();
     let mut seen = Vec::new();
     running.until("the loads have their groups", || {
         seen = group.weights();
-        // A group is there before its weight is.
+        // A group exists before its weight is set.
         (seen == expected).then_some(())
     });
     running.wait().ends_with(0);
@@ -210,8 +209,8 @@ fn the_limit_of_measured_cpus_is_put_back_also_after_a_kill() {
     assert_eq!(content(), before);
 }
 
-/// Groups of the version 1 controller `cpu` get no real-time budget when they are made
-/// (`RT_GROUP_SCHED`), and refuse root too.
+/// New groups of the version 1 `cpu` controller have no real-time budget (`RT_GROUP_SCHED`), and
+/// refuse real-time tasks even to root.
 #[test]
 fn a_group_without_a_real_time_budget_is_named_as_the_cause() {
     const TEST: &str = "a control group without a real-time budget";

@@ -1,6 +1,7 @@
 //! Checks the first lines of `show` and `compare` against the tables below them, by the rules of
-//! `headline_rules`, which were written from printed texts alone; and `show` against questions that
-//! were answered by hand (`tests/answers`). `TARDY_TEST_HEADLINES` sets the number of results.
+//! `headline_rules`, which were written from printed texts alone. Also checks `show` against
+//! questions that were answered by hand (`tests/answers`). `TARDY_TEST_HEADLINES` sets the number
+//! of results.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -16,7 +17,7 @@ use crate::support::made_run::MadeRun;
 use crate::support::random_cases::{found_in, wanted};
 use crate::support::workplace::{Workplace, finish};
 
-/// Results of `show` that every change checks; half as many of `compare`.
+/// Number of results of `show` that every change checks; `compare` has half as many.
 const GENERATED: usize = 60;
 const SEED: u64 = 40;
 const WIDTHS: [&str; 4] = ["60", "80", "120", "160"];
@@ -31,7 +32,8 @@ fn machine(release: &str, preemption: &str, is_virtual: bool) -> Value {
     })
 }
 
-/// Latencies in ns: a usual one with noise, and now and then a late one or a burst of them.
+/// Draws latencies in ns: a usual value with noise, and sometimes a late one or a burst of late
+/// ones.
 fn latencies(random: &mut Pcg64Mcg, count: usize) -> Vec<i64> {
     let usual = random.random_range(2_000..60_000_i64);
     let noise = random.random_range(1..usual);
@@ -65,7 +67,7 @@ fn generated(random: &mut Pcg64Mcg) -> MadeRun {
         }
     }
     let end = phases.last().map_or(1, |phase| phase.2);
-    // Stalls skip periods, so that fewer wake-ups fill the time.
+    // Stalls skip periods, so fewer wake-ups fill the time.
     let count = usize::try_from(end * 1_000).unwrap() / random.random_range(1..3);
     let preemption = PREEMPTIONS[random.random_range(0..PREEMPTIONS.len())];
     let mut run = MadeRun {
@@ -77,8 +79,8 @@ fn generated(random: &mut Pcg64Mcg) -> MadeRun {
     run
 }
 
-/// Adds what few runs have: lost samples, virtual time, an early end, a limit on skipped periods,
-/// a second probe.
+/// Adds rare properties: lost samples, simulated time, an early end, a limit on skipped periods, a
+/// second probe.
 fn complicate(run: &mut MadeRun, random: &mut Pcg64Mcg) {
     let count = run.latencies[0].len();
     let mut one_in = |cases: u32| random.random_range(0..cases) == 0;
@@ -99,7 +101,7 @@ fn complicate(run: &mut MadeRun, random: &mut Pcg64Mcg) {
     }
 }
 
-/// Runs a command at some width and checks what it prints.
+/// Runs a command at a random width and returns the contradictions in its output.
 fn check(place: &Workplace, random: &mut Pcg64Mcg, line: &str) -> Vec<String> {
     let mut command = place.command(line.split_whitespace());
     command.env("COLUMNS", WIDTHS[random.random_range(0..WIDTHS.len())]);
@@ -129,7 +131,8 @@ fn of_a_run(random: &mut Pcg64Mcg) -> Vec<String> {
     check(&place, random, &format!("show run{deadline}{misses}"))
 }
 
-/// Two runs of the same phases, so that rows compare; sometimes of the same samples.
+/// Compares two runs of the same phases, whose rows can be compared. Sometimes both have the same
+/// samples.
 fn of_a_comparison(random: &mut Pcg64Mcg) -> Vec<String> {
     let place = Workplace::new();
     let base = generated(random);
@@ -150,8 +153,8 @@ fn of_a_comparison(random: &mut Pcg64Mcg) -> Vec<String> {
     check(&place, random, "compare base new")
 }
 
-/// One to six runs a side, whose levels and late samples vary between runs. The sides differ by a
-/// factor, or by chance alone.
+/// Compares one to six runs per side, whose levels and late samples vary. The sides differ by a
+/// factor or only by chance.
 fn of_replicas(random: &mut Pcg64Mcg) -> Vec<String> {
     let place = Workplace::new();
     let plan = generated(random);
@@ -162,7 +165,7 @@ fn of_replicas(random: &mut Pcg64Mcg) -> Vec<String> {
         for index in 0..random.random_range(1..7) {
             let level = times * (1.0 + spread * random.random_range(-1.0..1.0));
             let late_level = late_times * 10_f64.powf(spread * random.random_range(-1.0..1.0));
-            // Some runs of a side are shorter.
+            // Some runs are shorter than the others of their side.
             let share = [1.0, 1.0, 0.5][random.random_range(0..3)];
             let mut again = |samples: &Vec<i64>| -> Vec<i64> {
                 let noise = random.random_range(0..2_000_i64);
@@ -246,7 +249,7 @@ struct Question {
     kernel: String,
     virtual_machine: bool,
     load: String,
-    /// How often, and latencies in us.
+    /// Each list begins with a repeat count, followed by latencies in us.
     samples: Vec<Vec<f64>>,
     deadline_us: Option<f64>,
     misses_allowed: Option<f64>,
@@ -286,7 +289,7 @@ impl Question {
         }
     }
 
-    /// Says how `tardy show` answers otherwise, or contradicts itself.
+    /// Returns how `tardy show` deviates from the answer or contradicts itself, if it does.
     fn wrong_answer(&self) -> Option<String> {
         let place = Workplace::new();
         self.run().write(&place.path("run"));

@@ -1,4 +1,4 @@
-//! `tardy history`: builds of boards, and after which one numbers became worse.
+//! `tardy history`: builds of boards, and the build from which on numbers are worse.
 
 use crate::support;
 
@@ -9,10 +9,10 @@ use support::workplace::Workplace;
 
 const BOARDS: [&str; 2] = ["arm1", "arm2"];
 const BUILDS: u64 = 16;
-/// The build after which all numbers of one board, or one load on all boards, are worse.
+/// The first build with worse numbers, either of one board or of one load on all boards.
 const WORSE: u64 = 11;
 
-/// Latencies of two loads, 5000 of each: the level of each build is off by some per cent.
+/// A run of two loads with 5000 latencies each. The level varies by up to 3 % from build to build.
 fn run(board: usize, build: u64, factor: impl Fn(&str) -> f64) -> MadeRun {
     let mut random = rand_pcg::Pcg64::seed_from_u64(build * 10 + board as u64);
     let mut latencies = Vec::new();
@@ -38,8 +38,8 @@ fn run(board: usize, build: u64, factor: impl Fn(&str) -> f64) -> MadeRun {
     }
 }
 
-/// All builds on all boards, each worse from the eleventh on by what `factor` says of a board and a
-/// load.
+/// Writes all builds of all boards. From `WORSE` on, latencies are `factor` times as long, by board
+/// and load.
 fn made(place: &Workplace, factor: impl Fn(usize, &str) -> f64) {
     for build in 0..BUILDS {
         for (board, name) in BOARDS.iter().enumerate() {
@@ -319,7 +319,7 @@ fn a_run_that_a_power_failure_emptied_hides_no_other() {
         MadeRun::new(vec![vec![20_000; 1_000]]).write(&run);
     }
     std::fs::write(place.path("h/b2/run.json"), "").unwrap();
-    // Links to a run, and to the folder itself, make no second run of it.
+    // A link to a run or to the folder itself does not add a second run.
     std::os::unix::fs::symlink("b3", place.path("h/latest")).unwrap();
     std::os::unix::fs::symlink(".", place.path("h/self")).unwrap();
     for line in ["history h", "report h --html h.html", "show h"] {
@@ -339,7 +339,7 @@ fn a_run_that_a_power_failure_emptied_hides_no_other() {
         2,
         "{rows}"
     );
-    // A run that was named must open.
+    // A run that the user names must open.
     place.tardy("report h/b2 --html b2.html").ends_with(2);
     place.tardy("history h/b2").ends_with(2);
 }

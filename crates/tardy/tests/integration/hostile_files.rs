@@ -1,5 +1,5 @@
-//! Files of the wrong kind, names that lead elsewhere, and texts that would act on a terminal:
-//! refused in a line, and nothing is harmed.
+//! Files of the wrong kind, names that lead elsewhere, and texts that would control a terminal:
+//! commands refuse them in one line and damage nothing.
 
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
@@ -25,7 +25,7 @@ const WRITERS: [&str; 4] = [
     "export run --format json -o",
 ];
 
-/// The same writer with a file of this name, which ends as a picture's where it must.
+/// The command line of a writer for a file of this name, with the ending `.svg` for figures.
 fn writing(writer: &str, name: &str) -> String {
     let ending = if writer.starts_with("plot") {
         ".svg"
@@ -151,7 +151,7 @@ fn files_of_fixed_names_give_way_to_files_only() {
 fn a_minus_sign_is_standard_output() {
     let place = Workplace::new();
     run(&place);
-    // A report says when it was made.
+    // The report contains the time of its creation, so only its ends are compared.
     let begin = "<!DOCTYPE html>";
     let page = place.tardy("report run --html -").ends_with(0);
     assert!(
@@ -204,7 +204,7 @@ fn what_is_said_to_a_full_disk_is_lost_and_the_command_ends_as_ever() {
         );
     }
     assert!(place.path("second/run.json").exists());
-    // What was asked for is no matter of words: its loss is told.
+    // A requested output, in contrast to messages, must not be lost silently.
     let shown = place
         .command(["show", "run", "--json"])
         .stdout(full())
@@ -239,7 +239,7 @@ fn an_input_that_never_ends_is_refused_at_once() {
             "import",
             "explain --task a",
         ] {
-            // A folder is a run for `explain`.
+            // `explain` takes a folder as a run.
             if command.starts_with("explain") && kind == "a folder" {
                 continue;
             }
@@ -379,7 +379,7 @@ fn what_stands_in_the_place_of_cpu_dma_latency_is_not_written_to() {
              --out run-{name}",
             env!("CARGO_BIN_EXE_tardy")
         );
-        // A FIFO without a reader would keep the tool for ever.
+        // If the tool opened a FIFO without a reader, it would wait forever.
         let words = ["-sKILL", "60", "unshare", "--mount", "sh", "-c", &line];
         let ran = finish(place.prepared(Command::new("timeout"), words)).ends_with(4);
         let why = format!("{device} is not a device");

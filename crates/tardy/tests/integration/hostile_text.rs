@@ -1,5 +1,5 @@
-//! Commands read text that others wrote, and print it. The tests feed hostile text into each such
-//! input and check that nothing in the output can steer a terminal.
+//! Commands read and print text from other sources. The tests feed hostile text into each such
+//! input and check that nothing in the output can control a terminal.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::support::workplace::{Outcome, Workplace, finish};
 /// writing. The word `hostile` shows whether the text was printed.
 const TEXT: &str = "\u{1b}]2;t\u{7}\u{1b}[31mPASSED\u{1b}[0m hostile\u{202e}\u{9b}2J";
 
-/// Fails if the outputs hold anything that steers a terminal, or do not quote the text.
+/// Fails if the output contains anything that controls a terminal, or does not quote the text.
 fn check(ended: &Outcome, what: &str) {
     let text = ended.stdout.clone() + &ended.stderr;
     let steers = |character: &char| {
@@ -27,7 +27,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// The text in a TOML string.
+/// The hostile text as a TOML string.
 fn quoted() -> String {
     let escaped = TEXT.chars().map(|character| match character {
         ' '..='~' => character.to_string(),
@@ -125,7 +125,7 @@ fn the_answer_of_a_board_does_not_steer_a_terminal() {
 #[test]
 fn the_name_of_a_process_does_not_steer_a_terminal() {
     let place = Workplace::new();
-    // The kernel keeps 15 bytes of a name.
+    // The kernel keeps 15 bytes of a process name.
     let script = "printf '\\033[31mhostile' > /proc/$$/comm; echo ready; read line; true";
     let mut process = Command::new("sh")
         .args(["-c", script])

@@ -1,4 +1,5 @@
-//! `tardy import`: other tools' output through the real binary, and what `tardy show` then says.
+//! `tardy import`: output of other tools through the real binary, and what `tardy show` then
+//! prints.
 
 use crate::support;
 
@@ -15,7 +16,7 @@ pub(crate) fn sample(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Imports a sample as `run`.
+/// Imports the test file `name` as `run`.
 pub(crate) fn import(place: &Workplace, name: &str, flags: &str) -> Outcome {
     std::fs::copy(sample(name), place.path(name)).unwrap();
     place.tardy(&format!("import {name} --out run {flags}"))
@@ -232,7 +233,7 @@ fn every_sample_is_recognised_and_its_numbers_are_those_of_its_tool() {
             (Some(samples), min_us, max_us),
             "{name}: {numbers}"
         );
-        // Every note of the import is one of the run.
+        // Every note of the import appears in the run's warnings.
         let shown = place.summary("run")["warnings"].to_string();
         for note in said
             .stdout
@@ -288,7 +289,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
         "{document}"
     );
     for series in document["series"].as_array().unwrap() {
-        // All of CPU 0 were in time.
+        // All samples of CPU 0 are in time.
         assert_eq!(
             series["numbers"]["misses"],
             if series["cpu"] == 0 {
@@ -306,7 +307,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
             "{series}"
         );
     }
-    // Which deadline holds is known from the maximum on.
+    // From the maximum on, any deadline is met.
     place.tardy("show run --deadline 6ms").ends_with(0);
     assert!(
         !place
@@ -316,7 +317,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
             .contains("5323.0 [")
     );
     assert!(!place.tardy("compare run run").stdout.contains("5323.0 us "));
-    // Of extremes alone.
+    // A run with extremes only.
     std::fs::copy(sample("cyclictest-q.txt"), place.path("q.txt")).unwrap();
     place.tardy("import q.txt --out totals").ends_with(0);
     assert!(
@@ -328,7 +329,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
     );
 }
 
-/// Counts by value of each series, as `tardy export` gives them.
+/// The counts by value of each series, from `tardy export`.
 pub(crate) fn counts(place: &Workplace, run: &str) -> Value {
     place
         .tardy(&format!("export {run} --format json"))
@@ -475,7 +476,8 @@ fn a_run_survives_the_way_through_rt_tests_json() {
             expected
         );
     }
-    // And what was imported is exported as it was, but for who wrote it and when it ended.
+    // The export of the imported run equals the first export, except for the writer and the end
+    // time.
     let document = |run: &str| {
         place
             .tardy(&format!("export {run} --format rt-tests-json"))
@@ -499,7 +501,7 @@ fn a_run_survives_the_way_through_rt_tests_json() {
         }
     }
     assert_eq!(first["start_time"], second["start_time"]);
-    // Skipped periods are those that the run counted, and are not said to be unknown.
+    // Skipped periods are imported as the run's, not as unknown.
     let skipped = |run: &str| place.summary(run)["probes"][0]["counts"]["skipped"].clone();
     assert_eq!(
         (skipped("again"), skipped("run")),
@@ -546,7 +548,7 @@ fn the_unit_of_cyclictest_is_found_or_asked_for() {
         place.summary("us")["probes"][0]["numbers"]["min_ns"],
         22_000
     );
-    // 22 us every 100 ms, or 22 ms: nothing in the file tells.
+    // The file fits both 22 us with a period of 100 ms and 22 ms.
     for (name, text) in [
         ("v.txt", verbose(&nanos, 100_000)),
         (
@@ -619,7 +621,7 @@ fn buckets_of_xenomais_histogram_are_whole_microseconds() {
         .iter()
         .map(|percentile| percentile["value_ns"].as_i64().unwrap())
         .collect();
-    // Of the 30000 lines of the averages: 254 from 0, 28092 from 1, 1611 from 2, 13 from 3 us on.
+    // Rows of the 30000 averages: 254 at 0, 28092 at 1, 1611 at 2, and 13 from 3 us.
     assert_eq!(values[..3], [1_000, 2_000, 3_000], "{percentiles}");
 }
 
@@ -754,7 +756,7 @@ fn several_files_become_a_folder_of_runs_and_no_run_is_overwritten() {
         "{}",
         again.stderr
     );
-    // Without samples a comparison falls back on order statistics.
+    // Without single samples, the comparison uses order statistics.
     let compared =
         place.tardy("compare runs/cyclictest-h runs/cyclictest-H --quantiles 0.5 --full");
     assert!(

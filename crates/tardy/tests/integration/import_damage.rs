@@ -1,6 +1,6 @@
-//! Damaged output of other tools: no reader panics, what it cannot read it names with file and
-//! line, and what it does make of it is a run that can be read like any other. The same with many
-//! more bytes: `cargo +nightly fuzz run import`.
+//! Damaged output of other tools: no reader panics. A reader either refuses the file with its name
+//! and line or creates a run that can be read like any other. `cargo +nightly fuzz run import` does
+//! the same with many more bytes.
 
 use std::fs;
 use std::path::Path;
@@ -23,18 +23,18 @@ use tardy_run::imported::StatedTotals;
 use crate::import::sample;
 use crate::support;
 
-/// What happens to a file.
+/// A change to a file's bytes.
 #[derive(Debug, Clone)]
 enum Damage {
-    /// A byte becomes another one.
+    /// One byte is replaced.
     Byte(Index, u8),
-    /// All behind a place is cut off.
+    /// The rest of the file is removed.
     Cut(Index),
-    /// A stretch is left out.
+    /// Some bytes are removed.
     Hole(Index, usize),
-    /// A stretch comes twice.
+    /// Some bytes are repeated.
     Again(Index, usize),
-    /// A number, or what looks like one, is in the midst of things.
+    /// A number, or text like a number, is inserted.
     Number(Index, &'static str),
 }
 
@@ -74,7 +74,7 @@ impl Damage {
                 bytes.extend_from_within(from..(from + length).min(bytes.len()));
             }
             Self::Number(at, number) => {
-                // In the place of a number, where there is one behind.
+                // Replaces the next number, if there is one.
                 let from = place(at);
                 let is_part = |byte: &u8| byte.is_ascii_digit() || b".-+e".contains(byte);
                 let begin = from
@@ -93,8 +93,8 @@ impl Damage {
     }
 }
 
-/// Name and bytes of every sample; of the long ones the begin, which every reader takes for a
-/// shorter file.
+/// Name and bytes of every test file. Long files are cut; readers accept the beginning as a shorter
+/// file.
 fn samples() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
     let mut samples = Vec::new();
@@ -114,7 +114,7 @@ fn samples() -> Vec<(String, Vec<u8>)> {
     samples
 }
 
-/// What is missing is asked for with a flag; all else stands at a place in the file.
+/// Checks that an error names a place in the file, or the flag for a value that the file lacks.
 fn assert_names_the_place(error: &ImportError, file: &Path, bytes: &[u8]) {
     let text = error.to_string();
     assert!(text.starts_with(&file.display().to_string()), "{text}");
@@ -159,7 +159,7 @@ fn assert_names_the_place(error: &ImportError, file: &Path, bytes: &[u8]) {
     }
 }
 
-/// Imports `bytes` as `format`, or as what they look like, and reads the run that comes of it.
+/// Imports `bytes` as `format`, or as the detected format, and reads the resulting run.
 fn check(bytes: &[u8], format: Option<usize>, settings: &Settings) {
     let place = tempfile::tempdir().unwrap();
     let (file, out) = (place.path().join("damaged"), place.path().join("run"));
@@ -206,7 +206,7 @@ proptest! {
     }
 }
 
-/// An empty file read as a histogram was once refused at its line 0.
+/// An empty file has no lines, so no error may name a line.
 #[test]
 fn an_empty_file_is_called_empty_whatever_it_is_taken_for() {
     for format in (0..FORMATS.len()).map(Some).chain([None]) {
@@ -215,7 +215,7 @@ fn an_empty_file_is_called_empty_whatever_it_is_taken_for() {
     }
 }
 
-/// Found by fuzzing or by thought, one line each.
+/// Inputs that made a reader fail, found by fuzzing or by review.
 #[test]
 fn what_once_made_a_reader_fail_is_named_or_read() {
     let said = Settings {
@@ -225,20 +225,21 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
         part: None,
     };
     for text in [
-        // Counts of the last bucket of oslat, and its lower end, beyond what fits.
+        // Counts and lower end of oslat's last bucket that overflow.
         "oslat V 2.40\n Core:\t 1\n 001 (us):\t 18446744073709551615\n 001 (us):\t \
          18446744073709551615\n Maximum:\t 9 (us)\n",
         "oslat V 2.40\n Core:\t 1\n -9223372036854775 (us):\t 1\n Maximum:\t 9 (us)\n",
-        // A number that no list of CPUs takes.
+        // A CPU number that is too large for a list of CPUs.
         "T: 0 ( 1234) P:95 I:1000 C: 500 Min: 3 Act: 20 Avg: 23 Max: 200\nT:39936 ( 1234) P:95 \
          I:1000 C: 500 Min: 3 Act: 20 Avg: 23 Max: 200\n",
-        // Extremes that contradict each other.
+        // A minimum above the maximum.
         "T: 0 ( 1234) P:95 I:1000 C: 500 Min: 30 Act: 20 Avg: 23 Max: 2\n",
     ] {
         check(text.as_bytes(), None, &said);
         check(text.as_bytes(), None, &Settings::default());
     }
-    // The due times of a raw file go back: its place is a byte of the row, and no line.
+    // The due times of a raw file go back. The error names the byte of the row, because the file
+    // has no lines.
     let raw: Vec<u8> = (0..1_100_u64)
         .flat_map(|row| {
             let nanos = if row == 1_050 {
@@ -269,7 +270,7 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
     );
 }
 
-/// Takes everything and keeps nothing.
+/// Accepts all samples and keeps only their number.
 struct NullSink(usize);
 
 impl Sink for NullSink {

@@ -1,16 +1,16 @@
-//! `tardy import` of the layouts that one tool, or tools of one family, print: each with the values
-//! that stand in its file.
+//! `tardy import` of the layouts that one tool, or related tools, print, each with the values in
+//! its file.
 
 use std::fs;
 
 use crate::import::{import, sample};
 use crate::support::workplace::Workplace;
 
-/// A series as a person reads it in the file: probe, CPU, samples; least value, mean and largest
-/// value in us.
+/// Expected series, read by hand from the file: probe, CPU, samples; smallest value, mean and
+/// largest value in us.
 pub(crate) type Row = (&'static str, Option<u64>, u64, f64, Option<f64>, f64);
 
-/// Compares the series of a run with those expected, sorted by probe and CPU.
+/// Compares the series of a run, sorted by probe and CPU, with the expected ones.
 pub(crate) fn assert_series(place: &Workplace, run: &str, name: &str, expected: &[Row]) {
     let summary = place.summary(run);
     let mut found: Vec<_> = summary["series"]
@@ -46,14 +46,14 @@ pub(crate) fn assert_series(place: &Workplace, run: &str, name: &str, expected: 
     }
 }
 
-/// The largest value of a probe's only series, in ns.
+/// The largest value in ns of the only series of a probe.
 fn maximum(place: &Workplace, run: &str, probe: &str) -> Option<i64> {
     let summary = place.summary(run);
     let mut series = summary["series"].as_array().unwrap().iter();
     series.find(|series| series["probe"] == probe)?["numbers"]["max_ns"].as_i64()
 }
 
-/// The import's notes.
+/// The notes of the import, from the run's warnings.
 pub(crate) fn notes(place: &Workplace, run: &str) -> String {
     place.summary(run)["warnings"].to_string()
 }
@@ -95,7 +95,7 @@ fn latency_of_xenomai_evl_and_rtai_is_read_by_the_names_of_its_columns() {
                 23.11,
             ),
         ),
-        // Six lines of a second each; the last one came twice.
+        // Six lines of one second each; the last line is printed twice.
         (
             "rtai-latency.txt",
             "",
@@ -124,7 +124,8 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
     let place = Workplace::new();
     let whole = fs::read_to_string(sample("xenomai-g.txt")).unwrap();
     let head = &whole[..whole.find("# Xenomai").unwrap()];
-    // A run of a second: 9,900, 80 and 20 samples, each row one more, and a row at each end.
+    // A run of one second with 9,900, 80 and 20 samples. In the plot each row has one sample more,
+    // and there is a row at each end.
     let text = head
         .replace("211:04:55", "00:00:01")
         .replace("23.110", "2.110")
@@ -138,10 +139,10 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         &[("xenomai-latency", None, 10_000, 0.343, Some(1.078), 2.11)],
     );
     let counts = crate::import::counts(&place, "run")[0]["counts"].clone();
-    // The last row holds the largest value.
+    // The last of the samples is the largest value.
     let expected = serde_json::json!([[0, 9_900], [1_000, 80], [2_000, 19], [2_110, 1]]);
     assert_eq!(counts, expected);
-    // The largest value lies beyond the last row, which holds all that is longer.
+    // The largest value lies beyond the last row, which contains all longer samples.
     let beyond = text.replace("2.110", "90.500");
     fs::write(place.path("beyond"), beyond).unwrap();
     place.tardy("import beyond --out late").ends_with(0);
@@ -149,7 +150,7 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         .tardy("show late --deadline 80us --misses 0.001")
         .ends_with(4);
     assert!(late.stdout.contains("INCONCLUSIVE"), "{}", late.stdout);
-    // Wide buckets (-B) count at their ends.
+    // With wide buckets (-B), a sample counts as the end of its bucket.
     let wide = text.replace("2.110", "21.110");
     let wide = wide
         .replace("0.5 ", "5 ")
@@ -160,7 +161,7 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
     let counts = crate::import::counts(&place, "wide.run")[0]["counts"].clone();
     let expected = serde_json::json!([[9_999, 9_900], [19_999, 80], [21_110, 20]]);
     assert_eq!(counts, expected);
-    // Rows that are missing at the end.
+    // The last rows are missing.
     let refused = &text[..text.find("2.5 ").unwrap() - 1];
     fs::write(place.path("torn"), refused).unwrap();
     let refused = place.tardy("import torn --out torn.run").ends_with(2);
@@ -230,7 +231,7 @@ fn lines_whose_columns_nobody_named_are_refused() {
         let refused = place.tardy("import text --out run").ends_with(2);
         assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
-    // Without its settings, RTAI's latency asks for the period.
+    // Without the settings, the import of RTAI's latency needs --period.
     let begin = text.find("RTAI Testsuite").unwrap();
     fs::write(place.path("text"), &text[begin..]).unwrap();
     let asked = place.tardy("import text --out run").ends_with(2);
@@ -273,7 +274,7 @@ fn histograms_of_osadl_are_read_in_both_of_its_layouts() {
         "run",
         "osadl-dataset.json",
         &[
-            // 213 samples have no row, and the maximum is beyond the rows.
+            // 213 samples are in no row, and the maximum lies beyond the rows.
             ("cyclictest", Some(0), 100_000_000, 2.0, None, 410.0),
             ("cyclictest", Some(1), 99_999_789, 2.0, None, 390.0),
             (
@@ -322,7 +323,7 @@ fn histograms_of_osadl_are_read_in_both_of_its_layouts() {
         let refused = place.tardy("import bad --out bad.run").ends_with(2);
         assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
-    // The summaries above the rows.
+    // The summaries come before the rows.
     let place = Workplace::new();
     import(&place, "cyclictest-h-above.txt", "--period 200us").ends_with(0);
     let expected = (
@@ -376,7 +377,7 @@ fn rteval_of_every_version_is_read_and_says_what_its_maxima_are_worth() {
         }
     );
 
-    // rteval 2 has the element `Measurements`, and the latency at which cyclictest stopped.
+    // rteval 2 writes the element `Measurements` and the latency at which cyclictest stopped.
     let text = fs::read_to_string(sample("rteval-1.synth.xml")).unwrap();
     let second = text
         .replace("version=\"1.33\"", "version=\"2.14\"")
@@ -413,7 +414,7 @@ fn rteval_of_every_version_is_read_and_says_what_its_maxima_are_worth() {
         ],
     );
     assert!(notes(&place, "run").contains("maximum-unsure"));
-    // Stopped: rteval prints the reason, and no statistics.
+    // After a stop, rteval prints the reason but no statistics.
     let text = fs::read_to_string(sample("rteval-timerlat.synth.xml")).unwrap();
     let (head, rest) = text.split_once("      <system").unwrap();
     let (_, end) = rest.split_once("    </timerlat>").unwrap();
@@ -436,7 +437,8 @@ fn rteval_of_every_version_is_read_and_says_what_its_maxima_are_worth() {
 fn the_latency_at_which_rt_tests_stop_is_one_of_their_thread() {
     let stop = "# Thread Ids: 163350 163351\n# Break thread: 163351\n# Break value: 51\n";
     let place = Workplace::new();
-    // As posted: the line was printed before the latency counted.
+    // The posted output: the tool printed the line before it counted the latency at which it
+    // stopped.
     let deadline = "T: 0 (163350) I:1000 C:  36218 Min:      1 Act:   11 Avg:    6 Max:      33\n\
                     T: 1 (163351) I:1500 C:  24146 Min:      1 Act:    4 Avg:    3 Max:      13\n";
     let samples = "Using 2 cpus.\nThread 0 Interval: 1000\nThread 1 Interval: 1500\n       0:       \
@@ -476,8 +478,7 @@ fn the_latency_at_which_rt_tests_stop_is_one_of_their_thread() {
     }
 }
 
-/// A histogram of `rtla timerlat hist` with the rows 0, 5 and 10 of two CPUs, as its source prints
-/// it.
+/// A histogram as the source of `rtla timerlat hist` prints it.
 fn rtla_hist(columns: &[&str], rows: &[&[u64]], summary: &[(&str, &[&str])]) -> String {
     let line = |name: &str, values: Vec<String>| {
         let values = values.iter().map(|value| format!("{value:>9} "));
@@ -515,7 +516,7 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
     let all = "ALL:        IRQ       Thr       Usr\ncount:       60        60        60 \n\
                min:         0         1         6 \navg:         2         3         7 \n\
                max:        11        14        12 \n";
-    // -u -b 5, with the sums that kernels from 6.10 on print.
+    // Options -u -b 5, with the sums that kernels from 6.10 on print.
     let user = ["IRQ-003", "Thr-003", "Usr-003"];
     let whole = rtla_hist(&user, rows, summary);
     let expected = [
@@ -525,7 +526,7 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
     ];
     import("user", &format!("{whole}{all}")).ends_with(0);
     assert_series(&place, "user.run", "user", &expected);
-    // --with-zeros, and -n.
+    // Options --with-zeros and -n.
     let zeros: &[&[u64]] = &[
         &[0, 50, 40, 0],
         &[5, 9, 18, 57],
@@ -537,7 +538,8 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
     let nanos = whole.replace("microseconds (us)", "nanoseconds (ns)");
     import("nanos", &nanos).ends_with(0);
     assert_eq!(maximum(&place, "nanos.run", "timerlat-thread"), Some(14));
-    // --no-summary: the last row with samples limits a maximum, unless samples lie beyond the rows.
+    // Option --no-summary: the maximum is at most the end of the last row with samples. If samples
+    // lie beyond the rows, the file is refused.
     let over: &[(&str, &[&str])] = &[("over:", &["0", "0", "2"])];
     let refused = import("beyond", &rtla_hist(&user, rows, over)).ends_with(2);
     assert!(
@@ -556,7 +558,7 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
             "{probe}"
         );
     }
-    // A stop: the analysis states a longer latency than the table.
+    // Tracing stopped, and the analysis states a longer thread latency than the table.
     let stop = "rtla timerlat hit stop tracing\n## CPU 3 hit stop tracing, analyzing it ##\n\
                 IRQ handler delay:                    27.49 us (65.52 %)\n\
                 IRQ latency:                           11.13 us\n\
@@ -570,7 +572,7 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
         assert_eq!(found, [Some(11_000), Some(41_960)], "{name}");
         assert!(notes_of(&run).contains("missed events of the kernel (12 (0.50%))"));
     }
-    // Without names, no number is taken for a latency.
+    // Without the names of columns, no number is read as a latency.
     let rows_alone: String = whole
         .lines()
         .skip(4)

@@ -1,5 +1,6 @@
-//! `tardy import` of files as people have them: pasted from logs and mails, cut off, of several
-//! runs, or of tools that look like others. Each was once read wrongly, or is of that kind.
+//! `tardy import` of files as people have them: pasted from logs and mails, truncated, from several
+//! runs, or from tools whose output looks alike. Importers read each of these files, or a similar
+//! one, wrongly.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ fn numbers(place: &Workplace, run: &str) -> Vec<(String, Option<u64>, u64, Value
     rows
 }
 
-/// Samples and maximum in us of each series.
+/// Number of samples and maximum in us of each series.
 fn counts_and_maxima(place: &Workplace, run: &str) -> Vec<(u64, f64)> {
     numbers(place, run)
         .iter()
@@ -61,7 +62,7 @@ fn files_that_were_read_wrongly_have_their_right_values() {
             "rtla-timerlat",
             &[(60_000, 14.0), (60_001, 9.0)],
         ),
-        // It looks like signaltest.
+        // The lines look like those of signaltest.
         (
             "05_jitterdebugger_v.txt",
             "",
@@ -79,7 +80,7 @@ fn files_that_were_read_wrongly_have_their_right_values() {
             "xenomai-latency",
             &[(46_000, 47.333)],
         ),
-        // Its counts were offered as latencies.
+        // The numbers are counts, not latencies.
         (
             "12_rtla_osnoise_hist.txt",
             "",
@@ -143,7 +144,7 @@ fn what_the_numbers_depend_on_is_taken_from_the_file_or_asked_for() {
         fs::copy(case(name), place.path(name)).unwrap();
         place.tardy(&format!("import {name} --out {name}.run {flags}"))
     };
-    // All samples are beyond the rows, and lie around 6,868: us or ns.
+    // All samples lie beyond the rows, at about 6,868, which can be us or ns.
     let asked = import("31_ns_histogram_all_overflow.txt", "").ends_with(2);
     assert!(
         asked.stderr.contains("give --unit us or --unit ns"),
@@ -159,7 +160,7 @@ fn what_the_numbers_depend_on_is_taken_from_the_file_or_asked_for() {
         .find(|percentile| percentile["probability"] == 0.5)
         .map(|percentile| percentile["value_ns"].clone());
     assert_eq!(median, Some(11_167.into()), "{summary}");
-    // Periods and lengths that the files state.
+    // The file states period and length.
     import("09_xenomai_quiet.txt", "").ends_with(0);
     import("26_rtla_hist_indented.txt", "").ends_with(0);
     import("17_cyclicdeadline.json", "").ends_with(0);
@@ -170,10 +171,10 @@ fn what_the_numbers_depend_on_is_taken_from_the_file_or_asked_for() {
     assert!(deadline.contains("60.0 s measured"), "{deadline}");
 }
 
-/// A name, and the function that changes a text.
+/// A name, and a function that changes a text.
 type Decoration = (&'static str, fn(&str) -> Vec<u8>);
 
-/// The changes that logs, mails and editors make to a text.
+/// Changes that logs, mails and editors make to a text.
 fn decorations() -> Vec<Decoration> {
     fn each_line(text: &str, before: &str, after: &str) -> Vec<u8> {
         text.lines()
@@ -235,7 +236,7 @@ fn decorations() -> Vec<Decoration> {
     ]
 }
 
-/// Files that may stand in a log or a mail, and the options to import them.
+/// Files that people may paste into a log or a mail, and the options to import them.
 const PASTED: &[(&str, &str)] = &[
     ("cyclictest-h.txt", ""),
     ("cyclictest-H.txt", ""),
@@ -339,7 +340,7 @@ fn two_runs_in_one_file_are_told_apart() {
             .tardy(&format!("import second --out alone {flags}"))
             .ends_with(0);
         let part = place.tardy(&format!("import both --part 2 --out run {flags}"));
-        // Documents of two tools: the first one decides how the file is read.
+        // If the file begins with a JSON document, the whole file is read as JSON.
         if !first.starts_with('{') {
             part.ends_with(0);
             assert_eq!(numbers(&place, "run"), numbers(&place, "alone"));
@@ -370,7 +371,7 @@ fn output_of_other_tools_is_refused_by_name() {
             "stress-ng",
         ),
     ] {
-        // Also behind the words of a log.
+        // The text is also tested after a log's time stamp.
         let logged = [b"2026-07-15T22:56:02Z ", text].concat();
         let files = [Some(text.to_vec()), text.is_ascii().then_some(logged)];
         for bytes in files
@@ -387,7 +388,7 @@ fn output_of_other_tools_is_refused_by_name() {
             );
         }
     }
-    // Two tools in one log.
+    // A log with the output of two tools.
     let both = [sample("oslat.txt"), sample("cyclictest-h.txt")]
         .map(|path| fs::read_to_string(path).unwrap())
         .concat();
@@ -419,7 +420,7 @@ fn a_table_of_counts_is_no_table_of_latencies() {
         "{}",
         refused.stderr
     );
-    // With --as the user decides.
+    // With --as, the user decides.
     place
         .tardy("import histogram.csv --as values --unit us --column cpu0 --out run")
         .ends_with(0);
@@ -433,7 +434,7 @@ fn a_text_that_was_cut_off_looks_no_better() {
         place.tardy(&format!("import {name} --out {name}.run"))
     };
     let whole = fs::read_to_string(sample("cyclictest-h.txt")).unwrap();
-    // Without its end, the largest latency is unknown.
+    // Without the end of the file, the largest latency is unknown.
     let before_maxima = &whole[..whole.find("# Max Latencies").unwrap()];
     let refused = import("no-end", before_maxima).ends_with(2);
     assert!(
@@ -441,14 +442,14 @@ fn a_text_that_was_cut_off_looks_no_better() {
         "{}",
         refused.stderr
     );
-    // Nor where the end lies within the last number.
+    // The maximum is also unknown if the file ends inside the last number.
     let maxima = whole.find("# Max Latencies").unwrap();
     let line = whole[maxima..].lines().next().unwrap();
     for cut in 1..5 {
         let torn = &whole[..maxima + line.len() - cut];
         import("torn", torn).ends_with(2);
     }
-    // Without its beginning, the rows that are missing count as the maximum.
+    // Without the first rows, their samples count as if they had the maximum.
     let head = whole.find("# Total").map_or(0, |total| {
         let rows: Vec<usize> = whole[..total]
             .match_indices('\n')
@@ -479,7 +480,7 @@ fn wherever_the_end_is_cut_off_the_largest_value_stays_or_the_file_is_refused() 
             made.ends_with(2);
             return None;
         }
-        // An unknown maximum is shown as unknown, which looks no better.
+        // Unknown maxima count as infinite, because they do not make the run look better.
         let rows = numbers(&place, "run").into_iter();
         let maxima = rows.map(|row| row.5.as_f64().map_or(f64::INFINITY, |nanos| nanos / 1e3));
         maxima.reduce(f64::max)
@@ -505,7 +506,7 @@ fn wherever_the_end_is_cut_off_the_largest_value_stays_or_the_file_is_refused() 
             );
         }
     }
-    // Lines that are printed again and again: the line before the torn one counts.
+    // Tools that print their lines repeatedly: the last complete line counts.
     for (name, head, width) in [
         ("jitterdebugger", "A: 0 C: 693432 Min: 1 Avg: 2.07 Max:", 10),
         (

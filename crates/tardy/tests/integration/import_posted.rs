@@ -1,5 +1,6 @@
-//! `tardy import` of files that people posted, byte for byte, with the values that stand in them
-//! (`tests/data/import-origins.tsv` has their origins), and of the smallest texts of the same kinds.
+//! `tardy import` of files that people posted, byte for byte, with the values in them
+//! (`tests/data/import-origins.tsv` has the files' origins), and of minimal texts of the same
+//! kinds.
 
 use std::fs;
 
@@ -20,7 +21,7 @@ fn import(text: &str, flags: &str) -> (Workplace, Outcome) {
     (place, outcome)
 }
 
-/// File, options, format, and series.
+/// File, options, format and series.
 type Posted = (&'static str, &'static str, &'static str, &'static [Row]);
 
 const POSTED: &[Posted] = &[
@@ -39,7 +40,7 @@ const POSTED: &[Posted] = &[
         "hwlatdetect-report.txt",
         "",
         "hwlatdetect",
-        // The file has no value but the largest.
+        // The file states only the largest value.
         &[("hwlatdetect", None, 60, 19.0, None, 19.0)],
     ),
     (
@@ -72,7 +73,7 @@ const POSTED: &[Posted] = &[
         "",
         "rteval-text",
         &[
-            // The other 39 cores.
+            // The statistics of the 39 other cores, calculated from those of the system.
             ("cyclictest", None, 1_404_452_108, 2.0, None, 56.0),
             ("cyclictest", Some(0), 36_011_847, 2.0, Some(5.4643), 40.0),
         ],
@@ -171,15 +172,15 @@ fn the_stated_maximum_limits_the_widest_bucket_of_rtla() {
             [0, 1].map(|end| between[end].as_u64()),
         )
     };
-    // All 999 samples lie in the bucket from 0 to 9 us; the largest is below 4 us.
+    // All 999 samples lie in the bucket from 0 to 9 us, and the largest is below 4 us.
     assert_eq!(missed("5us"), (Some(0), [None; 2]));
     assert_eq!(missed("2us"), (None, [Some(1), Some(999)]));
-    // No percentile is better than its bucket allows.
+    // Percentiles are not shown more precisely than the buckets allow.
     let shown = place.tardy("show run").stdout;
     assert!(!shown.contains("within 0"), "{shown}");
     let width = notes(&place, "run");
     assert!(width.contains("buckets are up to 10.0 us wide"), "{width}");
-    // The only row does not show its width.
+    // A single row does not show the width of its bucket.
     let text = "Index   Thr-000\n0        100\nover:      0\ncount:   100\nmin:       1\navg:       3\n\
                 max:       7\n";
     let (place, made) = import(text, "--unit us");
@@ -215,7 +216,7 @@ fn cores_that_a_report_of_rteval_lacks_count_with_the_system() {
     assert_series(&place, "run", "rteval", expected);
     assert!(!notes(&place, "run").contains("lower bound"));
     assert!(place.tardy("show run").stdout.contains("64.0 s measured"));
-    // All samples are those of cores.
+    // The cores have all samples of the system.
     let all = core.replace("10", "30").replace("40us", "56us");
     let (place, made) = import(&report("3.7", &all), "");
     made.ends_with(0);
@@ -226,14 +227,14 @@ fn cores_that_a_report_of_rteval_lacks_count_with_the_system() {
         warnings.contains("leaves latencies beyond its last bucket"),
         "{warnings}"
     );
-    // Without the system, and torn within a maximum.
+    // The statistics of the system are missing; then the file also ends inside a maximum.
     let (place, made) = import(core, "");
     made.ends_with(0);
     assert!(notes(&place, "run").contains("statistics of the whole system are missing"));
     import(&core[..core.len() - 4], "").1.ends_with(2);
 }
 
-/// The head of klatency, whose lines come more often than once a second.
+/// The start of klatency's output, which has more than one line per second.
 const KLATENCY: &str = "== Sampling period: 100 us
 == Test mode: in-kernel periodic task
 RTT|  00:00:00  (in-kernel periodic task, 100 us period, priority 99)
@@ -248,7 +249,7 @@ fn the_stated_duration_of_xenomai_overrides_its_lines() {
     let whole = "RTS|      -4.250|      -0.744|       5.167|       0|    00:00:02/00:00:02\n";
     let (place, made) = import(&format!("{KLATENCY}{whole}"), "");
     made.ends_with(0);
-    // The line behind `^C` has the largest value.
+    // The line after `^C` has the largest value.
     let expected: &[Row] = &[("xenomai-latency", None, 20_000, -4.25, Some(-0.744), 9.622)];
     assert_series(&place, "run", "klatency", expected);
     assert!(place.tardy("show run").stdout.contains("2.00 s measured"));
@@ -257,7 +258,7 @@ fn the_stated_duration_of_xenomai_overrides_its_lines() {
         said.contains("the file states 2 s, and has 3 lines of data"),
         "{said}"
     );
-    // Without the line for the whole run, more may have followed.
+    // Without the line for the whole run, further lines may be missing.
     let (place, made) = import(KLATENCY, "");
     made.ends_with(0);
     let warnings = notes(&place, "run");

@@ -1,5 +1,4 @@
-//! Faults of importers that generated files showed (`generated_imports`), each with its smallest
-//! file.
+//! Faults of importers that `generated_imports` found, each with its smallest file.
 
 use std::fs;
 
@@ -7,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::workplace::{Outcome, Workplace};
 
-/// Imports a text; returns what the import printed, and what `show --json` prints then.
+/// Imports a text. Returns the output of the import and of `show --json`.
 fn imported(text: &str) -> (Outcome, Value) {
     let place = Workplace::new();
     fs::write(place.path("results"), text).unwrap();

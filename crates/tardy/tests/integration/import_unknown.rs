@@ -1,4 +1,4 @@
-//! `tardy import` where a file does not state something that a run has.
+//! `tardy import` of files that do not state a value that other runs have.
 
 use crate::import::{import, sample};
 use crate::support::workplace::Workplace;
@@ -61,7 +61,7 @@ fn what_a_file_does_not_say_is_exported_as_no_number() {
 fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
     let place = Workplace::new();
     import(&place, "cyclictest-H.txt", "--period 1ms").ends_with(0);
-    // A deadline up to the period limits them as --skipped does.
+    // A deadline up to the period limits skipped periods as --skipped does.
     for flags in [
         "--deadline 1ms",
         "--deadline 1ms --skipped 0",
@@ -108,7 +108,7 @@ fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
             && metrics.contains("tardy_lost_samples_total"),
         "{metrics}"
     );
-    // What was counted stays.
+    // Files with counts of skipped periods keep them.
     std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
     place.tardy("import x.txt --out counted").ends_with(0);
     let metrics = place
@@ -169,7 +169,7 @@ fn a_report_of_an_import_claims_nothing_that_the_file_does_not_say() {
         "skipped periods are not counted by cyclictest -h: {shown}"
     );
     assert!(!shown.contains("sampling gap"), "{shown}");
-    // What is counted stays.
+    // Files with counts of skipped periods keep them.
     std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
     place.tardy("import x.txt --out xenomai").ends_with(0);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `tardy import` of values: text, CSV and arrays of NumPy.
+//! `tardy import` of values: text, CSV and NumPy arrays.
 
 use crate::import::{counts, import, sample};
 use crate::support::workplace::Workplace;
@@ -11,7 +11,7 @@ fn values_of_any_tool_get_bounds_a_comparison_and_a_report() {
     place
         .tardy("import values.txt --unit us --period 1ms --out timed")
         .ends_with(0);
-    // The same numbers, with and without times.
+    // Both files have the same latencies, but only one has times.
     assert_eq!(counts(&place, "run"), counts(&place, "timed"));
     let (plain, timed) = (
         place.tardy("show run --statistics").ends_with(0).stdout,
@@ -105,7 +105,7 @@ fn a_unit_and_a_column_of_values_are_asked_for() {
     }
 }
 
-/// An array of NumPy with this version, head and data.
+/// A NumPy array with this version, header and data.
 fn npy(version: u8, head: &str, data: &[u8]) -> Vec<u8> {
     [
         b"\x93NUMPY",

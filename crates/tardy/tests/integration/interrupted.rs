@@ -1,4 +1,4 @@
-//! Runs that do not reach their end: what was measured is kept, and said.
+//! Interrupted runs: the samples are kept, and the run says that it was interrupted.
 
 use crate::support;
 
@@ -13,7 +13,7 @@ use support::series;
 use support::workplace::{RunningCommand, Workplace};
 use tardy_sys::{clock, process, signal};
 
-/// Waits until samples are in the files of the run.
+/// Waits until the files of the run contain samples.
 #[track_caller]
 fn wait_for_samples(running: &mut RunningCommand, run: &Path) {
     running.until("it stored samples", || {
@@ -61,7 +61,7 @@ fn a_signal_ends_a_run_in_order_with_its_loads_and_keeps_what_was_measured() {
         let place = Workplace::new();
         let run = place.path("run");
         let mut running = place.start("run --for 600s --load io --load fork --json --out run");
-        // The idle phase lasts a third of the run, at most 10 s.
+        // The idle phase lasts a third of the run, but at most 10 s.
         running.until("its loads run", || has_phase_with_loads(&run).then_some(()));
         wait_for_samples(&mut running, &run);
         running.signal(number);
@@ -109,8 +109,8 @@ fn a_stopped_process_misses_its_periods_and_says_so() {
         .map(|sample| i64::from(sample.skipped))
         .max()
         .unwrap();
-    // The stop lasts at least as long as it was asked to, less what the signal takes to come; a
-    // busy machine may make it longer by any time.
+    // The process is stopped for at least the requested time, minus the time that the signal takes
+    // to arrive. A busy machine may prolong the stop.
     assert!(
         longest >= least - 50,
         "{longest} periods skipped in a row, stopped for {least} ms"
@@ -134,8 +134,8 @@ fn a_stopped_process_misses_its_periods_and_says_so() {
     );
 }
 
-/// Files of a run for its end that never came; where the file system has no files without a name,
-/// there is no telling.
+/// Lists the files that a run reserves for its end. On file systems without unnamed files the list
+/// is empty, because such files may remain.
 fn reserved(run: &Path) -> Vec<String> {
     if tardy_sys::unnamed_file::create(run).is_err() {
         return Vec::new();
@@ -150,8 +150,8 @@ fn reserved(run: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Kills runs with these arguments at `moments` drawn times, five runs at once, and checks what
-/// they left.
+/// Kills runs with these arguments at `moments` random times, five runs at once, and checks the
+/// folders.
 fn kill_at_drawn_moments(moments: usize, arguments: &str) {
     let mut random = Pcg64Mcg::seed_from_u64(seed());
     let waits: Vec<Duration> = (0..moments)
@@ -187,7 +187,7 @@ fn kill_after(waits: &[Duration], arguments: &str) {
             shown.stdout
         );
         assert_exact(&place.tardy("show --json run").ends_with(4).json());
-        // A run that was killed before its start was chosen has files without heads.
+        // A run that is killed before its start time is chosen has files without heads.
         for file in series::files(&run)
             .iter()
             .filter(|file| std::fs::metadata(file).unwrap().len() > 0)
@@ -203,7 +203,7 @@ fn kill_after(waits: &[Duration], arguments: &str) {
     }
 }
 
-/// Always the same moments, unless others are asked for.
+/// Seed of the random times: constant unless the environment sets it.
 fn seed() -> u64 {
     std::env::var("TARDY_TEST_SEED")
         .map_or(1, |seed| seed.parse().expect("TARDY_TEST_SEED is a number"))
@@ -238,7 +238,7 @@ fn a_run_killed_before_it_began_leaves_nothing_that_looks_like_a_run() {
     }
 }
 
-/// What is there of a run that was killed when its files were made and its start was not yet
+/// The folder of a run that is killed after its files are created and before its start time is
 /// chosen.
 #[test]
 fn a_run_killed_before_its_files_had_heads_opens_without_a_sample() {
@@ -277,7 +277,7 @@ fn affinities(moves: &[Value]) -> Vec<String> {
     moves.iter().map(read).collect()
 }
 
-/// The interrupts that a run with --move-irqs has moved, from its plan.
+/// The interrupts that a run with --move-irqs moved, from its plan.
 fn interrupts_moved(record: &Value) -> Vec<Value> {
     let changes = record["plan"]["changes"].as_array().unwrap();
     changes

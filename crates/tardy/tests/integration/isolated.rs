@@ -1,5 +1,6 @@
-//! CPUs that the tool's own shell was kept off, as `isolcpus=` keeps every shell off the isolated
-//! ones. Isolation itself needs a kernel that was booted with it: `tests/lab/several_cpus.rs`.
+//! CPUs that the tool's shell may not use, as with `isolcpus=`, which keeps every shell off the
+//! isolated CPUs. Isolation itself needs a kernel that was booted with the option:
+//! `tests/lab/several_cpus.rs`.
 
 use crate::support;
 
@@ -8,7 +9,7 @@ use std::path::Path;
 use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
 
-/// Runs `tardy` on a thread that may use the first CPU alone; what it starts inherits that.
+/// Runs `tardy` from a thread that is bound to the first CPU; child processes inherit the affinity.
 fn on_the_first_cpu(place: &Workplace, line: &str) -> Outcome {
     let first = machine::cpus().iter().next().unwrap().0;
     let run = || {
@@ -125,11 +126,11 @@ fn a_cpuset_bounds_what_is_measured_and_where_loads_run() {
     );
 }
 
-/// A control group of some CPUs; gone with it.
+/// A control group with some CPUs, removed on drop.
 struct Cpuset(std::path::PathBuf);
 
 impl Cpuset {
-    /// In the hierarchy of version 1 or 2, whichever has cpusets and may be written.
+    /// Creates the group in the hierarchy of version 1 or 2 that has cpusets and is writable.
     fn make(cpus: &str) -> Option<Self> {
         let name = format!("tardy-test-{}", std::process::id());
         for root in ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"] {
@@ -139,7 +140,7 @@ impl Cpuset {
             {
                 continue;
             }
-            // Version 2 hands controllers down one by one.
+            // In version 2, each group must enable a controller for its children.
             let _ = std::fs::write(Path::new(root).join("cgroup.subtree_control"), "+cpuset");
             if std::fs::create_dir(&folder).is_err() {
                 continue;

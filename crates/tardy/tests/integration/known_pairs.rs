@@ -1,4 +1,5 @@
-//! Checks `compare` on pairs of runs whose difference is known. `TARDY_TEST_PAIRS` sets their number.
+//! Checks `compare` on pairs of runs whose difference is known. `TARDY_TEST_PAIRS` sets the number
+//! of pairs.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -10,17 +11,17 @@ use crate::support::workplace::Workplace;
 
 const SEED: u64 = 40;
 
-/// Pairs that every change checks.
+/// Number of pairs that every change checks.
 const PAIRS: usize = 20;
-/// Runs of each side, and samples of each.
+/// Runs per side.
 const REPLICAS: usize = 4;
 const SAMPLES: usize = 10_000;
 /// The default margin of `compare`.
 const MARGIN: f64 = 0.05;
-/// Of so many pairs that differ by more than twice the margin, one may stay unnamed.
+/// One in this many pairs that differ by more than twice the margin may be missed.
 const UNNAMED_ONE_IN: usize = 20;
 
-/// A run whose latencies are `factor` times as long; each run is a little off, as real ones are.
+/// A run whose latencies are `factor` times as long, with a small random error, as in real runs.
 fn scaled(random: &mut Pcg64Mcg, usual: f64, factor: f64) -> MadeRun {
     let run = factor * random.random_range(0.99..1.01);
     let draw = |_| {
@@ -39,7 +40,7 @@ fn scaled(random: &mut Pcg64Mcg, usual: f64, factor: f64) -> MadeRun {
     }
 }
 
-/// Compares one pair; returns a line if `compare` does not name the truth.
+/// Compares one pair. Returns a line if the verdict of `compare` is wrong.
 fn of_a_pair(random: &mut Pcg64Mcg) -> Vec<String> {
     let factor = match random.random_range(0..10) {
         0..3 => 1.0,
@@ -47,7 +48,7 @@ fn of_a_pair(random: &mut Pcg64Mcg) -> Vec<String> {
         _ => random.random_range(1.0 + 2.0 * MARGIN + 0.01..2.0),
     };
     let place = Workplace::new();
-    // A microsecond is the least margin.
+    // The margin is at least one microsecond, so latencies are at least 30 us.
     let usual = random.random_range(30_000.0..200_000.0);
     for replica in 0..REPLICAS {
         scaled(random, usual, 1.0).write(&place.path(&format!("base/{replica}")));

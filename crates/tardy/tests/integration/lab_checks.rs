@@ -1,5 +1,5 @@
-//! What `tardy lab` finds wrong on the host, with exit code 2, before any guest boots: within
-//! `git bisect run` it would else be found in every guest.
+//! Faults on the host that `tardy lab` finds before it boots a guest, with exit code 2. Otherwise
+//! `git bisect run` would meet them in every guest.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use support::lab_host;
 use support::workplace::{Workplace, finish};
 
-/// Each with what the answer must name.
+/// Faulty options, each with text that the message must contain.
 const WRONG: &[(&str, &str)] = &[
     (
         "--preempt lazyy",
@@ -31,7 +31,7 @@ const WRONG: &[(&str, &str)] = &[
 #[test]
 fn mistakes_are_found_before_the_first_boot() {
     let place = Workplace::new();
-    // A QEMU that tells that it was started.
+    // A stand-in for QEMU that leaves a file when it is started.
     let qemu = place.path("bin/qemu-system-x86_64");
     fs::create_dir(place.path("bin")).unwrap();
     fs::write(

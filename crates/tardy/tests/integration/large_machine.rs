@@ -1,12 +1,12 @@
-//! What a machine with many CPUs asks of the tool: more descriptors than shells hand down, readers
-//! that do not grow with the number of series.
+//! A machine with many CPUs needs more file descriptors than shells allow, and readers whose cost
+//! does not grow with the number of series.
 
 use crate::support;
 
 use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
 
-/// Runs `tardy` below limits of open files, as `ulimit` sets them.
+/// Runs `tardy` with limits of open files, set by `ulimit`.
 fn limited(place: &Workplace, limits: &str, line: &str) -> Outcome {
     let script = format!("{limits}; exec \"$0\" {line}");
     finish(place.prepared(

@@ -1,5 +1,5 @@
-//! What a command that was killed leaves: known to its journal, told, and gone with the next start
-//! or with `tardy restore`.
+//! Leftovers of a killed command: its journal lists them, messages name them, and the next start or
+//! `tardy restore` removes them.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use tardy_sys::process;
 
 const SCRATCH: &str = "tardy-scratch-";
 
-/// Entries of a folder whose name begins so.
+/// Names in a folder that begin with `prefix`.
 fn of_kind(folder: &Path, prefix: &str) -> Vec<String> {
     names(folder)
         .into_iter()
@@ -142,7 +142,7 @@ fn the_next_start_removes_what_an_import_left_and_says_so() {
 fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start() {
     let place = Workplace::new();
     lab_host::prepare(&place);
-    // The tool itself is a static program, as the guest's shell must be.
+    // The tool serves as busybox because it is a static program, as the guest's shell must be.
     let line = format!(
         "lab shell --kernel kernel --busybox {}",
         env!("CARGO_BIN_EXE_tardy")
@@ -242,7 +242,7 @@ fn a_journal_that_cannot_be_synced_is_not_left() {
     }
 }
 
-/// Control groups whose name has this text.
+/// Control groups whose name contains this text.
 fn groups_of(folder: &Path, text: &str, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -263,7 +263,7 @@ fn a_group_that_cannot_be_removed_at_once_is_not_left() {
     }
     for load in ["cgroup", "reclaim"] {
         let place = Workplace::new();
-        // With -D the tool has the number of the process that is started here.
+        // With -D, the tool has the process ID of the program started here.
         let line = format!(
             "-D -f -qq -o /dev/null -e trace=rmdir -e inject=rmdir:error=EBUSY:when=1 {} load \
              {load} --for 100ms",
@@ -372,7 +372,7 @@ fn a_forged_journal_writes_to_no_file_but_settings_of_the_kernel() {
     std::os::unix::fs::symlink("/proc/sys/vm/swappiness", place.path("link")).unwrap();
     let fifo = finish(place.prepared(std::process::Command::new("mkfifo"), ["fifo"]));
     assert!(fifo.status.success());
-    // Another's setting is the same as before: nothing is changed by this test.
+    // Settings of other programs, with their present values, so that the test changes nothing.
     let setting = "/proc/sys/vm/swappiness";
     let swappiness = std::fs::read_to_string(setting).unwrap();
     let write =
@@ -387,7 +387,7 @@ fn a_forged_journal_writes_to_no_file_but_settings_of_the_kernel() {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let journal = serde_json::json!({
         "boot_id": boot.trim(),
-        // No kernel gives a process such a number.
+        // The number is larger than any process ID.
         "process": 2_000_000_000,
         "interrupts": [{"irq": 5, "path": path("cpus"), "old": "0", "new": "3"}],
         "loads": loads,

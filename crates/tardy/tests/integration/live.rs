@@ -1,4 +1,4 @@
-//! What is seen in a terminal while a run lasts, and what keys do. Never a latency.
+//! The live view in a terminal during a run, and the effect of keys. No test reads a latency.
 
 use crate::support;
 
@@ -18,7 +18,7 @@ fn the_live_view_fits_terminals_of_60_80_and_120_columns_and_gives_them_back() {
             (columns, 24),
         );
         let seen = run.until_seen("figures", |seen| {
-            // The last line is drawn last.
+            // The last line is drawn last, so the screen is complete.
             ["average", "histogram", " us", "q end"]
                 .iter()
                 .all(|words| seen.contains(words))

@@ -1,4 +1,4 @@
-//! Loads reach what they say they reach: the kernel's own counts of their processes, groups and
+//! Loads have the effects that they promise, by the kernel's counts for their processes, groups and
 //! devices.
 
 use crate::support;
@@ -17,14 +17,14 @@ fn is_on_device(folder: &Path) -> bool {
     )
 }
 
-/// Starts `tardy load`, its scratch files in the folder of the test.
+/// Starts `tardy load` with its scratch files in the folder of the test.
 fn start(place: &Workplace, load: &str) -> RunningCommand {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"));
     command.env("TMPDIR", place.folder());
     place.start_command(command, ["load", load, "--for", "60s"])
 }
 
-/// Waits until `seen` answers for one of the load's processes.
+/// Waits until `seen` returns a value for one of the load's processes.
 fn until_a_worker<T>(
     place: &Workplace,
     running: &mut RunningCommand,
@@ -66,8 +66,8 @@ fn io_and_writeback_write_to_the_device_of_the_run_and_io_reads_from_it() {
     }
     for (load, reads) in [("io", true), ("writeback", false)] {
         let mut running = start(&place, load);
-        // read_bytes counts what the block layer was asked for; write_bytes what is on its way to
-        // it.
+        // read_bytes counts bytes requested from the block layer; write_bytes counts bytes that
+        // will be written to it.
         until_a_worker(&place, &mut running, load, |process| {
             let moved = |key| number(process, "io", key) > 1 << 20;
             (moved("write_bytes:") && (!reads || moved("read_bytes:"))).then_some(())
@@ -174,8 +174,8 @@ fn packets_cross_a_pair_of_devices_in_namespaces_of_their_own() {
             "only root can make namespaces everywhere",
         );
     }
-    // /proc/PID/net is that of the process's own namespace; the first number behind a device's name
-    // is the bytes that it received.
+    // /proc/PID/net shows the network namespace of the process. The first number after a device's
+    // name is the number of received bytes.
     until_a_worker(&place, &mut running, "packets come", |process| {
         let sent = std::fs::read_to_string(process.join("net/dev")).unwrap_or_default();
         let line = sent

@@ -1,10 +1,11 @@
-//! Lists of loads by one name: a list without one of its loads is most of what was asked for.
+//! Names that stand for lists of loads: if the machine lacks one load of a list, the others run.
 
 use crate::support;
 
 use support::workplace::{Workplace, finish};
 
-/// Without programs the build of a kernel cannot run; the other loads of `paper-script` need none.
+/// Runs the tool without programs in PATH. The kernel build of `paper-script` cannot run then; its
+/// other loads need no programs.
 fn without_programs(place: &Workplace, line: &str) -> support::workplace::Outcome {
     let mut command = place.command(line.split_whitespace());
     command.env("PATH", place.folder());
@@ -70,7 +71,8 @@ fn a_load_that_was_named_itself_must_be_there() {
     without_programs(&place, "load kernel-build --for 500ms").ends_with(3);
 }
 
-/// Whoever names a scenario has not named its loads.
+/// A user who names a scenario has not named its loads, so disruptive loads need consent of their
+/// own.
 #[test]
 fn a_scenario_s_loads_that_can_disturb_people_need_their_own_yes() {
     let place = Workplace::new();

@@ -1,4 +1,4 @@
-//! Loads of a run: which samples are theirs, and what becomes of the run when they are not there.
+//! Loads of a run: which samples belong to them, and the result of a run whose loads are missing.
 #![allow(
     clippy::unwrap_used,
     reason = "a test ends where something is not as expected"
@@ -32,7 +32,8 @@ fn work(
     work
 }
 
-/// Two CPUs for 4 s: 2 s idle, then 2 s of `load`, the middle second late.
+/// A run of two CPUs for 4 s: 2 s idle, then 2 s with `load`. The samples from 2.5 s to 3.5 s are
+/// late.
 fn made(load: &'static str, load_work: Value) -> MadeRun {
     let latencies: Vec<i64> = (0..4000)
         .map(|sample| {
@@ -147,7 +148,7 @@ fn a_run_of_an_older_tool_counts_whole_phases() {
 #[test]
 fn a_load_that_needs_no_cpu_time_stresses_by_what_it_does() {
     let place = Workplace::new();
-    // Output to a console: hardly any time of its own, and none of a CPU's.
+    // Output to a console hardly needs CPU time, and none of a certain CPU.
     made(
         "console",
         json!([work(1, "console", None, 300, 2_000_000, None)]),
@@ -162,7 +163,7 @@ fn a_load_that_needs_no_cpu_time_stresses_by_what_it_does() {
         (&json!(""), &json!(4000)),
         "{console}"
     );
-    // A load that did something on one CPU alone.
+    // A load that worked on one CPU only.
     made(
         "io",
         json!([
@@ -179,7 +180,7 @@ fn a_load_that_needs_no_cpu_time_stresses_by_what_it_does() {
     );
 }
 
-/// A run of one loaded phase that is judged, at work.
+/// Starts a run of one judged phase with a load, and waits until the load works.
 fn loaded(place: &Workplace, length: &str) -> RunningCommand {
     let run = place.path("run");
     let mut running = place.start(&format!(
@@ -201,7 +202,8 @@ fn loaded(place: &Workplace, length: &str) -> RunningCommand {
     running
 }
 
-/// Whatever became of its loads, the run has that many due times on each CPU.
+/// Checks that the run has the planned number of due times on each CPU, whatever happened to its
+/// loads.
 #[track_caller]
 fn assert_lasts_as_planned(place: &Workplace, due_times: u64) {
     let phases = &place.record("run")["phases"];
@@ -258,7 +260,7 @@ fn a_run_whose_load_dies_until_it_is_given_up_is_inconclusive() {
     assert_says_what_was_not_under_load(&outcome);
 }
 
-/// A command that fails too seldom for its load to be given up.
+/// The load's command fails too rarely for the load to be given up.
 #[test]
 fn a_run_whose_load_only_fails_is_inconclusive() {
     let place = Workplace::new();
@@ -304,8 +306,8 @@ fn a_stopped_guardian_keeps_no_run_from_ending_in_time() {
     );
 }
 
-/// As on a virtual machine that its host does not run for a while: the tool, its guardian and the
-/// load stand still, past the end of the phase.
+/// As on a virtual machine that the host pauses, the tool, its supervisor and the load are stopped
+/// past the end of the phase.
 #[test]
 fn a_machine_that_stood_still_costs_no_loads() {
     let place = Workplace::new();
@@ -357,8 +359,8 @@ fn a_run_with_a_stopped_guardian_obeys_signals() {
     }
 }
 
-/// A busy machine may end a run late, and then it is longer: so one of several must be exact, and
-/// in each nothing of a load is left in the next phase.
+/// A busy machine may end a run late, which makes it longer. So one of several runs must be exact,
+/// and in none may a load work in the next phase.
 #[test]
 fn a_run_with_loads_measures_as_long_as_was_asked_for() {
     let place = Workplace::new();
@@ -405,7 +407,7 @@ fn a_run_with_loads_measures_as_long_as_was_asked_for() {
     panic!("every run was longer than 3 s: {seen:?}");
 }
 
-/// Control groups that the loads of process `tool` have, wherever they are made.
+/// Finds the control groups of the loads of process `tool`, in all hierarchies.
 fn groups_of(tool: i32) -> Vec<std::path::PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let points = mounts.lines().filter(|line| {
@@ -503,8 +505,8 @@ fn a_load_that_ended_sleeps_until_the_last_sample_is_taken_and_its_row_ends_at_t
             env!("CARGO_BIN_EXE_tardy"),
         ],
     );
-    // A worker that has not ended within a twentieth of its phase is killed: a second is enough
-    // however busy the machine is.
+    // A worker that has not ended within a twentieth of its phase is killed. On a phase of 20 s
+    // that is one second, which is enough on a busy machine.
     let scenario = "name = \"ends\"\nabout = \"loads that end while a probe measures\"\n[[probe]]\n\
                     name = \"cyclic\"\nperiod = \"10ms\"\n[[phase]]\nname = \"busy\"\nlength = \
                     \"20s\"\nloads = [\"fpu\", \"mmap-lock\"]\n[[phase]]\nname = \"idle\"\nlength = \
@@ -546,7 +548,7 @@ fn a_load_that_ended_sleeps_until_the_last_sample_is_taken_and_its_row_ends_at_t
         .collect();
     assert_eq!(ends.len(), workers.len(), "{of_workers:#?}");
     assert!(ends.iter().all(|&end| end > last_sleep), "{of_workers:#?}");
-    // Each worker reports when it saw the request.
+    // Each worker prints the time at which it saw the request to end.
     let mut seen: Vec<i64> = lines
         .iter()
         .filter(|(process, _)| workers.contains(process))

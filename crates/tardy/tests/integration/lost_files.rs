@@ -1,5 +1,5 @@
-//! Run folders with a removed, cut, emptied or exchanged file: every command that reads them counts
-//! every sample of the run, refuses the folder, or warns about missing samples.
+//! Run folders with a removed, truncated, emptied or exchanged file: every command that reads the
+//! folder counts all samples of the run, refuses the folder, or warns about missing samples.
 
 use crate::support;
 
@@ -38,7 +38,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// Damages `file`; `other` is of the same kind.
+    /// Damages `file`; `other` is a file of the same kind for an exchange.
     fn make(self, file: &Path, other: &Path) {
         let open = || File::options().write(true).open(file).unwrap();
         match self {
@@ -57,7 +57,7 @@ impl Damage {
     }
 }
 
-/// A file of the folder, and another one of its kind.
+/// A file of the folder, and another file of the same kind.
 struct Pair {
     file: PathBuf,
     other: PathBuf,
@@ -72,7 +72,8 @@ fn line(folder: &str) -> String {
     )
 }
 
-/// Makes the folder `whole`, in which samples of each series gave way.
+/// Runs the tool to create the folder `whole`, with some samples of each series folded into
+/// histograms.
 fn make(place: &Workplace) {
     let mut running = place.start(&line("whole"));
     let run = place.path("whole");
@@ -84,17 +85,18 @@ fn make(place: &Workplace) {
         (!files.is_empty() && files.iter().all(gave_way)).then_some(())
     });
     running.signal(signal::TERMINATE);
-    // 1: on a busy machine, skipped periods in a chunk that was not stored count as misses.
+    // Code 1 is possible because a busy machine may not store a chunk, whose skipped periods count
+    // as misses.
     assert!([0, 1, 4].contains(&running.wait().code()));
 }
 
-/// Makes the run in `folder` one whose tool was killed.
+/// Changes the run in `folder` so that it looks like one whose tool was killed.
 fn cut_off(folder: &Path) {
     let path = folder.join("run.json");
     let mut record: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     record["state"] = "running".into();
     record["ended_ns"] = Value::Null;
-    // Above PID_MAX_LIMIT (2^22), so that the process cannot be there.
+    // Above PID_MAX_LIMIT (2^22), so no process has this ID.
     record["tool"]["process"] = (1 << 30).into();
     for series in record["series"].as_array_mut().unwrap() {
         series["counts"] = Value::Null;
@@ -119,7 +121,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The files to damage, below the folder: of the series, those of the first CPU.
+/// The files to damage, relative to the folder. Of the series' files, those of the first CPU.
 fn pairs(run: &Path) -> Vec<Pair> {
     let files = series::files(run);
     let segments = |file: &Path| -> Vec<PathBuf> {
@@ -145,7 +147,7 @@ fn pairs(run: &Path) -> Vec<Pair> {
     ]
 }
 
-/// Samples of each series, as a summary has them.
+/// Number of samples of each series in a summary.
 fn samples(summary: &Value) -> Vec<u64> {
     let of = |series: &Value| series["numbers"]["samples"].as_u64().unwrap_or(0);
     summary["series"]
@@ -162,7 +164,7 @@ fn warns_of_loss(summary: &Value) -> bool {
     summary["warnings"].as_array().unwrap().iter().any(is_loss)
 }
 
-/// Whether every sample is in `shown`, or it warns, or it is a refusal.
+/// Returns whether `shown` has every sample, warns, or is a refusal.
 fn is_honest(shown: &Outcome, whole: &[u64]) -> bool {
     if shown.code() == 2 {
         return !shown.stderr.is_empty();
@@ -173,7 +175,7 @@ fn is_honest(shown: &Outcome, whole: &[u64]) -> bool {
     has_all || (shown.code() == 4 && warns_of_loss(&summary))
 }
 
-/// Resumes `hurt` if that is not refused, and stops it then.
+/// Resumes `hurt` and then stops the run, if it was not refused.
 fn resume(place: &Workplace) -> Outcome {
     let mut running = place.start(&format!("{} --resume", line("hurt")));
     let (run, id) = (place.path("hurt/run.json"), running.pid());
@@ -184,7 +186,7 @@ fn resume(place: &Workplace) -> Outcome {
         });
         (is_its_own || !Path::new(&format!("/proc/{id}/exe")).exists()).then_some(())
     });
-    // One that was refused has ended already.
+    // A refused run has already ended.
     let _ = tardy_sys::process::kill(id, signal::TERMINATE);
     running.wait()
 }
@@ -199,7 +201,7 @@ fn a_damaged_folder_of_a_killed_run_never_counts_fewer_samples_without_a_warning
     damage_every_file(true);
 }
 
-/// Damages each file in each way, and reads and resumes the run.
+/// Damages each file in each way, and then shows and resumes the run.
 fn damage_every_file(is_cut_off: bool) {
     let place = Workplace::new();
     make(&place);
@@ -237,7 +239,8 @@ fn damage_every_file(is_cut_off: bool) {
     }
 }
 
-/// Whether it is the newest segment, which nothing but the record of a run's end counts.
+/// Returns whether the file is the newest segment, whose samples are counted only in the record of
+/// the run's end.
 fn is_newest(whole: &Path, file: &Path) -> bool {
     let name = whole.join(file);
     series::files(whole).iter().any(|head| {

@@ -1,5 +1,5 @@
-//! The built-in player without a sound card (on one: tests/lab/sound.rs), and a real one: skew and
-//! inter-frame time, accounted for frame by frame.
+//! The built-in player without a sound card (tests/lab/sound.rs has one), and mpv: skew and time
+//! between frames, with every frame accounted for.
 
 use std::collections::BTreeSet;
 
@@ -32,12 +32,11 @@ fn a_delayed_audio_clock_puts_the_picture_ahead_at_exactly_those_frames() {
         skews.len(),
         "a time between two frames for each but the first"
     );
-    // What the machine does makes frames late, and the picture never ahead: that is the delayed
-    // clock's doing alone.
+    // A busy machine makes frames late. A picture can be ahead only because of the delayed clock.
     let mut frame = 0;
     let mut ahead = 0;
     for sample in skews {
-        // A sample of sound is 20.8 us long at 48 kHz, and the clock counts those that were played.
+        // A sound sample lasts 20.8 us at 48 kHz, and the clock counts played samples.
         if sample.latency.get() < -20_834 {
             assert_eq!(frame % 20, 0, "{sample:?}");
             ahead += 1;
@@ -67,7 +66,7 @@ fn a_delay_of_a_whole_frame_is_refused() {
 
 #[test]
 fn a_real_player_reports_every_frame_and_stands_under_names_of_its_own() {
-    // It panics where mpv is not installed.
+    // Panics if mpv is not installed.
     drop(machine::program("mpv", "mpv"));
     let place = Workplace::new();
     let cpu = machine::last_cpu();
@@ -85,7 +84,8 @@ fn a_real_player_reports_every_frame_and_stands_under_names_of_its_own() {
          media:player=mpv:period=20ms"
     );
     let outcome = place.tardy(&line);
-    // A busy machine can keep mpv from reporting a frame, which is then lost: no more than that.
+    // A busy machine can keep mpv from reporting a frame, which then counts as lost. Nothing else
+    // may be missing.
     assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
     let summary = outcome.json();
     let mut names: Vec<&str> = summary["series"]
@@ -112,8 +112,7 @@ fn a_real_player_reports_every_frame_and_stands_under_names_of_its_own() {
             .unwrap()
     };
     let (skews, frames) = (of("media.player"), of("media.player-frame"));
-    // Frames come at the pace of the sound, which is that of the clock here: 200 in 4 s, shown or
-    // dropped.
+    // Frames follow the sound, which follows the clock here: 200 frames, shown or dropped, in 4 s.
     assert!(
         (190..=200).contains(&skews.counts.expected),
         "{:?}",
@@ -206,7 +205,7 @@ fn a_sound_card_that_is_not_there_is_named_and_the_clock_is_modelled_unless_one_
             .ends_with(3)
             .stderr
     };
-    // No machine has a card of that number (SNDRV_CARDS is 32).
+    // No machine has a card with this number, because SNDRV_CARDS is 32.
     let named = missing("media:device=99,0");
     assert!(
         named.contains("/dev/snd/pcmC99D0p") && named.contains("/proc/asound/pcm"),
@@ -226,7 +225,7 @@ fn a_sound_card_that_is_not_there_is_named_and_the_clock_is_modelled_unless_one_
         .tardy("run --load none --for 1s --json --out run --probe media")
         .ends_with(0)
         .json();
-    // The summary has the worst first: which that is, the machine decides.
+    // The summary begins with the worst series, which differs from run to run.
     let names: BTreeSet<&str> = summary["series"]
         .as_array()
         .unwrap()

@@ -1,5 +1,5 @@
-//! Metrics of a run under way: by hand, and by a real Prometheus with the rules and the dashboard
-//! that are shipped.
+//! Metrics of a current run, read directly and by a real Prometheus with the rules and the
+//! dashboard that are shipped.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::support;
 use support::machine;
 use support::workplace::{PATIENCE, Workplace};
 
-/// A port that nobody had just now.
+/// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -22,7 +22,7 @@ pub(crate) fn free_port() -> u16 {
         .port()
 }
 
-/// What is at `target`, with its head; nothing where nobody answers.
+/// Reads `target` with its HTTP header. Returns `None` if no server answers.
 pub(crate) fn get(port: u16, target: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -36,7 +36,7 @@ pub(crate) fn get(port: u16, target: &str) -> Option<String> {
     Some(text)
 }
 
-/// Waits until `look` finds something.
+/// Waits until `look` returns a value.
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -48,7 +48,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The sum of the values whose line begins so.
+/// The sum of the values on lines that start with `begin`.
 pub(crate) fn sum(text: &str, begin: &str) -> f64 {
     text.lines()
         .filter(|line| line.starts_with(begin))
@@ -63,7 +63,7 @@ fn a_run_under_way_answers_with_its_numbers_and_its_folder_has_no_fewer() {
     let run = place.start(&format!(
         "run --for 6s --load io --deadline 1s --quiet --metrics {port} --out run"
     ));
-    // On a busy machine the samples can be there before the status of the run.
+    // On a busy machine the samples can appear before the status of the run.
     let first = until("the first samples and the run's status", || {
         get(port, "/metrics").filter(|text| {
             sum(text, "tardy_latency_seconds_count") > 100.0 && text.contains("tardy_run_info{")
@@ -148,19 +148,19 @@ fn shipped(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The answer of Prometheus to a question in its language.
+/// Returns the answer of Prometheus to a query.
 fn asked(port: u16, question: &str) -> Value {
     let encoded: String = question
         .bytes()
         .map(|byte| format!("%{byte:02X}"))
         .collect();
-    // It says that it is not ready until it has begun.
+    // Until it has started, Prometheus answers that it is not ready.
     let text = until("an answer", || {
         get(port, &format!("/api/v1/query?query={encoded}"))
             .filter(|text| text.contains("\"status\""))
     });
     let body = text.split_once("\r\n\r\n").unwrap().1;
-    // It answers in chunks where it likes to.
+    // Prometheus may answer in chunks.
     let json = &body[body.find('{').unwrap()..=body.rfind('}').unwrap()];
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -190,7 +190,7 @@ fn prometheus_reads_a_run_and_the_shipped_rules_and_dashboard_are_about_what_it_
         String::from_utf8_lossy(&tested.stdout),
         String::from_utf8_lossy(&tested.stderr)
     );
-    // A deadline that every wake-up misses: the alert for it must come.
+    // Every wake-up misses the deadline, so the alert must fire.
     let _run = place.start(&format!(
         "run --for 120s --load none --deadline 1ns --quiet --metrics {port} --out run"
     ));
@@ -226,7 +226,7 @@ fn prometheus_reads_a_run_and_the_shipped_rules_and_dashboard_are_about_what_it_
         let question = target["expr"].as_str().unwrap().replace("$instance", ".*");
         let answer = asked(own, &question);
         assert_eq!(answer["status"], "success", "{question}: {answer}");
-        // A run without loads has no metrics of loads.
+        // A run without loads has no metrics about loads.
         let is_of_loads = question.contains("tardy_load_");
         assert!(
             is_of_loads

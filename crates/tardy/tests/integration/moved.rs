@@ -1,5 +1,5 @@
-//! A probe that somebody moves or demotes while it measures: the run says so first, and decides
-//! nothing.
+//! A probe that another program moves or demotes during the measurement: the run names that first,
+//! and is inconclusive.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use support::machine;
 use support::workplace::{RunningCommand, Workplace};
 use tardy_sys::{affinity, sched};
 
-/// The thread of the probe `cyclic` of a run in the folder `run`, once it measures.
+/// Waits for the run in the folder `run` to measure, and returns the thread of its probe `cyclic`.
 fn probe_of(place: &Workplace, running: &mut RunningCommand) -> i32 {
     running.until("it measures", || {
         place.path("run/state.jsonl").exists().then_some(())
@@ -36,7 +36,8 @@ fn samples_elsewhere(record: &Value) -> u64 {
         .sum()
 }
 
-/// A run on the last CPU, and another CPU; none where there is only one.
+/// Starts a run on the last CPU, and also returns another CPU. Returns `None` if the machine has
+/// only one.
 fn run_with_a_cpu_beside(test: &str) -> Option<(Workplace, RunningCommand, u32, u32)> {
     let (cpu, other) = (
         machine::last_cpu(),
@@ -109,7 +110,7 @@ fn a_probe_that_is_moved_and_put_back_is_noticed_by_its_samples() {
     };
     let probe = probe_of(&place, &mut running);
     affinity::set(probe, &[other]).unwrap();
-    // Until it has surely woken up there, and be it late.
+    // Long enough for the probe to wake on the other CPU, even if late.
     std::thread::sleep(std::time::Duration::from_millis(400));
     affinity::set(probe, &[cpu]).unwrap();
     let outcome = running.wait().ends_with(4);
@@ -140,8 +141,7 @@ fn a_probe_that_is_demoted_decides_nothing() {
     ));
     let probe = probe_of(&place, &mut running);
     sched::set_policy(probe, sched::Policy::Other { nice: 0 }).unwrap();
-    // Also where no deadline is judged: whoever goes by the exit code must not take such a run for
-    // one.
+    // Without a deadline too, the exit code must show that the run is not valid.
     let outcome = running.wait().ends_with(4);
     let changed = format!(
         "the scheduling of the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on CPU {cpu} to \

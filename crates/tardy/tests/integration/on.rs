@@ -1,5 +1,5 @@
-//! `--on` as a user drives it: real sshd on loopback, behind a relay that breaks connections when
-//! it is told to.
+//! `--on` as a user calls it: a real sshd on loopback, behind a relay that breaks connections on
+//! demand.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ use support::machine::{self, program};
 use support::workplace::{RunningCommand, Workplace, names};
 use tardy_sys::{process, signal};
 
-/// What passes between here and the boards.
+/// Forwards data between the tool and the boards.
 struct Relay {
     port: u16,
     is_open: Arc<AtomicBool>,
@@ -70,7 +70,7 @@ impl Relay {
     }
 }
 
-/// Boards that all are this machine.
+/// Boards, all of which are this machine.
 struct Rack {
     place: Workplace,
     relay: Relay,
@@ -82,13 +82,13 @@ impl Rack {
         Self::with_path("/usr/bin:/bin")
     }
 
-    /// Boards that find programs there; `.` is the folder of the test.
+    /// Boards with this PATH; `.` is the folder of the test.
     fn with_path(path: &str) -> Self {
         Self::with(path, "")
     }
 
-    /// Boards whose shell does this with the command that starts a command, in place of doing it;
-    /// `$SSH_ORIGINAL_COMMAND` is what was asked for.
+    /// Boards whose shell runs `line` instead of the command that starts a command;
+    /// `$SSH_ORIGINAL_COMMAND` is the requested command.
     fn with_start(line: &str) -> Self {
         let shell = format!(
             "case \"$SSH_ORIGINAL_COMMAND\" in *\"on-board start\"*) {line} ;; *) eval \
@@ -120,7 +120,7 @@ impl Rack {
         let (host, user) = (key("host-key"), key("user-key"));
         let folder = place.folder().display();
         std::fs::create_dir(place.path("board")).unwrap();
-        // Root's sshd wants this folder, which the package's service would make.
+        // As root, sshd needs this folder, which normally the package's service creates.
         let _ = std::fs::create_dir_all("/run/sshd");
         let port = TcpListener::bind(("127.0.0.1", 0))
             .unwrap()
@@ -161,12 +161,12 @@ impl Rack {
         Self { place, relay, sshd }
     }
 
-    /// Folders of commands on the boards.
+    /// Folders of commands that remain on the boards.
     fn left(&self) -> Vec<String> {
         names(&self.place.path("board"))
     }
 
-    /// The folder of the one command under way, once it measures.
+    /// Waits for the only running command to measure, and returns its folder.
     fn folder(&self) -> Option<PathBuf> {
         let folder = self.place.path("board").join(self.left().first()?);
         (folder.join("out/run.json").exists()
@@ -249,10 +249,10 @@ fn several_boards_give_one_table_and_a_folder_each_and_keep_nothing() {
         (names(&place.path("rack")), rack.left()),
         (vec!["arm1".to_owned(), "the-x86".to_owned()], Vec::new())
     );
-    // The same table later, of the folder.
+    // `show` later prints the same table from the folder.
     let again = place.tardy("show rack").ends_with(0);
     assert_eq!(again.stdout, all.stdout);
-    // And a page of all of them.
+    // A report has all boards.
     place.tardy("report rack --html rack.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("rack.html")).unwrap();
     assert!(page.contains("arm1") && page.contains("the-x86"));
@@ -262,7 +262,7 @@ fn several_boards_give_one_table_and_a_folder_each_and_keep_nothing() {
 fn a_board_explains_its_own_runs_and_plans_its_own_settings() {
     let rack = Rack::new();
     let place = &rack.place;
-    // The board's disk is this one.
+    // The test can look into the board's folder, because the board is this machine.
     let run = place.path("run").display().to_string();
     place.tardy(&format!(
         "run --for 1s --load none --explain --quiet --out {run}"
@@ -315,7 +315,7 @@ fn a_board_says_what_it_says_and_what_it_refuses_is_refused() {
         "{}",
         both.stdout
     );
-    // What the machine itself refuses is its word; nothing is left there.
+    // The board's machine refuses the run; the message is the board's, and nothing is left there.
     let refused = place
         .tardy("run --for 1s --cpus 4000 --on ssh://x86 --ssh-config ssh_config --out r")
         .ends_with(2);
@@ -370,7 +370,7 @@ fn a_run_goes_on_when_its_connection_breaks() {
     );
 }
 
-/// The board starts the run, or loses what was to start it, and its answer never arrives.
+/// Either the board starts the run, or it loses the command before that. The answer never arrives.
 #[test]
 fn a_run_whose_connection_breaks_while_it_starts_is_started_once_and_brought_back() {
     let withheld = "mkdir \"$TARDY_TEST_MARK/asked\" 2>/dev/null && while [ ! -e \
@@ -404,7 +404,8 @@ fn a_run_whose_connection_breaks_while_it_starts_is_started_once_and_brought_bac
     }
 }
 
-/// Where the board stays away nothing of the run is removed, and the last line says how to get it.
+/// If the board stays unreachable, nothing of the run is removed, and the last line says how to
+/// fetch it.
 #[test]
 fn a_run_that_perhaps_started_is_left_and_fetched() {
     let rack = Rack::with_start(
@@ -479,7 +480,7 @@ fn restore_cleans_up_after_a_command_that_was_killed_on_its_machine() {
     let mut run =
         place.start("cost --metric file-reread --on ssh://arm --ssh-config ssh_config --out costs");
     let pid = run.until("it has files", || {
-        // Before, it has changed nothing yet.
+        // The command changes nothing before its journal exists.
         let journals = place.journals();
         journals.iter().find(|name| name.ends_with(".json"))?;
         let left = rack.left();
@@ -488,7 +489,7 @@ fn restore_cleans_up_after_a_command_that_was_killed_on_its_machine() {
     });
     process::kill(pid.trim().parse().unwrap(), process::KILL).unwrap();
     run.wait().ends_with(3);
-    // `restore` leaves alone what a living process has changed.
+    // `restore` does not undo the changes of a running process.
     place.assert_no_process_is_left();
     assert!(!place.journals().is_empty());
     let restored = place
@@ -530,7 +531,7 @@ fn a_closed_terminal_ends_the_run_there_and_brings_back_what_it_measured() {
     let mut run =
         place.start("run --for 1h --load none --on ssh://arm --ssh-config ssh_config --out r");
     run.until("it measures", || rack.folder());
-    // The kernel sends it to all processes of the terminal, and the shell sends it again.
+    // The kernel sends the signal to all processes of the terminal, and the shell sends it again.
     let client = run.pid();
     let is_of_client = |process: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -557,7 +558,7 @@ fn a_closed_terminal_ends_the_run_there_and_brings_back_what_it_measured() {
 
 #[test]
 fn a_copy_that_is_not_the_same_does_not_run() {
-    // A board whose `cat` changes bytes, as a bad disk would.
+    // A board whose `cat` changes bytes, like a bad disk.
     let rack = Rack::with_path("./bin:/usr/bin:/bin");
     let place = &rack.place;
     std::fs::create_dir(place.path("bin")).unwrap();
@@ -578,8 +579,8 @@ fn a_copy_that_is_not_the_same_does_not_run() {
     assert_eq!(rack.left(), Vec::<String>::new());
 }
 
-/// A folder of tests in which `ssh` does this with the command line in `$line` for the machine
-/// `$host`, and the least of what a board does otherwise.
+/// A test folder with a stand-in for `ssh`. The stand-in runs `before` with the command line in
+/// `$line` and the machine in `$host`, and then does the minimum that a board does.
 fn without_sshd(before: &str) -> Workplace {
     let place = Workplace::new();
     let script = format!(
@@ -594,7 +595,7 @@ fn without_sshd(before: &str) -> Workplace {
     place
 }
 
-/// Starts the tool with that `ssh`, in so many KiB of memory at most.
+/// Starts the tool with the stand-in for `ssh`, with at most `kibibytes` KiB of memory.
 fn start_in(place: &Workplace, kibibytes: u64, line: &str) -> RunningCommand {
     let mut command = std::process::Command::new("sh");
     let path = format!(
@@ -707,7 +708,7 @@ fn a_hanging_board_does_not_delay_the_end_of_an_interrupted_command() {
     let ended = run.wait().ends_with(130);
     let named = "may still be there, because it was not removed: delete it by hand";
     assert!(ended.stderr.contains(named), "{}", ended.stderr);
-    // ssh gives a dead connection up after a minute.
+    // ssh gives up a dead connection after a minute.
     assert!(
         begin.elapsed() < Duration::from_secs(45),
         "{:?}",

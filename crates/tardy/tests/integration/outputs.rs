@@ -1,6 +1,5 @@
-//! Every text that analysis prints, of runs whose samples are known exactly, as it was when
-//! somebody last looked at it. Exports, summaries and old run folders have theirs in `export.rs`,
-//! `summaries.rs` and `goldens.rs`.
+//! Snapshots of the texts that the analyses print for runs with known samples. Snapshots of
+//! exports, summaries and old run folders are in `export.rs`, `summaries.rs` and `goldens.rs`.
 
 use crate::support;
 
@@ -14,7 +13,7 @@ use support::made_cost::MadeCost;
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
 
-/// What was printed, and how it ended.
+/// The command's output and exit code.
 fn said(outcome: &Outcome) -> String {
     let errors = if outcome.stderr.is_empty() {
         String::new()
@@ -24,8 +23,8 @@ fn said(outcome: &Outcome) -> String {
     format!("{}{errors}(exit code {})\n", outcome.stdout, outcome.code())
 }
 
-/// The document, with fractions to nine digits: the last ones are those of the machine's
-/// logarithms.
+/// The JSON document with fractions rounded to nine digits, because the machine's logarithm
+/// determines further digits.
 fn rounded(outcome: &Outcome) -> String {
     fn round(value: &mut Value) {
         match value {
@@ -49,8 +48,8 @@ fn rounded(outcome: &Outcome) -> String {
     )
 }
 
-/// Exponential latencies of this mean above a least one of 10 us, in ns; the same for ever for a
-/// seed.
+/// Latencies in ns: 10 us plus an exponential variable with the given mean. The same seed always
+/// gives the same latencies.
 fn latencies(seed: u64, count: usize, mean: f64) -> Vec<i64> {
     let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
     (0..count)
@@ -68,7 +67,7 @@ fn machine(release: &str, preemption: &str) -> Value {
     })
 }
 
-/// A run of a kernel, of two CPUs.
+/// A run of two CPUs on the kernel `release`.
 fn run(seed: u64, release: &str, mean: f64) -> MadeRun {
     MadeRun {
         machine: machine(release, "real-time"),
@@ -95,7 +94,7 @@ fn import_and_what_is_shown_of_it() {
     {
         let place = Workplace::new();
         std::fs::copy(samples.join(name), place.path(name)).unwrap();
-        // What a file does not say of its time is taken from when it was written.
+        // If the file does not state a time, the import takes the file's modification time.
         let file = File::options().write(true).open(place.path(name)).unwrap();
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_700_000_000))
             .unwrap();
@@ -119,7 +118,7 @@ fn import_and_what_is_shown_of_it() {
 #[test]
 fn statistics() {
     let place = Workplace::new();
-    // The fifth seed is one whose samples pass every check.
+    // With seed 5, the samples pass every check.
     MadeRun::new(vec![latencies(5, 200_000, 5_000.0)]).write(&place.path("modelled"));
     run(1, "6.1.0-rt", 5_000.0).write(&place.path("closed"));
     MadeRun {
@@ -288,7 +287,8 @@ fn advice() {
     }
 }
 
-/// Lines that print what `explain`, `breakdown`, `advise`, `cost` and statistics find.
+/// Writes runs, and returns command lines that print what `explain`, `breakdown`, `advise`, `cost`
+/// and statistics find.
 fn analyses(place: &Workplace) -> [String; 7] {
     let made = |machine: Value, samples: Vec<i64>| MadeRun {
         machine,
@@ -330,8 +330,8 @@ fn analyses(place: &Workplace) -> [String; 7] {
     ]
 }
 
-/// What commands print for people keeps to a narrow terminal; only a word that is longer than a
-/// line (a path, to be copied) may pass it.
+/// Text output fits a narrow terminal. Only a word that is longer than a line, such as a path, may
+/// exceed it.
 #[test]
 fn texts_fit_narrow_terminals() {
     let place = Workplace::new();

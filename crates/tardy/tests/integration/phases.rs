@@ -1,5 +1,5 @@
-//! Phases as they happened: marks that loads set by themselves fall into their own phase, and
-//! samples into every phase that they touch.
+//! Phases as they occurred: marks that loads record lie in the loads' own phases, and a sample
+//! counts in every phase that it touches.
 
 use crate::support;
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 use support::series;
 use support::workplace::Workplace;
 
-/// Two loads in turn, each with a record of its own, in a drawn order; the load's first and last
-/// interval mark the edges of its phases.
+/// A scenario of two loads that alternate in random order, each with its own record. Each load's
+/// first and last interval mark the edges of its phases.
 fn scenario(folder: &Path) -> String {
     let phase = |name: &str| {
         let record = folder.join(name);
@@ -26,7 +26,7 @@ fn scenario(folder: &Path) -> String {
     )
 }
 
-/// The intervals that a load wrote down, of all CPUs, as start and end on the run's clock.
+/// The intervals that a load recorded on all CPUs, as start and end on the run's clock.
 fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
     let is_record = |path: &Path| {
         path.file_name()
@@ -55,8 +55,8 @@ fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// What counts as under load begins before the load's first mark and ends after its last, and lies
-/// within the phase.
+/// Checks that the time under load begins before the load's first mark, ends after its last mark,
+/// and lies within the phase.
 fn assert_marks_lie_where_the_load_worked(run: &Path, name: &str, marks: &[(i64, i64)]) {
     let record = tardy_run::folder::open(run).unwrap();
     for mark in marks {
@@ -137,7 +137,7 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
                 counts.iter().all(|&count| count > 0),
                 "each phase of {name} has marks: {counts:?}"
             );
-            // The last phase's load works until the run has ended, and a little longer.
+            // The load of the last phase works until shortly after the end of the run.
             let end = phases.last().unwrap().end;
             let before_the_end = marks.iter().filter(|mark| mark.1 <= end).count();
             assert_eq!(
@@ -160,7 +160,8 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
     }
 }
 
-/// Counts the stored samples of each phase while its load worked, and compares with the summary.
+/// Counts the stored samples of each phase during its load's work, and compares the counts with the
+/// summary.
 fn assert_samples_are_in_every_phase_they_touch(run: &Path, phases: &[Phase], summary: &Value) {
     let record = tardy_run::folder::open(run).unwrap();
     let all = series::all(run);

@@ -1,4 +1,4 @@
-//! `tardy plot` as a user drives it: pictures of made runs, whose samples are known exactly.
+//! `tardy plot` as a user calls it: figures of generated runs with known samples.
 
 use crate::support;
 
@@ -47,7 +47,8 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
             .map(str::trim)
             .collect();
         let says = |what: &str| texts.iter().any(|text| text.contains(what));
-        // A text that stands alone names every axis.
+        // In a figure without its report, the texts must state the deadline and the largest
+        // latency.
         assert!(
             says("200 us"),
             "{name}: the deadline is not named: {texts:?}"
@@ -65,7 +66,8 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
             ))
             .ends_with(0);
         let png = std::fs::read(place.path(&format!("{name}.png"))).unwrap();
-        // Width and height stand behind the signature, a length and a name.
+        // In a PNG file, width and height follow the signature and the length and name of the first
+        // chunk.
         assert_eq!(
             (&png[..8], &png[16..24]),
             (&b"\x89PNG\r\n\x1a\n"[..], &[0, 0, 1, 144, 0, 0, 1, 44][..]),
@@ -74,7 +76,7 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
     }
 }
 
-/// The texts of a picture.
+/// The texts in a figure.
 fn texts(place: &Workplace, name: &str) -> Vec<String> {
     let svg = std::fs::read_to_string(place.path(name)).unwrap();
     let document = roxmltree::Document::parse(&svg).unwrap();
@@ -160,7 +162,7 @@ fn every_kind_has_its_numbers_as_csv() {
             "{}: {text}",
             kind.name()
         );
-        // The others have both in one chart.
+        // The other kinds draw both runs in one chart.
         if matches!(
             kind,
             Kind::Timeline | Kind::Heatmap | Kind::CpuMap | Kind::Scatter
@@ -213,8 +215,8 @@ fn every_kind_has_its_numbers_as_csv() {
         bars.contains(",bar,fork+io,,") && bars.contains(",240000,"),
         "{bars}"
     );
-    // Each bar has its average and its 99.9 %; a run of one load has no second bar that says the
-    // same.
+    // Each bar has its average and its 99.9 %. A run with one load has no bar for the whole run,
+    // which would be the same.
     assert!(
         bars.contains(",average,fork+io,,") && bars.contains(",99.9%,whole run,,"),
         "{bars}"
@@ -273,7 +275,8 @@ fn pictures_name_their_runs_have_a_scale_for_colours_and_one_chart_for_several_d
     }
 }
 
-/// Exponential latencies above a least one, in ns; the same for ever for a seed.
+/// Latencies in ns: 10 us plus an exponential variable. The same seed always gives the same
+/// latencies.
 fn exponential(seed: u64, count: usize) -> Vec<i64> {
     let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
     (0..count)
@@ -297,20 +300,19 @@ fn a_model_of_the_tail_is_dashed_and_named_one_and_stays_behind_its_gate() {
             open.contains("stroke-dasharray") && open.contains("model, not measured"),
             "{kind}: {open}"
         );
-        // A day is more than ten times what was measured: the gate is closed.
+        // A day is more than ten times the measured time, so no model is drawn.
         let closed = drawn(&format!("--kind {kind} --horizon 24h"));
         assert!(
             !closed.contains("stroke-dasharray") && !closed.contains("model"),
             "{kind}: {closed}"
         );
     }
-    // The axis of the complementary distribution reaches as far as the model: to one in 1.8
-    // million.
+    // The axis of the complementary distribution extends to the end of the model, 1 in 1.8 million.
     assert!(
         drawn("--kind ccdf --horizon 30m").contains("0.0001 %")
             && !drawn("--kind ccdf").contains("0.0001 %")
     );
-    // CPUs together are a mixture: each has a model of its own, that of the worst is shown.
+    // Samples of two CPUs are a mixture, so each CPU has its own model, and the worst one is shown.
     MadeRun::new(vec![exponential(5, 200_000), exponential(5, 200_000)]).write(&place.path("b"));
     place
         .tardy("plot b -o b.svg --kind ccdf --horizon 30m")
@@ -411,7 +413,7 @@ fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
     ] {
         assert!(csv.lines().any(|line| line == row), "{row}: {csv}");
     }
-    // The series of two probes that take turns, as those of `gtod` on two CPUs do.
+    // Two probes whose series alternate, as those of `gtod` on two CPUs do.
     MadeRun {
         beside: vec![
             ("itimer", "interval error", latencies(30_000, &[])),
@@ -428,7 +430,7 @@ fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
         .lines()
         .filter(|line| line.starts_with("turns,without load,bar,cyclic,,"));
     assert_eq!(bars.count(), 1, "{csv}");
-    // One probe is drawn by load as before, and a run with one probe has no such chart.
+    // A single selected probe is drawn by load. A run with one probe has no chart of all probes.
     place
         .tardy("plot a --kind bars --probe itimer -o one.csv")
         .ends_with(0);
@@ -442,7 +444,7 @@ fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
         both.stderr,
         "tardy: b is left out: it has only one probe; select that probe with --probe\n"
     );
-    // The report opens with it, and has the tables of both under it.
+    // The report begins with the chart of all probes, and then has both probes' tables.
     place.tardy("report a --html a.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("a.html")).unwrap();
     let lead = page.find("All probes, without and with load").unwrap();

@@ -1,5 +1,5 @@
-//! Probes side by side in one run: each with its own series, schedule, policy and parameters, each
-//! accounted for.
+//! Probes side by side in one run: each has its own series, schedule, policy and parameters, and
+//! accounts for all its samples.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use support::workplace::Workplace;
 use tardy_core::series::{Meaning, Schedule};
 use tardy_core::units::Nanos;
 
-/// The series of the run, each checked against the counts that the summary shows of it.
+/// Reads the series of the run and checks each against the counts in the summary.
 fn assert_accounted_for(place: &Workplace, summary: &Value) -> Vec<support::series::Series> {
     let stored = series::all(&place.path("run"));
     assert_eq!(stored.len(), summary["series"].as_array().unwrap().len());
@@ -85,7 +85,7 @@ fn several_probes_run_at_once_on_one_clock_with_their_own_values() {
         ],
         [cpus.len(), cpus.len(), cpus.len(), 1]
     );
-    // One clock: every series lies within the same seconds, whatever the machine does meanwhile.
+    // All series use one clock, so they lie within the same seconds on any machine.
     let start = Nanos(record["started"]["monotonic_ns"].as_i64().unwrap());
     for series in &stored {
         let (first, last) = (
@@ -159,8 +159,8 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
         "an interval that is too short is no early wake-up: {}",
         summary["warnings"]
     );
-    // Errors are differences of latenesses: they add up to the difference of the last and the
-    // first.
+    // Each error is the difference of two latenesses, so the errors add up to the last lateness
+    // minus the first.
     let samples = &stored[0].samples;
     let period = stored[0].descriptor.schedule.period();
     let sum: i64 = samples.iter().map(|sample| sample.latency.get()).sum();
@@ -353,8 +353,8 @@ fn the_list_says_of_every_probe_where_its_timer_expires() {
     );
 }
 
-/// Whether the run could be made; else what this machine lacks is named, with its exit code, and
-/// the test is left out.
+/// Returns whether the run succeeded. Otherwise checks that the error names what the machine lacks,
+/// and reports the test as left out.
 fn ran(outcome: &support::workplace::Outcome, test: &str) -> bool {
     if outcome.code() == 3 {
         assert!(
@@ -371,7 +371,7 @@ fn ran(outcome: &support::workplace::Outcome, test: &str) -> bool {
 
 #[test]
 fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
-    // Those that wait for threads, programs or machines of others have tests of their own.
+    // Probes that wait for other threads, programs or machines have tests of their own.
     let by_themselves = [
         "cyclic",
         "nanosleep",
@@ -466,7 +466,7 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
                 .collect()
         })
         .collect();
-    // The run may end before the load does.
+    // The run may end before the load.
     let end = gaps.last().map_or(0, |gap| gap.wake().get());
     let seen: Vec<_> = intervals
         .iter()
@@ -478,8 +478,8 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
         seen.len(),
         intervals.len()
     );
-    // What ticks are in ns is known to some parts per million of the millisecond to the last
-    // anchor, and of the length.
+    // Ticks are converted to ns with an error of some parts per million: of the gap's length, and
+    // of the time since the last anchor, up to 1 ms.
     let error = 20_000;
     for interval in seen {
         let holds = |gap: &&tardy_core::sample::Sample| {
@@ -502,7 +502,7 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
         "{all}"
     );
     assert_each_gap_has_one_cause(&outcome);
-    // The report tells the same share as a main figure.
+    // The report's main figures include the same share.
     place.tardy("report run --html report.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     let share = format!(
@@ -512,8 +512,8 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
     assert!(page.contains(&share), "{share}");
 }
 
-/// Each gap is laid to a task, to an interrupt, or to nothing that the kernel counts; where
-/// interrupts cannot be counted, that is said.
+/// Checks that each gap is attributed to a task, to an interrupt, or to nothing that the kernel
+/// counts; where interrupts cannot be counted, the summary must say so.
 fn assert_each_gap_has_one_cause(outcome: &support::workplace::Outcome) {
     let summary = outcome.json();
     let count = |name: &str| {
@@ -563,7 +563,7 @@ fn interrupts_are_among_what_takes_the_cpu_from_oslat() {
     {
         return machine::left_out(test, "interrupts cannot be counted here");
     }
-    // A CPU that computes gets its tick, or its tick's remainder once a second.
+    // A CPU that computes gets its tick, or with nohz_full one tick per second.
     assert!(
         summary_of(&outcome, "oslat.interrupts")["counts"]["recorded"].as_u64() >= Some(1),
         "{}",
@@ -636,7 +636,8 @@ fn one_clock_is_read_at_a_time() {
         observed("gtod.monotonic"),
         outcome.json()["measured_ns"].as_i64().unwrap(),
     );
-    // Both at once would be twice the time; turns share what lies between them.
+    // The two clocks are read in turn. Read simultaneously, they would be observed for twice the
+    // time.
     assert!(
         of_day > 0 && monotonic > 0 && of_day + monotonic < all + all / 2,
         "{of_day} and {monotonic} of {all}"
@@ -660,13 +661,13 @@ fn cycles_are_reads_of_each_clock_and_intervals_between_reads() {
             "{name}: {counts}"
         );
     }
-    // Each gap is an interval, few intervals are gaps.
+    // Each gap is an interval between reads, but few intervals are gaps.
     let oslat = summary_of(&outcome, "oslat");
     assert!(
         oslat["counts"]["recorded"].as_u64() <= Some(123_456),
         "{oslat}"
     );
-    // So many milliseconds are two minutes.
+    // As many milliseconds would be two minutes.
     assert!(
         oslat["gaps"]["observed_ns"].as_i64() < Some(123_456_000_000),
         "{oslat}"
@@ -702,9 +703,9 @@ fn copies_share_the_measured_cpus_and_have_series_of_their_own() {
 #[test]
 fn a_runtime_that_is_used_up_is_said() {
     let place = Workplace::new();
-    // The kernel looks at ticks: work that is longer than one of 100 Hz is seen to exceed its
-    // runtime, in the phases in which a tick meets it. A period of whole ticks would keep one phase
-    // for the whole run, and that may be one that is never met.
+    // The kernel checks the runtime at ticks. Work that is longer than a tick at 100 Hz is seen to
+    // exceed its runtime whenever a tick hits it. With a period of whole ticks, the work would
+    // always have the same phase, which a tick may never hit.
     let outcome = place.tardy(
         "run --for 1s --load none --probe sched-deadline:runtime=1ms:work=12ms:period=40700us \
          --quiet --json --out run",

@@ -1,11 +1,11 @@
-//! "How to repeat it" in reports.
+//! The section "How to repeat it" in reports.
 
 use crate::support;
 
 use crate::report::report;
 use support::workplace::Workplace;
 
-/// What is no flags' scenario is asked for by its file, whatever its name is.
+/// A scenario that was read from a file is repeated by its file, whatever its name is.
 #[test]
 fn a_scenario_of_ones_own_is_repeated_by_its_file_whatever_its_name() {
     for name in ["flags", "respond"] {
@@ -58,7 +58,7 @@ fn how_to_repeat_it_has_every_option_and_asks_for_the_same_run() {
         .json();
     let plan = &place.record("run")["plan"];
     let keys = plan.as_object().unwrap().keys();
-    // Warnings and changes are of the machine as it is then.
+    // Warnings and changes depend on the machine's present state.
     for key in keys.filter(|key| !["warnings", "changes"].contains(&key.as_str())) {
         assert_eq!(again[key], plan[key], "{key}");
     }

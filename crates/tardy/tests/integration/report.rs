@@ -1,5 +1,5 @@
-//! `tardy report` in a real browser: opened, hovered, toggled, zoomed, on a desk and on a phone,
-//! with hostile text.
+//! `tardy report` in a real browser: opened, hovered, toggled and zoomed, on a desktop and on a
+//! phone, with hostile text.
 
 use crate::support;
 
@@ -21,7 +21,8 @@ fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
     latencies
 }
 
-/// Two CPUs in three phases; the largest latency, 240.321 us, is due at 24.321 s on cpu 1.
+/// A run of two CPUs and three phases; the largest latency, 240.321 us, is due at 24.321 s on CPU
+/// 1.
 fn three_phases() -> MadeRun {
     MadeRun {
         phases: vec![("idle", 0, 10), ("io", 10, 20), ("fork+io", 20, 30)],
@@ -47,7 +48,7 @@ fn of_three_phases() -> (Workplace, PathBuf) {
     (place, file)
 }
 
-/// Nothing went wrong in the page, and nothing was asked for but the file itself.
+/// Checks that the page had no error and requested only the file itself.
 #[track_caller]
 fn assert_quiet(browser: &mut Browser) {
     assert_eq!(browser.errors(), Vec::<serde_json::Value>::new());
@@ -97,7 +98,7 @@ fn it_opens_without_an_error_and_asks_for_nothing_else() {
         browser.evaluate("document.querySelectorAll('figure').length"),
         8
     );
-    // Every chart has its numbers beneath it.
+    // Every chart has its numbers below.
     assert_eq!(
         browser.evaluate("document.querySelectorAll('figure details table').length"),
         8
@@ -115,7 +116,7 @@ fn the_first_screen_has_the_verdict_and_one_chart() {
             ..Screen::DESK
         },
     );
-    // Whole in the first 900 px, behind the verdict, and nowhere again.
+    // The bars are fully visible in the first 900 px, after the verdict, and appear only once.
     let bottom = browser.evaluate(
         "document.querySelector('.lead figure.bars .frame').getBoundingClientRect().bottom",
     );
@@ -144,7 +145,7 @@ fn hovering_says_the_exact_largest_latency() {
     browser.hover(point);
     let tip = browser.evaluate("document.querySelector('figure.ccdf .tip').innerText");
     assert!(tip.as_str().unwrap().contains("95 % band"), "{tip}");
-    // The pointer leaves, and so does the tip.
+    // The tip disappears when the pointer leaves.
     browser.hover((2.0, 2.0));
     assert_eq!(
         browser.evaluate("document.querySelectorAll('.tip:not([hidden])').length"),
@@ -167,7 +168,7 @@ fn the_legend_hides_and_shows_a_series_with_its_band() {
         ),
         "false"
     );
-    // The line of all samples, and its band.
+    // The button hides the line of all samples and its band.
     assert_eq!(browser.evaluate(shown).as_u64().unwrap(), before - 2);
     let point = browser.point("figure.ccdf .plot", 0.4, 0.5);
     browser.hover(point);
@@ -184,7 +185,7 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     let mut browser = Browser::open(&file, Screen::DESK);
     let ticks = "document.querySelector('figure.timeline svg.wide .axis.x').textContent";
     let whole = browser.evaluate(ticks);
-    // The highest pixel that is drawn, against the mark of the largest latency.
+    // Distance between the highest drawn pixel and the mark of the largest latency.
     let highest = "(() => { const svg = document.querySelector('figure.timeline svg.wide'), \
                    canvas = svg.querySelector('canvas'); const copy = \
                    Object.assign(document.createElement('canvas'), { width: canvas.width, height: \
@@ -220,7 +221,7 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     assert!(tip.as_str().unwrap().contains("240.321 us"), "{tip}");
     browser.screenshot("zoomed");
     browser.click("figure.timeline .tools [data-do=all]");
-    // Where pixels begin and end among the stretches differs with the width.
+    // At each width, the pixels cover other stretches of time.
     for width in (1_000..1_280).step_by(17) {
         browser.call(
             "Emulation.setDeviceMetricsOverride",
@@ -233,7 +234,7 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
             "{off} px off at a width of {width}"
         );
     }
-    // The longest run is shown from its begin on again.
+    // The whole run is shown again, from its start.
     let again = browser.evaluate(ticks);
     assert!(
         again.as_str().unwrap().contains("25 s") && again.as_str().unwrap().starts_with("0 s"),
@@ -284,7 +285,7 @@ fn statistics_stand_in_three_layers_and_the_model_dashed_in_the_tail() {
             && tip.as_str().unwrap().contains("95 % band of the model"),
         "{tip}"
     );
-    // Its button in the legend takes the band along.
+    // The model's button in the legend also hides the band.
     let shown = "[...document.querySelectorAll('figure.ccdf svg.wide .layer')].filter((g) => \
                  g.getAttribute('display') !== 'none').length";
     let before = browser.evaluate(shown).as_u64().unwrap();
@@ -302,7 +303,7 @@ fn statistics_stand_in_three_layers_and_the_model_dashed_in_the_tail() {
     );
     assert_quiet(&mut browser);
     browser.screenshot("model");
-    // Without a horizon that the samples can bear there is none.
+    // The samples fail the checks, so there is no model.
     let closed = std::fs::read_to_string(report(&place, "run")).unwrap();
     assert!(
         closed.contains("checks failed")
@@ -342,7 +343,7 @@ fn hostile_text_from_runs_is_inert() {
     let place = Workplace::new();
     let hostile =
         "</script><script>window.owned=1</script><img src=x onerror=window.owned=2>\"'<!--{{";
-    // A folder's name holds no slash.
+    // A folder name cannot contain a slash.
     let folder = "<img src=x onerror=window.owned=3>\"'&<b>";
     let mut run = three_phases();
     run.phases = vec![(hostile, 0, 10), ("\u{202e}io", 10, 30)];
@@ -424,8 +425,8 @@ fn runs_stand_in_columns_with_the_same_axes() {
         },
     );
     assert_quiet(&mut browser);
-    // Seven kinds for each; the bars, the tails, the distributions, the histograms, the percentiles
-    // and the running maximum of both together.
+    // Seven kinds for each run; for both together the bars, the tails, the distributions, the
+    // histograms, the percentiles and the running maximum.
     assert_eq!(
         browser.evaluate("document.querySelectorAll('figure').length"),
         20
@@ -520,7 +521,7 @@ fn runs_of_the_lab_are_taken_as_they_are_compared_and_shown_without_cutting() {
         page.contains("rt against none: BETTER") && !page.contains("pad-000 ("),
         "{page}"
     );
-    // Tables that are seen need no scrolling, and each load has a row of each run.
+    // Visible tables need no scrolling, and each load has a row for each run.
     let cut = "[...document.querySelectorAll('.scroll')].filter((s) => s.clientWidth > 0 && \
                s.scrollWidth > s.clientWidth + 1).length";
     assert_eq!(browser.evaluate(cut), 0);
@@ -569,7 +570,8 @@ fn three_probes_are_read_without_scrolling_for_long_and_print_whole() {
         .as_f64()
         .unwrap();
     assert!(height <= 10_000.0, "{height} px");
-    // The time line, the bars and the tail of each are seen; the others are in the page.
+    // For each probe, the time line, the bars and the tail are visible; the other charts are in the
+    // page.
     let seen = "[...document.querySelectorAll('section figure')].filter((f) => \
                 f.closest('details.more') === null).map((f) => f.className)";
     let seen = browser.evaluate(seen);
@@ -610,7 +612,7 @@ fn three_probes_are_read_without_scrolling_for_long_and_print_whole() {
     browser.screenshot("three-probes");
 }
 
-/// A4 without its margins of 12 mm, in CSS px.
+/// Width of A4 without its margins of 12 mm, in CSS px.
 const PAPER_WIDTH: u32 = 703;
 
 #[test]
@@ -633,7 +635,7 @@ fn a_report_of_two_runs_is_printed_without_cutting() {
     );
     browser.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
     browser.evaluate("dispatchEvent(new Event('beforeprint'))");
-    // Nothing reaches beyond the paper, and nothing that is seen is wider than what it stands in.
+    // Nothing extends beyond the paper, and no visible table is wider than its parent.
     let beyond = "[...document.querySelectorAll('main *')].filter((e) => \
                   e.getClientRects().length && e.closest('svg') === null && \
                   e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '.' + \
@@ -642,7 +644,7 @@ fn a_report_of_two_runs_is_printed_without_cutting() {
     let cut = "[...document.querySelectorAll('table')].filter((t) => t.getClientRects().length && \
                t.offsetWidth > t.parentElement.clientWidth + 1).length";
     assert_eq!(browser.evaluate(cut), 0);
-    // Charts are as wide as the paper, and their letters have 7 points.
+    // Charts are as wide as the paper, with letters of 7 points.
     let narrow = "[...document.querySelectorAll('.plot svg')].filter((s) => \
                   s.getClientRects().length && (s.getBoundingClientRect().width < .95 * innerWidth \
                   || [...s.querySelectorAll('text')].some((t) => \

@@ -1,4 +1,4 @@
-//! `tardy reproduce`: claims of papers tested on the folders of their experiments.
+//! `tardy reproduce`: claims of papers, tested on the folders of their experiments.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn kernel(mode: &str) -> Value {
     json!({"kernel": {"release": "6.1.0", "preemption": preemption}})
 }
 
-/// A run of the injector's experiment, as the lab leaves it: a folder a kernel, in it one a
+/// Writes a run of the injector's experiment as the lab does: a folder per kernel with a folder per
 /// replica.
 fn write(place: &Workplace, mode: &str, replica: u32, latencies: Vec<i64>) {
     let folder = place.path(&format!(
@@ -67,7 +67,7 @@ fn a_claim_holds_where_its_rule_holds_in_every_replica() {
         claim(&found, "real-fast-misses-the-injector")["outcome"],
         "holds"
     );
-    // Of each kernel: two cases.
+    // One case per kernel.
     let never_early = claim(&found, "no-sleep-is-too-short");
     assert_eq!(
         (
@@ -118,7 +118,7 @@ fn what_cannot_be_tested_says_what_is_missing() {
         of("a-whole-build-costs-a-sixth-more"),
         "a guest of the lab has no compiler"
     );
-    // The claim about each kernel is tested on the one there is.
+    // A claim about each kernel is tested on the only kernel that was measured.
     assert_eq!(claim(&found, "no-sleep-is-too-short")["outcome"], "holds");
     let counts = &found["counts"];
     assert_eq!(
@@ -187,7 +187,7 @@ fn a_dry_run_prints_commands_and_makes_nothing() {
     place.tardy("reproduce all --report-only").ends_with(2);
 }
 
-/// A run of an experiment on a kernel, as the lab leaves it.
+/// Writes a run of an experiment on a kernel, as the lab does.
 fn write_run(place: &Workplace, experiment: &str, mode: &str, run: &MadeRun) {
     let folder = place.path(&format!("out/{experiment}/6.1-{mode}/replica-000"));
     std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
@@ -215,7 +215,7 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
             .unwrap_or_else(|| panic!("no {name}: {page}"))
     };
     let sweep = figure("Figure 4</h3>");
-    // A row a number of threads that was measured, with mean, 99.999 % and max.
+    // The table has one row per measured number of threads, with mean, 99.999 % and max.
     for cells in [
         "<td>1</td><td>15.000</td><td>20.000</td><td>20.000</td>",
         "<td>12</td><td>40.000</td><td>70.000</td><td>70.000</td>",
@@ -226,7 +226,7 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
         sweep.contains("<svg") && !sweep.contains("<td>2</td><td>"),
         "{sweep}"
     );
-    // A chart a slowdown.
+    // One chart for each slowdown.
     let delays = figure("Figures 1 to 3</h3>");
     assert_eq!(delays.matches("<svg").count(), 3, "{delays}");
     let histogram = figure("Figure 6</h3>");
@@ -241,7 +241,7 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
         !page.contains("http://") || !page.contains("src="),
         "it loads nothing"
     );
-    // Figures of papers whose experiments were not run say so.
+    // A figure of a paper says so if its experiments were not run.
     place
         .tardy("reproduce abeni2002 --on lab --out out --report-only --quiet")
         .ends_with(0);
@@ -292,7 +292,7 @@ fn a_figure_is_one_chart_of_all_kernels_or_one_of_each() {
         ),
         (3, 1, 1, 2)
     );
-    // A histogram of a phase has no samples of the other one.
+    // The histogram of a phase contains no samples of the other phase.
     let loaded = figure("koolwal2009", "Appendix III b, histograms, load");
     assert!(
         loaded.contains("2 samples in bins") && !loaded.contains("no-load"),
@@ -366,7 +366,7 @@ fn every_published_table_stands_in_the_report_and_says_why_nothing_of_ours_does(
     );
 }
 
-/// The runs that it starts end with it, whichever way it ends.
+/// Runs end with the command that started them, however the command ends.
 #[test]
 fn no_run_outlives_the_command_that_started_it() {
     for signal in [process::KILL, signal::TERMINATE, signal::HANG_UP] {

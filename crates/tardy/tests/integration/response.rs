@@ -1,5 +1,5 @@
-//! Round trips over links that leave this process: over pseudo-terminals, sockets of this machine,
-//! and between two network namespaces.
+//! Round trips that leave the tool's process but not the machine: over pseudo-terminals, sockets,
+//! and a link between two network namespaces.
 
 use crate::support;
 
@@ -14,8 +14,8 @@ use support::series;
 use support::summary::{assert_exact, count, series_of};
 use support::workplace::{RunningCommand, Workplace, finish};
 
-/// Every round trip has its look beside it, none is shorter than nothing, and the deadline decides
-/// nothing without an outside.
+/// Checks that every round trip has a sample of `response.look`, that none has a negative time, and
+/// that the run is not passed, because nothing outside the machine was measured.
 #[track_caller]
 fn assert_has_no_outside(place: &Workplace, summary: &Value, name: &str) {
     assert_exact(series_of(summary, name));
@@ -62,8 +62,8 @@ fn assert_has_no_outside(place: &Workplace, summary: &Value, name: &str) {
     );
 }
 
-/// Two CPUs, one for each end: an initiator that polls at a real-time priority leaves nothing to a
-/// responder on its own.
+/// Returns two CPUs, one for each end. On the same CPU, an initiator that polls at a real-time
+/// priority would leave no time to the responder.
 fn two_cpus() -> Option<(u32, u32)> {
     let cpus: Vec<u32> = machine::cpus().iter().map(|cpu| cpu.0).collect();
     (cpus.len() > 1).then(|| (cpus[0], cpus[1]))
@@ -96,7 +96,7 @@ fn the_own_kernel_answers_echo_requests_in_a_table_of_its_own() {
     assert_has_no_outside(&place, &outcome.json(), "response.in-kernel");
 }
 
-/// `tardy respond`, ready.
+/// Starts `tardy respond` and waits until it is ready.
 fn responder(place: &Workplace, prefix: &[&str], link: &str, cpu: u32) -> RunningCommand {
     let mut words: Vec<String> = prefix.iter().map(|word| (*word).to_owned()).collect();
     words.push(env!("CARGO_BIN_EXE_tardy").to_owned());
@@ -206,14 +206,14 @@ fn a_responder_that_dies_is_noticed_and_one_that_is_not_there_is_named() {
     );
 }
 
-/// Two network namespaces with a pair of interfaces between them; gone with the value.
+/// Two network namespaces that a pair of interfaces connects; removed on drop.
 struct Namespaces {
     names: [String; 2],
 }
 
 impl Namespaces {
     fn new() -> Option<Self> {
-        // Two tests may have theirs at once.
+        // Two tests may have namespaces at the same time.
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let names = ["a", "b"].map(|end| format!("tardy-{}-{number}{end}", std::process::id()));
@@ -282,15 +282,15 @@ fn between_two_network_namespaces_nothing_is_lost_and_nothing_is_outside() {
         let summary = finish(command).json();
         assert_has_no_outside(&place, &summary, name);
         let text = summary["warnings"].to_string();
-        // An answer that comes twice is no loss: on a busy machine some do.
+        // A duplicate answer does not count as lost or late; on a busy machine there are some.
         assert!(text.contains(" 0 lost, 0 late, "), "{text}");
-        // It is down in a new namespace.
+        // In a new namespace, the loopback interface is down.
         assert!(text.contains("loopback interface is down"), "{text}");
         drop(responding);
     }
 }
 
-/// A question of version 1: kind 0 is a hello, 1 a stimulus.
+/// A request of protocol version 1: kind 0 is a hello, kind 1 a stimulus.
 fn question(kind: u32, number: u64) -> [u8; 40] {
     let mut bytes = [0; 40];
     bytes[..4].copy_from_slice(b"tdy1");
@@ -300,7 +300,7 @@ fn question(kind: u32, number: u64) -> [u8; 40] {
     bytes
 }
 
-/// A socket at this address of the loopback interface, connected to a responder that is to come.
+/// A socket with this loopback address, connected to a port on which a responder will listen.
 fn connected(from: &str, port: u16) -> UdpSocket {
     let socket = UdpSocket::bind((from, 0)).unwrap();
     socket.connect(("127.0.0.1", port)).unwrap();
@@ -310,11 +310,11 @@ fn connected(from: &str, port: u16) -> UdpSocket {
     socket
 }
 
-/// The answer to a question that is asked until there is one.
+/// Repeats a request until it is answered, and returns the answer.
 fn ask(responder: &mut RunningCommand, socket: &UdpSocket, kind: u32, number: u64) -> Vec<u8> {
     responder.until("a question was answered", || {
         let mut answer = [0; 100];
-        // Nobody listens yet, or the answer to an earlier try: it is asked again.
+        // The responder may not listen yet, or the answer may be to an earlier request.
         socket.send(&question(kind, number)).ok()?;
         let bytes = socket.recv(&mut answer).ok()?;
         (answer[16..24] == number.to_le_bytes()).then(|| answer[..bytes].to_vec())
@@ -335,8 +335,8 @@ fn a_responder_answers_the_peer_of_its_session_with_as_many_bytes_as_came_and_no
     for bytes in [0, 1, 39, 41, 72, 1400] {
         peer.send(&vec![b'x'; bytes]).unwrap();
     }
-    // Datagrams of the loopback interface come in the order of sending: when this one is answered,
-    // those before it were looked at.
+    // The loopback interface keeps the order of datagrams, so an answer to this one shows that the
+    // responder has read those before it.
     peer.set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     peer.send(&question(1, 99)).unwrap();
@@ -462,7 +462,7 @@ fn with_a_secret_only_who_knows_it_is_answered_and_told_what_is_wrong() {
     drop(responder);
 }
 
-/// Whatever a hello is answered with.
+/// Repeats a hello until it is answered, and returns the answer.
 fn ask_any(responder: &mut RunningCommand, socket: &UdpSocket) -> Vec<u8> {
     responder.until("a hello was answered", || {
         let mut answer = [0; 100];
@@ -496,14 +496,14 @@ fn a_flood_gets_no_more_than_so_many_datagrams_of_a_responder_in_a_time() {
     );
     std::thread::scope(|scope| {
         let flood = scope.spawn(|| {
-            // Of this thread alone, which ends with it.
+            // Only this thread enters the namespace.
             let namespace = std::fs::File::open(format!("/run/netns/{name}")).unwrap();
             tardy_sys::namespace::enter_network(std::os::fd::AsFd::as_fd(&namespace)).unwrap();
             let (peer, stranger) = (connected("127.0.0.2", 45461), connected("127.0.0.3", 45461));
             ask(&mut responder, &peer, 0, 1);
             for _ in 0..FLOOD {
-                // No question, which could open a session. A queue that is full is no error of this
-                // end.
+                // The bytes are no request, which could open a session. A full queue is not an
+                // error of the sender.
                 let _ = stranger.send(&[b'x'; 40]);
             }
             ask(&mut responder, &peer, 1, u64::MAX);

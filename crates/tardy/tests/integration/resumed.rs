@@ -1,5 +1,5 @@
-//! Runs with `--disk` that go on in their folder: every sample of both parts is counted, and the
-//! time in between is not.
+//! Runs with `--disk` that are resumed in their folder: samples of both parts are counted, the time
+//! between them is not.
 
 use crate::support;
 
@@ -22,7 +22,7 @@ fn line(more: &str) -> String {
     )
 }
 
-/// Starts, and waits until samples of this start are stored.
+/// Starts a run and waits until it has stored samples.
 fn start(place: &Workplace, more: &str) -> RunningCommand {
     let run = place.path("week");
     let has_grown = |folder: &Path| {
@@ -32,7 +32,7 @@ fn start(place: &Workplace, more: &str) -> RunningCommand {
     let mut running = place.start(&line(more));
     let id = running.pid();
     running.until("it stored samples", || {
-        // What is there may still be of the part before.
+        // The record and the samples may still be those of the part before.
         let is_its_own = std::fs::read_to_string(run.join("run.json"))
             .is_ok_and(|text| text.contains(&format!("\"process\": {id}")));
         (is_its_own && has_grown(&run)).then_some(())
@@ -40,7 +40,7 @@ fn start(place: &Workplace, more: &str) -> RunningCommand {
     running
 }
 
-/// Samples that are there by themselves.
+/// Number of single samples, which are not folded into histograms.
 fn kept(file: &Path) -> u64 {
     let Ok(open) = SeriesFile::open(file) else {
         return 0;
@@ -63,7 +63,7 @@ fn count(series: &Value, name: &str) -> u64 {
     series["counts"][name].as_u64().unwrap()
 }
 
-/// The warnings that tell of a resumption.
+/// The warnings about resumptions.
 fn resumptions(summary: &Value) -> Vec<&Value> {
     summary["warnings"]
         .as_array()
@@ -77,7 +77,7 @@ fn resumptions(summary: &Value) -> Vec<&Value> {
 fn a_run_that_was_killed_goes_on_with_all_its_counts() {
     let place = Workplace::new();
     let run = place.path("week");
-    // Where there is no run yet, one begins.
+    // Without a previous run, `--resume` starts a new one.
     killed(&place, "--resume");
     let before = place.summary("week");
     std::fs::write(run.join("samples/notes.txt"), "mine").unwrap();
@@ -118,7 +118,8 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
         "mine"
     );
     let file = &series::files(&run)[0];
-    // All else there is of this part: segments count up from where the hours end.
+    // All other files belong to this part of the run, whose segment numbers continue after the last
+    // folded segment.
     let all = support::workplace::names(&run.join("samples"));
     let own = all
         .iter()
@@ -154,7 +155,7 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
         "{series}"
     );
     assert_eq!(series["numbers"]["samples"], count(series, "recorded"));
-    // What is in no count is in no time either.
+    // The time in between is not part of the measured time.
     let began = record["started"]["monotonic_ns"].as_i64().unwrap();
     let away: i64 = record["interruptions"]
         .as_array()
@@ -231,7 +232,7 @@ fn a_resumption_that_is_killed_at_any_moment_loses_no_sample() {
 fn a_run_that_was_killed_before_its_first_sample_goes_on() {
     let place = Workplace::new();
     let slow = line("--resume").replace("--period 1ms", "--period 2s");
-    // The first due time is a period after the start.
+    // The first due time is one period after the start, so no sample is stored before the kill.
     for _ in 0..2 {
         let running = place.start(&slow);
         let run = place.path("week");
@@ -279,7 +280,7 @@ fn a_run_that_was_killed_before_its_first_sample_goes_on() {
     place.assert_no_process_is_left();
 }
 
-/// Makes a run one that was made `before` this boot.
+/// Changes the run's record so that the run started `before` its real start, in another boot.
 fn of_another_boot(place: &Workplace, before: Duration) {
     let mut record = place.record("week");
     let realtime = record["started"]["realtime_ns"].as_i64().unwrap()
@@ -310,7 +311,7 @@ fn a_run_goes_on_after_a_reboot_and_tells_the_gap() {
         away > 7_190_000_000_000 && away < 10_000_000_000_000,
         "{away}"
     );
-    // The hour of a sample is where it was, by the time of day.
+    // Samples keep their hour by the time of day.
     let record = place.record("week");
     let began = record["started"]["monotonic_ns"].as_i64().unwrap();
     let earlier = Hours::read(&hours::path(&series::files(&place.path("week"))[0]))
@@ -336,7 +337,7 @@ fn a_run_goes_on_after_a_reboot_and_tells_the_gap() {
     );
 }
 
-/// When the first sample was due, from the start on.
+/// Due time of the first sample, relative to the start.
 fn first_due(place: &Workplace) -> i64 {
     let file = SeriesFile::open(&series::files(&place.path("week"))[0]).unwrap();
     let mut first = None;

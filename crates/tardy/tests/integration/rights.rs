@@ -1,5 +1,5 @@
-//! What loads keep of root's rights: what their description names, as the kernel tells it of their
-//! processes while they work.
+//! Loads keep exactly those of root's rights that their descriptions name, as /proc shows for the
+//! loads' processes at work.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -11,7 +11,7 @@ use crate::support;
 use support::machine;
 use support::workplace::Workplace;
 
-/// Bits of linux/capability.h.
+/// Bits from linux/capability.h.
 const BITS: [(&str, u64); 9] = [
     ("chown", 0),
     ("dac_override", 1),
@@ -24,10 +24,11 @@ const BITS: [(&str, u64); 9] = [
     ("syslog", 34),
 ];
 
-/// Of a process, from /proc/PID/status; nothing where it has ended.
+/// Fields of /proc/PID/status.
 struct Status {
     name: String,
-    /// Real, effective, saved and of files; then the same of groups, and the other groups.
+    /// User IDs (real, effective, saved, file system), group IDs in the same order, and
+    /// supplementary groups.
     users: String,
     effective: u64,
     bounding: u64,
@@ -113,8 +114,8 @@ fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() 
         return machine::left_out(test, "it needs root, which has rights to give up");
     }
     let own = Status::of("self").unwrap();
-    // Those that only run by name disturb people or harm the machine, or keep everything, but for
-    // printk; and a build of a kernel needs one.
+    // Left out are loads that can do harm, except printk, loads that keep all rights, and
+    // kernel-build, which needs a tree.
     let loads = LOADS.iter().filter(|info| {
         let is_harmless = !info.can_do_harm || info.name == "printk";
         is_harmless && info.name != "kernel-build" && !matches!(info.rights, Rights::All)
@@ -125,7 +126,7 @@ fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() 
         let expected = set_of(&place, load);
         let mut run = place.start(&format!("load {load} --for 60s --json"));
         let mark = format!("tardy-load-{load}");
-        // The kernel keeps 15 bytes of a name.
+        // The kernel keeps 15 bytes of a process name.
         let is_worker = |status: &Status| mark.starts_with(&status.name);
         let found = || workers(&place).into_iter().find(is_worker);
         let worker = run.until("a worker has given up its rights", found);
@@ -153,7 +154,7 @@ fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() 
     }
 }
 
-/// Stands in for `make`, and tells in its only message what it may write.
+/// Stand-in for `make` that lists, in its only message, the paths to which it may write.
 const MAKE: &str = "#!/bin/sh
 for place in /proc/sys/kernel/core_pattern roots /dev/null ${3#O=}/own $TMPDIR/temporary; do
     (: >> $place) 2> /dev/null && may=\"$may $(basename $place)\"

@@ -1,4 +1,4 @@
-//! `tardy run` and `tardy show` from the outside: what is counted, stored, printed, and reproduced.
+//! `tardy run` and `tardy show` as a user sees them: what they count, store, print and reproduce.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use support::workplace::{Outcome, Workplace, finish, names};
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 
-/// The counts of each series, by name.
+/// Counts of each series, in a fixed order.
 fn counts(summary: &Value) -> Vec<[u64; 5]> {
     let of = |series: &Value| {
         ["expected", "recorded", "skipped", "lost", "unstored"]
@@ -71,7 +71,7 @@ fn a_short_run_of_the_default_kind_accounts_for_every_sample_and_shows_the_same_
         place.tardy("show --json run").ends_with(0).stdout,
         ran.stdout
     );
-    // What was stored is what was counted.
+    // The files contain as many samples as the summary counts.
     let stored: u64 = series::all(&place.path("run"))
         .iter()
         .map(|series| series.samples.len() as u64)
@@ -145,8 +145,8 @@ fn cycles_are_due_times_of_the_grid_and_sleeps_without_one() {
 #[test]
 fn a_run_of_cycles_waits_for_sleeps_that_take_longer_than_so_many_periods() {
     let place = Workplace::new();
-    // Each sleep ends some microseconds late: together that is more than the lead that threads have
-    // over the plan.
+    // Each sleep ends some microseconds late. The sum exceeds the head start that threads have over
+    // the plan.
     let summary = place
         .tardy("run --cycles 20000 --period 100us --probe nanosleep --json --out run")
         .json();
@@ -366,8 +366,8 @@ fn a_histogram_stores_no_sample_and_has_them_all() {
         numbers["samples"],
         summary["probes"][0]["counts"]["recorded"]
     );
-    // None is an hour late; a skipped period of which the histogram does not tell how late it was
-    // counts as a miss.
+    // No sample is an hour late. A skipped period counts as a miss if the histogram cannot show its
+    // lateness.
     assert!(
         numbers["misses"].as_u64() <= summary["probes"][0]["counts"]["skipped"].as_u64(),
         "{numbers}"
@@ -450,7 +450,7 @@ fn colour_is_for_terminals_whose_user_wants_it() {
 #[test]
 fn a_latency_above_the_limit_stops_the_run_and_fails() {
     let place = Workplace::new();
-    // No wake-up takes no time at all, so that the first one stops the run.
+    // Every wake-up takes longer than 1 ns, so the first one stops the run.
     let outcome = place
         .tardy("run --for 600s --load none --stop-above 1ns --json --out run")
         .ends_with(1);

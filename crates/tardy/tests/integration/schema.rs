@@ -1,4 +1,4 @@
-//! `tardy schema`. What the documents themselves must keep is held wherever a test reads one
+//! `tardy schema`. Documents are checked against their schemas wherever a test reads them
 //! (`support::document`).
 
 use crate::support;

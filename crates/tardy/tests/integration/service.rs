@@ -1,4 +1,4 @@
-//! Runs that a service manager starts: what it is told, and the unit that it is given.
+//! Runs that a service manager starts: the messages that the manager gets, and the units.
 
 use crate::support;
 
@@ -12,10 +12,10 @@ use support::machine;
 use support::workplace::Workplace;
 use tardy_sys::{process, signal};
 
-/// How long a manager of the tests waits for a word, before it takes the run for dead.
+/// Time without a message after which the test's manager fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the run says next.
+/// Returns the next message of the run.
 #[track_caller]
 fn next(manager: &UnixDatagram) -> String {
     let mut bytes = [0; 4096];
@@ -23,7 +23,7 @@ fn next(manager: &UnixDatagram) -> String {
     String::from_utf8(bytes[..length].to_vec()).unwrap()
 }
 
-/// What was said and not yet heard.
+/// Returns all messages that have arrived.
 fn heard(manager: &UnixDatagram) -> Vec<String> {
     manager.set_nonblocking(true).unwrap();
     let mut bytes = [0; 4096];
@@ -58,8 +58,8 @@ fn a_service_manager_hears_that_the_run_measures_goes_on_and_ends() {
     assert_eq!(next(&manager), "READY=1\nSTATUS=Measuring into week");
     (0..3).for_each(|_| assert_eq!(next(&manager), "WATCHDOG=1"));
     running.signal(process::STOP);
-    // The signal takes a moment to come; a process that stands still says nothing, for however
-    // long.
+    // The signal takes a moment to arrive. A stopped process sends nothing, however long it is
+    // stopped.
     std::thread::sleep(Duration::from_millis(500));
     heard(&manager);
     std::thread::sleep(Duration::from_millis(1000));
@@ -86,7 +86,7 @@ fn a_service_manager_hears_that_the_run_measures_goes_on_and_ends() {
 #[test]
 fn a_manager_that_does_not_watch_or_means_another_process_hears_no_signs_of_life() {
     let place = Workplace::new();
-    // One without a path, as in a container.
+    // An abstract socket, as in a container.
     let name = format!(
         "tardy-test-{}-{}",
         std::process::id(),
@@ -169,7 +169,7 @@ fn systemd_takes_the_unit_and_its_command_is_one_that_the_tool_knows() {
         .json();
     assert_eq!(plan["until_stopped"], true);
     assert_eq!(plan["disk"], 2_u64 << 30);
-    // The tool is where a package puts it, and not here.
+    // /bin/true replaces the tool, which is not installed here at the package's path.
     std::fs::write(
         place.path("tardy-watch.service"),
         unit.replace(words[0], "/bin/true"),
@@ -186,7 +186,7 @@ fn systemd_takes_the_unit_and_its_command_is_one_that_the_tool_knows() {
     );
 }
 
-/// The largest exposure that systemd-analyze(1) may find, in tenths: below 4.0.
+/// Limit of the exposure that systemd-analyze(1) computes, in tenths: below 4.0.
 const EXPOSURE_MAX: &str = "39";
 
 #[test]

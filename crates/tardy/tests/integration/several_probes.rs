@@ -1,4 +1,4 @@
-//! Several probes of one kind side by side, and what their thread may ask for.
+//! Several probes of one kind in a run, and the settings of their threads.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What the tool does before the first due time and after the last one is in no sample, however
-//! long it takes.
+//! Work of the tool before the first due time and after the last one does not affect any sample,
+//! however long it takes.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use support::workplace::{Workplace, finish};
 
 const SECOND: f64 = 1e9;
 
-/// One call of a trace: its thread, and from when to when it lasted, in ns since 1970.
+/// A system call in a trace: its thread, begin and end, in ns since 1970.
 #[derive(Debug)]
 struct Call {
     thread: String,
@@ -17,8 +17,8 @@ struct Call {
     end: f64,
 }
 
-/// The calls in what `strace -f -ttt -T` wrote; of one that was interrupted by other threads'
-/// lines, both halves put together.
+/// Parses calls from the output of `strace -f -ttt -T`, and joins the two halves of calls between
+/// which strace printed lines of other threads.
 fn calls(trace: &str) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for line in trace.lines() {

@@ -1,5 +1,5 @@
-//! `tardy show --statistics`: three layers, never mixed; a model only where nothing speaks against
-//! one.
+//! `tardy show --statistics`: three layers that are kept apart, and a model only if all checks
+//! pass.
 
 use crate::support;
 
@@ -7,7 +7,8 @@ use rand::{RngExt, SeedableRng};
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
 
-/// Exponential latencies above a least one, in ns; the same for ever for a seed.
+/// Latencies in ns: 10 us plus an exponential variable with the given mean. The same seed always
+/// gives the same latencies.
 fn exponential(seed: u64, count: usize, mean: f64) -> Vec<i64> {
     let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
     (0..count)
@@ -60,7 +61,7 @@ fn a_model_is_given_where_all_checks_passed_and_nowhere_else() {
             .all(|check| check["has_passed"] == true);
         assert_eq!(tail["model"].is_object(), has_passed, "{tail}");
         if has_passed {
-            // Exceeded once in 1.8 million samples of this distribution.
+            // The true level that one in 1.8 million samples exceeds.
             let truth = 10_000.0 + 5_000.0 * f64::ln(1_800_000.0);
             let level = tail["model"]["level_ns"].as_f64().unwrap();
             assert!((level / truth).ln().abs() < 0.5, "{level} {truth}");
@@ -125,15 +126,15 @@ fn questions_need_the_statistics() {
     MadeRun::new(vec![vec![1, 2, 3]]).write(&place.path("run"));
     place.tardy("show run --limits 5us").ends_with(2);
     place.tardy("show run --statistics --limits 5").ends_with(2);
-    // Three samples: nothing is divided by nothing.
+    // With three samples, no statistic is 0/0.
     let outcome = place.tardy("show run --statistics").ends_with(0);
     assert!(!outcome.stdout.contains("NaN"), "{}", outcome.stdout);
 }
 
 #[test]
 fn each_load_has_a_model_of_its_own_population() {
-    // Idle for 100 s, then a load that makes wake-ups four times as late: together a mixture, each
-    // alone exponential.
+    // 100 s of idle and 100 s of a load with four times longer latencies. Each phase is
+    // exponential; the whole is a mixture.
     let mut latencies = exponential(3, 100_000, 5_000.0);
     latencies.extend(exponential(4, 100_000, 20_000.0));
     let phases = vec![("idle", 0, 100), ("memory", 100, 200)];
@@ -157,7 +158,7 @@ fn each_load_has_a_model_of_its_own_population() {
             "each sample belongs to the load of the phase it was due in"
         );
         let model = &of(load)["tail"]["model"];
-        // Exceeded once in 600,000 samples of this load.
+        // The true level that one in 600,000 samples of the load exceeds.
         let truth = 10_000.0 + mean * f64::ln(600_000.0);
         let level = model["level_ns"]
             .as_f64()
@@ -208,7 +209,7 @@ fn a_refused_model_is_shown_where_it_is_asked_for_and_marked() {
         "{text}"
     );
     assert!(!text.contains(": MODEL, not measured"), "{text}");
-    // What passed is shown as ever.
+    // `--show-refused` does not change a model that passes its checks.
     let open = MadeRun::new(vec![exponential(5, 200_000, 5_000.0)]);
     let (usual, asked) = (
         show(&open, "--horizon 30m").ends_with(0),
@@ -247,13 +248,13 @@ fn osadls_rule_is_a_verdict_at_the_machines_own_clock_rate() {
     let expected = "rule of thumb: not kept. 10^5 clock cycles are 40.000 us at 2500 MHz \
                     (/proc/cpuinfo); the maximum of 45.000 us is 1.12 times that";
     assert!(text.contains(expected), "{text}");
-    // What it recommends is the verdict of the run.
+    // The recommended deadline gives the run the same verdict as the rule.
     assert!(
         text.contains("--deadline 40000ns makes this rule the run's verdict"),
         "{text}"
     );
     show(&known, "--deadline 40000ns").ends_with(1);
-    // A flag goes before the machine.
+    // The flag overrides the machine's clock rate.
     let given = show(&known, "--mhz 2000").ends_with(0).stdout;
     assert!(
         given.contains(
@@ -280,7 +281,7 @@ fn osadls_rule_is_a_verdict_at_the_machines_own_clock_rate() {
 
 #[test]
 fn the_block_of_williams2002_is_a_preset_with_its_digits() {
-    // 92.84442 % below 0.1 ms as the paper's vanilla kernel, of 100,000.
+    // 92.84442 % of 100,000 samples are below 0.1 ms, as with the paper's vanilla kernel.
     let mut latencies = vec![88_000; 92_844];
     latencies.resize(100_000, 150_000);
     let run = MadeRun::new(vec![latencies]);
@@ -320,8 +321,8 @@ fn the_block_of_williams2002_is_a_preset_with_its_digits() {
 
 #[test]
 fn shares_below_a_limit_say_that_skipped_periods_are_in_none() {
-    // One wake-up 3.5 ms late: it skips three periods of 1 ms, and a deadline of 1 ms counts two of
-    // them.
+    // A wake-up that is 3.5 ms late skips three periods of 1 ms, two of which miss a deadline of 1
+    // ms.
     let mut latencies = vec![10_000; 1000];
     latencies[500] = 3_500_000;
     let run = MadeRun::new(vec![latencies]);

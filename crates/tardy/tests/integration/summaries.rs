@@ -1,4 +1,4 @@
-//! The summary as text, of made runs; nothing in it varies from one machine to the next.
+//! The summary as text, for generated runs, whose text is the same on every machine.
 
 use crate::support;
 
@@ -10,7 +10,8 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 
-/// Latencies between 8 and 18 us without a visible pattern, with `late` ones put in.
+/// Returns latencies between 8 and 18 us without a visible pattern, with the values of `late` at
+/// their indices.
 fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
     let mut latencies: Vec<i64> = (0..count as i64)
         .map(|index| 8_000 + index * 7_919 % 10_007)
@@ -44,7 +45,7 @@ fn two_cpus_in_three_phases_with_a_deadline() {
     insta::assert_snapshot!(show(&run, "--deadline 200us"));
 }
 
-/// Ten loads on two CPUs, with warnings as long as sentences; the worst load is the last one.
+/// A run of ten loads on two CPUs, with long warnings; the last load is the worst.
 fn with_many_loads() -> MadeRun {
     let names = [
         "idle",
@@ -223,8 +224,8 @@ fn more_cpus_than_a_screen_has_lines() {
     insta::assert_snapshot!(show(&MadeRun::new(series), ""));
 }
 
-/// A run on a machine with these settings of throttling, with stalls of 50 ms in each of these ms
-/// of its only CPU.
+/// Shows a run of one CPU that stalls for 50 ms at each of the given milliseconds, on a machine
+/// with the given throttling and kernel release.
 fn stalled(throttling: &serde_json::Value, release: &str, at: &[usize]) -> String {
     let stalls: Vec<_> = at.iter().map(|&index| (index, 50_100_000)).collect();
     let machine = serde_json::json!({"throttling": throttling, "kernel": {"release": release}});

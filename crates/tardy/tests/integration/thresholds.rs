@@ -1,12 +1,12 @@
-//! `--on-threshold` and `-b`: what is done when a latency is above a limit. Any latency is above
-//! one microsecond.
+//! `--on-threshold` and `-b`: actions when a latency exceeds a limit. All latencies exceed one
+//! microsecond.
 
 use crate::support;
 
 use serde_json::Value;
 use support::workplace::{Workplace, finish};
 
-/// Latencies that commands wrote down, in ns.
+/// The latencies in ns that the commands recorded.
 fn acted(place: &Workplace) -> Vec<i64> {
     let text = std::fs::read_to_string(place.path("acted")).unwrap_or_default();
     text.lines()
@@ -71,7 +71,7 @@ fn a_run_that_continues_acts_on_each_latency_that_is_larger_than_those_before() 
         .ends_with(1);
     assert_eq!(place.record("run")["state"], "finished");
     let acted = acted(&place);
-    // Commands run side by side: those of one look may end in any order.
+    // Commands run side by side: if one check starts several, they may end in any order.
     assert!(
         !acted.is_empty() && acted.iter().all(|&latency| latency > 1_000),
         "{acted:?}"
@@ -126,7 +126,7 @@ fn a_command_or_process_that_fails_is_told_and_ends_nothing() {
 #[test]
 fn a_signal_of_any_number_reaches_the_process_that_is_named_or_the_parent() {
     let place = Workplace::new();
-    // A shell that writes down what it got, and is the tool's parent.
+    // The shell is the tool's parent and records the signals that it receives.
     let tool = env!("CARGO_BIN_EXE_tardy");
     let line = "run --for 600s --load none --stop-above 1us --quiet --out run";
     for (pid, folder) in [("parent", "run-parent"), ("$$", "run-named")] {
@@ -165,7 +165,7 @@ fn the_short_form_of_cyclictest_stops_and_asks_for_the_trace() {
     place
         .tardy("run -b 1 --for 600s --load none --quiet --out run")
         .ends_with(1);
-    // Whether this machine can record a trace is another matter.
+    // Some machines cannot record a trace.
     if place.record("run")["tracing"].is_object() {
         let found = place.tardy("explain run --json").ends_with(0).json();
         assert!(

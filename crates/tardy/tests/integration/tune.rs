@@ -1,5 +1,5 @@
-//! `tardy tune`: what can be set, and settings for the time of a program. The search is in
-//! `tests/alone`, because it refuses to run beside others.
+//! `tardy tune`: settings that can be changed, also for the duration of a program. The search is
+//! tested in `tests/alone`, because it refuses to run beside other programs.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use support::stand_in::{NEW, OLD, StandIn};
 use support::workplace::Workplace;
 use tardy_sys::process;
 
-/// A setting, and the file of settings that names it.
+/// A stand-in for a setting, in a folder with a settings file that names it.
 fn made() -> (Workplace, StandIn) {
     let (place, setting) = (Workplace::new(), StandIn::new());
     std::fs::write(place.path("own.toml"), setting.as_setting("made")).unwrap();

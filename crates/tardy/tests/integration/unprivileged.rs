@@ -1,4 +1,4 @@
-//! A user without any right: a useful run, marked for what it is.
+//! A user without any privileges gets a useful run, whose limits are marked.
 
 use crate::support;
 
@@ -8,12 +8,13 @@ use support::machine;
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace, finish};
 
-/// Runs `tardy` as a user who may nothing, in a folder that everyone may write.
+/// Runs `tardy` as an unprivileged user, in a folder that everyone may write.
 fn as_nobody(place: &Workplace, line: &str) -> Outcome {
     as_nobody_with(place, "", line)
 }
 
-/// The same with these capabilities and no others: each with its comma, as in ",+sys_nice".
+/// Runs `tardy` as an unprivileged user with only these capabilities, each preceded by a comma, as
+/// in ",+sys_nice".
 fn as_nobody_with(place: &Workplace, capabilities: &str, line: &str) -> Outcome {
     std::fs::set_permissions(place.folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let binary = place.path("tardy");
@@ -191,8 +192,8 @@ fn doctor_has_a_row_for_each_right_and_each_changes_with_its_right_alone() {
         ("right-tracing", ",+dac_override,+sys_admin"),
     ] {
         let given = rows(capability);
-        // A kernel may have no such thing; a machine may have limits, or a device, that let
-        // everyone do it.
+        // The kernel may lack the feature, so that its row is not applicable. The row may be good
+        // without the capability, because of limits or a device of the machine.
         let expected = if state(&none, name) == "not-applicable" {
             "not-applicable"
         } else {
@@ -305,10 +306,10 @@ fn a_folder_that_may_not_be_written_is_named() {
     );
 }
 
-/// Runs `tardy` as a user of its own who may have so many threads and processes.
+/// Runs `tardy` as a separate user, who may have `count` threads and processes.
 fn among(count: u32, place: &Workplace, line: &str) -> Outcome {
-    // The kernel counts what all processes of a user have, in all namespaces: this number is
-    // nobody's.
+    // The kernel counts the processes of a user in all namespaces, so the user must have no other
+    // process.
     const NOBODY_ELSE: &str = "--reuid=2147000000";
     std::fs::set_permissions(place.folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let mut limited = place.prepared(
@@ -368,7 +369,7 @@ fn where_no_thread_can_be_had_readers_do_without_and_a_measurement_names_the_lim
                 std::fs::read(place.path(&alone)).unwrap(),
                 std::fs::read(place.path(&free)).unwrap(),
             );
-            // A page says when it was made.
+            // A report contains the time of its creation.
             assert!(
                 written == whole || alone.ends_with("html") && written.len() == whole.len(),
                 "{alone}"

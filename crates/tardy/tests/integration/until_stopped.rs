@@ -1,4 +1,4 @@
-//! Runs without an end of their own: whoever stops them has a complete run.
+//! Runs without a planned end: a signal ends them as complete runs.
 
 use crate::support;
 
@@ -8,11 +8,11 @@ use support::series;
 use support::workplace::{RunningCommand, Workplace};
 use tardy_sys::signal;
 
-/// Waits until so many samples of one series are in its file.
+/// Waits until the file of one series contains `count` samples.
 #[track_caller]
 fn wait_for_samples(running: &mut RunningCommand, run: &std::path::Path, count: usize) {
     running.until("it stored samples", || {
-        // There is no such file at first, and one without a head after that.
+        // At first the file does not exist, then it has no head.
         let files = series::files(run);
         let has_head = files
             .iter()
@@ -63,7 +63,8 @@ fn a_run_until_stopped_is_complete_when_somebody_stops_it_and_shows_what_it_has_
         );
         running.signal(number);
         let outcome = running.wait();
-        // The verdict's, as of any complete run; 4 where this machine gives no real-time priority.
+        // The exit code is that of the verdict, as of any complete run. Code 4 occurs on machines
+        // that do not allow a real-time priority.
         assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
         let summary = outcome.json();
         assert_eq!(summary["state"], "finished");
@@ -123,7 +124,7 @@ fn a_load_works_until_the_run_is_stopped() {
         ),
         (Some(true), 1)
     );
-    // A machine of any size can begin: what is estimated is for an hour, not for ever.
+    // A machine of any size can start the run, because the estimate is for an hour.
     assert!(
         plan["bytes_estimated"].as_u64().unwrap() < 1 << 40,
         "{}",

@@ -1,4 +1,4 @@
-//! Verdicts of runs whose samples are known exactly, through `tardy show` and its exit code.
+//! Verdicts of runs with known samples, through `tardy show` and its exit code.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use tardy_samples::histogram_file;
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
 
-/// 10 us, but for samples at these indices.
+/// Returns `count` latencies of 10 us, with other values at the indices in `others`.
 fn latencies(count: usize, others: &[(usize, i64)]) -> Vec<i64> {
     let mut latencies = vec![10_000; count];
     others
@@ -25,7 +25,7 @@ fn show(run: &MadeRun, flags: &str) -> Outcome {
     place.tardy(&format!("show run {flags}"))
 }
 
-/// `count` samples of 10 us, every `each`th of 300 us.
+/// A run of `count` samples of 10 us, in which every `each`th sample is 300 us.
 fn late_each(count: usize, each: usize) -> MadeRun {
     let late: Vec<(usize, i64)> = (each - 1..count)
         .step_by(each)
@@ -76,8 +76,8 @@ fn one_miss_fails_where_no_share_is_allowed() {
     show(&run, "").ends_with(0);
 }
 
-/// 60 s with a stall of 5.5 ms in each: the due times that it skips are late by 4.5, 3.5, 2.5, 1.5
-/// and 0.5 ms.
+/// 60 s with a stall of 5.5 ms in each second. A stall skips due times that are late by 4.5, 3.5,
+/// 2.5, 1.5 and 0.5 ms.
 fn stalls() -> Vec<i64> {
     let stalls: Vec<(usize, i64)> = (0..60)
         .map(|second| (second * 995 + 200, 5_500_000))
@@ -151,7 +151,7 @@ fn skipped_periods_are_limited_by_a_number_or_by_a_deadline_up_to_the_period() {
         "{}",
         alone.stdout
     );
-    // A deadline up to the period brings the limit with it, of 0, or of the share that may miss.
+    // A deadline up to the period limits skipped periods: to 0, or to the allowed share of misses.
     let by_deadline = show(&run, "--deadline 1ms").ends_with(1);
     assert!(
         by_deadline
@@ -177,7 +177,8 @@ fn the_limit_of_the_run_is_used_unless_another_one_is_given() {
 
 #[test]
 fn work_that_was_skipped_was_never_done_whatever_the_deadline() {
-    // As folders say it that are older than the key, and as they say it since.
+    // In old folders, only the names tell that the series is about work; in newer folders, a key
+    // does.
     for stands_for_work in [false, true] {
         let probe = if stands_for_work {
             ("app", "latency")
@@ -229,7 +230,7 @@ fn samples_that_were_lost_may_have_missed() {
         outcome.stdout
     );
     show(&run, "").ends_with(4);
-    // A miss that was seen stays seen.
+    // Lost samples do not hide a miss that was measured.
     let run = MadeRun {
         gaps: vec![(500, 3)],
         ..MadeRun::new(vec![latencies(1000, &[(20, 300_000)])])
@@ -237,8 +238,8 @@ fn samples_that_were_lost_may_have_missed() {
     show(&run, "--deadline 200us").ends_with(1);
 }
 
-/// The full disk of such a run took no sample that skipped, so the histogram and the counts know
-/// more than the samples.
+/// The run's full disk kept samples with skipped periods out of the file, so the histogram and the
+/// counts include more than the file.
 #[test]
 fn skipped_periods_of_samples_that_were_not_kept_are_no_misses_of_a_long_deadline() {
     let place = Workplace::new();
@@ -261,7 +262,7 @@ fn skipped_periods_of_samples_that_were_not_kept_are_no_misses_of_a_long_deadlin
         "{}",
         outcome.stdout
     );
-    // A miss among the samples is one.
+    // A miss that is among the samples counts.
     let missed = place.tardy("show run --deadline 400us").ends_with(1);
     assert!(
         missed
@@ -300,7 +301,7 @@ fn a_cpu_that_misses_more_than_its_share_is_not_made_good_by_the_others() {
         "{}",
         outcome.stdout
     );
-    // Of both together the share is within what is allowed, of each alone too.
+    // The share is within the allowed one for each CPU and for both together.
     show(&run, "--deadline 200us --misses 2e-3").ends_with(0);
 }
 
@@ -322,7 +323,7 @@ fn samples_that_are_gone_from_their_file_decide_nothing() {
         "{}",
         outcome.stdout
     );
-    // What was not read is no due time without a miss.
+    // Due times whose samples could not be read do not count as met.
     let seen = place
         .tardy("show run --deadline 1us --json")
         .ends_with(1)
@@ -421,7 +422,7 @@ fn a_period_is_called_too_short_when_wake_ups_skip_as_a_rule_and_not_for_one_lon
     assert_eq!(stall.first_warning(), "", "{}", stall.stdout);
 }
 
-/// Six seconds of idle, then as long of each load; at these places a sample of this many ns.
+/// Six seconds of idle and of each of two loads, with the given samples in ns at the given indices.
 fn loaded(late: &[(usize, i64)]) -> MadeRun {
     MadeRun {
         phases: vec![("idle", 0, 6), ("memory", 6, 12), ("io", 12, 18)],
@@ -461,8 +462,8 @@ fn each_load_has_a_verdict_and_a_rate_of_its_own() {
         ]
     );
     let sentence = |load: &str| verdict(load)["sentence"].as_str().unwrap().to_owned();
-    // Three over 6000 due times in 6 s, at 95 %, and no more is known of that load by the seconds
-    // of the others.
+    // The 95 % limit of three misses in 6000 due times and 6 s. The seconds of the other loads do
+    // not lower it.
     assert!(
         sentence("idle").starts_with("no miss in 6000 due times: fewer than 1800 an hour at 95 %"),
         "{}",
@@ -599,7 +600,7 @@ fn a_run_without_a_deadline_ends_with_a_ladder() {
         after("deadline"),
         ["50us", "100us", "200us", "500us", "1ms"]
     );
-    // The stall skipped due times late by 2.46, 1.46 and 0.46 ms.
+    // The due times that the stall skipped are late by 2.46, 1.46 and 0.46 ms.
     assert_eq!(after("misses"), ["7", "6", "5", "3", "3"]);
     assert!(
         outcome
@@ -625,7 +626,8 @@ fn a_run_without_a_deadline_ends_with_a_ladder() {
         ),
         (&3_456_789.into(), &0.into())
     );
-    // What the ladder says of a deadline is what asking for it says.
+    // For each deadline, the ladder has the same number of misses as a run that is shown with that
+    // deadline.
     for rung in ladder["rungs"].as_array().unwrap() {
         let asked = show(
             &loaded(&late),

@@ -1,5 +1,5 @@
-//! Threads that wake each other; work of known length that a timer starts: accounting, order, and verdicts that
-//! no machine can change. Never a latency.
+//! Threads that wake each other, and work of known length that a timer starts: accounting, order,
+//! and verdicts that do not depend on the machine. No test checks the size of a latency.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 
 const PAIRS: [&str; 5] = ["futex", "eventfd", "pipe", "signal", "mqueue"];
 
-/// The series of a summary, by name.
+/// Series of a summary with this name.
 fn of<'a>(summary: &'a Value, name: &str) -> Vec<&'a Value> {
     let found: Vec<&Value> = summary["series"]
         .as_array()
@@ -37,8 +37,8 @@ fn assert_exact(series: &Value) {
     assert!(count(series, "recorded") > 0, "{series}");
 }
 
-/// The loops allocate nothing and touch nothing that is not in memory; without the right to lock
-/// memory, that cannot be shown.
+/// Checks that the loops had no page faults. A machine that does not allow locking memory is
+/// excepted.
 #[track_caller]
 fn assert_no_faults(summary: &Value) {
     let warns_of = |name: &str| {
@@ -55,8 +55,8 @@ fn assert_no_faults(summary: &Value) {
     );
 }
 
-/// Runs the pair, and checks that each period in which the time was kept is a wake-up, or one that
-/// was skipped. The kernel may lack message queues.
+/// Runs a pair of threads, and checks that each timer wake-up corresponds to a wake-up of the other
+/// thread or to a skipped one. The kernel may lack message queues.
 #[track_caller]
 fn check_pair(place: &Workplace, name: &str, parameters: &str, cpus: &str, out: &str) {
     let line = format!(
@@ -82,7 +82,7 @@ fn check_pair(place: &Workplace, name: &str, parameters: &str, cpus: &str, out: 
             .unwrap();
         assert_exact(wake);
         assert_exact(timer);
-        // Due times that the last wake-up skipped may lie behind the end.
+        // Due times that the last wake-up skipped may lie after the end.
         assert!(count(timer, "expected") >= 200, "{timer}");
         assert_eq!(
             count(wake, "expected"),
@@ -235,8 +235,7 @@ fn work_of_every_kind_is_done_after_it_began_and_both_series_account_for_every_p
     }
 }
 
-/// Work that takes 1 ms where nothing disturbs it is never done in 200 us, whatever the machine
-/// does.
+/// Work that takes at least 1 ms always misses a deadline of 200 us.
 #[test]
 fn work_that_is_longer_than_its_deadline_fails_however_early_it_starts() {
     let place = Workplace::new();

@@ -1,4 +1,5 @@
-//! `tardy lab atlas`: cells are made once, whoever makes them, and every table is made from them.
+//! `tardy lab atlas`: each cell is generated once, by whichever process comes first, and every
+//! table is made from the cells.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::snapshots::cache_without_snapshots;
 use super::{REAL_TIME, assert_accounted, lab_is_there};
 
-/// An atlas of one kernel under two loads, in two replicas.
+/// An atlas of one kernel with two loads and two replicas.
 struct Atlas {
     cache: PathBuf,
     out: PathBuf,
@@ -67,7 +68,7 @@ fn told(output: &Output) -> (i32, String, String) {
     )
 }
 
-/// How many cells a lab says that it made.
+/// Number of cells that a lab reports to have generated.
 fn made(stderr: &str) -> usize {
     let count = |line: &str| {
         line.split_once(" cells in ")?
@@ -98,7 +99,7 @@ fn a_cell_is_made_once_by_whichever_lab_comes_first_and_again_only_when_it_is_go
         cache,
         out: folder.path().join("atlas"),
     };
-    // What a killed lab leaves.
+    // Remains of a killed lab.
     let torn = atlas.out.join("cells/.part-6.1-rt-000/samples");
     std::fs::create_dir_all(&torn).unwrap();
 
@@ -132,8 +133,8 @@ fn a_cell_is_made_once_by_whichever_lab_comes_first_and_again_only_when_it_is_go
             cell["numbers"]["max_of_runs_ns"].as_array().unwrap().len(),
             2
         );
-        // Of 1,200 due times those from the load's first work on, which comes after about 250 ms:
-        // the cold code of the test's binary is not optimised.
+        // Of 1,200 due times, those after the load's first work count. That work starts after about
+        // 250 ms, because the test's binary is not optimised.
         assert!(cell["numbers"]["samples"].as_u64() >= Some(650), "{cell}");
     }
     assert_eq!(

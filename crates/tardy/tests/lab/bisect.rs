@@ -1,9 +1,9 @@
-//! `tardy lab bisect`, and `tardy lab check` beside a baseline: a real-time kernel is the good one,
-//! the same version without real time the bad one.
+//! `tardy lab bisect`, and `tardy lab check` with a baseline. The real-time kernel is good, and the
+//! stock kernel of the same version is bad.
 
 use super::{REAL_TIME, STOCK, lab, lab_is_there};
 
-/// Long enough for the stock kernel's sections under this load, which take several times the limit.
+/// Long enough that the stock kernel has sections of several times the limit under this load.
 const MEASURE: [&str; 6] = ["--load", "procfs", "--for", "900ms", "--replicas", "1"];
 
 fn told(arguments: &[&str]) -> (i32, String, String) {

@@ -1,5 +1,5 @@
-//! The sources of lateness in guests: timer resolution with and without high-resolution timers,
-//! which takes two boots.
+//! The sources of lateness in guests. Timer resolution with and without high-resolution timers
+//! takes two boots.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{STOCK, compared, lab_is_there};
 
-/// All sources in three seconds of the guest's time.
+/// A scenario that isolates all sources in three seconds of guest time.
 const SCENARIO: &str = r#"
 name = "small"
 order = "fixed"
@@ -101,9 +101,9 @@ fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers(
             .all(|row| row["clock"] == "virtual"),
         "{found}"
     );
-    // Due times of 10 ms lie on a tick of 4 ms and half of one beside it in turn: wherever the
-    // first one lies, every second wake-up is half a tick late or more. A high-resolution timer
-    // fires when they come.
+    // With a period of 10 ms and ticks of 4 ms, due times alternate between two positions, half a
+    // tick apart. So every second wake-up is at least half a tick late. With high-resolution
+    // timers, it is not.
     let [ticks, fine] = [&resolution[0], &resolution[1]].map(|row| &row["numbers"]);
     assert!(ticks["max_ns"].as_i64() > Some(2_000_000), "{ticks}");
     assert!(
@@ -112,7 +112,7 @@ fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers(
             .is_some_and(|median| median < 100_000),
         "{fine}"
     );
-    // What ticks hide is shown of the other run alone.
+    // Sources that are smaller than a tick are shown only for the run with high-resolution timers.
     for (source, probe) in [
         ("non-preemptable-sections", "cyclic"),
         ("scheduling-jitter", "nanosleep"),

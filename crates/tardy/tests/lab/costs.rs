@@ -1,4 +1,4 @@
-//! Costs of services in guests: counts of instructions, the same twice, and no times.
+//! Costs of services in guests: instruction counts, which are reproducible, and no times.
 
 use std::path::Path;
 use std::process::Command;
@@ -76,7 +76,7 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
             ["null-call", "pipe-latency", "page-fault-new"],
             "{name}"
         );
-        // A guest has one CPU and no shell.
+        // The guest has one CPU and no shell.
         assert_eq!(
             names(&variant["left_out"]),
             ["fork-sh", "shared-line"],
@@ -91,8 +91,8 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
                 .all(|absent| !absent["reason"].as_str().unwrap().is_empty())
         );
         let cost = |index: usize| variant["metrics"][index]["cost"].as_f64().unwrap();
-        // Entering and leaving the kernel for nothing is some hundred instructions; two wake-ups of
-        // another process are some thousand.
+        // An empty system call takes some hundred instructions; a round trip with two wake-ups of
+        // another process takes some thousand.
         assert!(
             (50.0..2_000.0).contains(&cost(0)),
             "{name}: a null call of {} instructions",
@@ -134,8 +134,8 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
         );
     }
     let (stock, real_time) = (out.join("6.1/replica-000"), out.join("6.1-rt/replica-000"));
-    // A system call of nothing has the same code in both but for the entry; sleeping locks make
-    // everything that wakes somebody longer.
+    // An empty system call is nearly the same code on both kernels. Sleeping locks make every
+    // wake-up more expensive.
     let round_trip = |name: &str| variants[name]["metrics"][1]["cost"].as_f64().unwrap();
     assert!(
         round_trip("6.1-rt") > round_trip("6.1"),

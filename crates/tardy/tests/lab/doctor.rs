@@ -1,5 +1,5 @@
-//! Rows of `tardy doctor` in a guest of two CPUs: each word on the kernel's command line turns its
-//! row over.
+//! `tardy doctor` in a guest of two CPUs: options on the kernel's command line change the states of
+//! their rows.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{REAL_TIME, STOCK, lab_is_there};
 
 const WORDS: &str =
     "isolcpus=managed_irq,domain,1 nohz_full=1 rcu_nocbs=1 threadirqs preempt=full nowatchdog";
-/// Rows that those words make good.
+/// Rows that these options make good.
 const TURNED: [&str; 7] = [
     "high-resolution-timers",
     "isolation",
@@ -22,8 +22,8 @@ const TURNED: [&str; 7] = [
     "watchdog",
 ];
 
-/// The state of every row, and what it says, for the second CPU of a guest with these words; `more`
-/// are flags.
+/// Boots a guest with the options `words` and runs `tardy doctor` with the flags `more`. Returns
+/// the state and the text of every row for the second CPU.
 fn rows(source: &str, words: &str, more: &[&str]) -> BTreeMap<String, (String, String)> {
     let left = boot(
         source,
@@ -72,7 +72,7 @@ fn each_word_of_the_command_line_turns_its_row() {
         TURNED.map(|row| (row, "improvable".to_owned()))
     );
     assert_eq!(states(&with), TURNED.map(|row| (row, "good".to_owned())));
-    // What no word turns.
+    // No option changes these rows.
     for row in ["real-time-kernel", "virtual-machine"] {
         assert_eq!(without[row].0, with[row].0, "{row}");
     }
@@ -84,7 +84,7 @@ fn the_kernels_detector_of_hardware_latency_runs_where_it_is_built_in() {
         return;
     }
     let flags = ["--hardware-latency", "2s"];
-    // Whether the host leaves gaps is its own affair; that the detector ran is not.
+    // The result depends on the host; the detector must run.
     let (state, current) = &rows(REAL_TIME, "", &flags)["hardware-latency"];
     assert!(
         ["good", "improvable"].contains(&state.as_str()) && current.contains("in 2.00 s"),

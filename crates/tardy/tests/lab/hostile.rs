@@ -1,5 +1,4 @@
-//! Guests whose clocks are set, and whose CPUs something never gives up, while a run measures
-//! there.
+//! Guests in which, during a run, the clock is set or a program never gives up a CPU.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use crate::support::machine;
 
 pub(crate) const BUSYBOX: &str = "/bin/busybox";
 
-/// Whether a script can run in a guest.
+/// Returns whether a script can run in a guest.
 pub(crate) fn scripts_run(test: &str) -> bool {
     if !lab_is_there(test, false) {
         return false;
@@ -37,7 +36,8 @@ pub(crate) fn write_script(folder: &Path, script: &str) -> PathBuf {
     file
 }
 
-/// Runs a script in a guest of the lab; the folder of what it left in /run/out.
+/// Runs a script in a guest of the lab, and returns the folder with the files that the script wrote
+/// to /run/out.
 fn run_script(folder: &Path, script: &str) -> PathBuf {
     let (out, add) = (
         folder.join("guests"),
@@ -79,7 +79,7 @@ fn text(folder: &Path, name: &str) -> String {
         .to_owned()
 }
 
-/// What `tardy show --json` says of a run, whatever its exit code.
+/// Returns the output of `tardy show --json`, whatever its exit code.
 fn shown(run: &Path) -> Value {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
         .args(["show", "--json"])
@@ -150,8 +150,8 @@ fn a_time_of_day_that_is_set_or_slewed_makes_no_sample_longer_and_no_verdict_fal
         ("timers", Some(-HOUR)),
     ] {
         let summary = shown(&left.join(name));
-        // So short a run may have too few samples to pass: what counts is whether the clock keeps
-        // it from that.
+        // The run may be too short to pass. The test only checks whether the clock degrades the
+        // verdict.
         let (code, evidence) = (
             text(&left, &format!("{name}.code")),
             &summary["verdict"]["evidence"],
@@ -179,7 +179,7 @@ fn a_time_of_day_that_is_set_or_slewed_makes_no_sample_longer_and_no_verdict_fal
         for series in summary["series"].as_array().unwrap() {
             let gaps = &series["gaps"];
             assert_exact(series, gaps.is_null().then_some(300));
-            // No stall of an idle guest is as long as a tenth of a second.
+            // In an idle guest, no stall reaches 100 ms.
             assert!(
                 (0..100_000_000).contains(&series["numbers"]["max_ns"].as_i64().unwrap()),
                 "{name}: {series}"
@@ -198,7 +198,8 @@ fn a_time_of_day_that_is_set_or_slewed_makes_no_sample_longer_and_no_verdict_fal
 
 const UNTHROTTLED: &str = "echo -1 >/proc/sys/kernel/sched_rt_runtime_us\n";
 
-/// chrt with its libraries; not in /bin, where busybox puts its own.
+/// chrt with its libraries. The program is not placed in /bin, because busybox installs its own
+/// chrt there.
 fn chrt() -> Vec<AddedFile> {
     let path = PathBuf::from(machine::program("chrt", "util-linux").get_program());
     let libraries = std::process::Command::new("ldd")
@@ -225,8 +226,9 @@ fn chrt() -> Vec<AddedFile> {
         .collect()
 }
 
-/// A run of 8 s that measures CPU 1 while a foreign loop of SCHED_FIFO 98 holds `loop_cpu` for 30 s:
-/// its exit code and its record. On a busy host the loop takes seconds to start.
+/// Measures CPU 1 for 8 s while another program's loop with SCHED_FIFO 98 occupies `loop_cpu` for
+/// 30 s. On a busy host the loop takes seconds to start. Returns the run's exit code and its
+/// record.
 fn run_beside_a_loop(loop_cpu: u32) -> (String, Value) {
     let script = format!(
         "{UNTHROTTLED}/init run --for 8s --load none --period 10ms --deadline 1m --misses 0.99 \

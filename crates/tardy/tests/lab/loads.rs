@@ -1,4 +1,4 @@
-//! The tool's loads beside a program of the user's own.
+//! The tool's loads beside a user's own program.
 
 use std::process::Command;
 
@@ -31,7 +31,8 @@ fn loads_run_beside_a_program_of_the_users_own_and_one_that_is_unknown_is_refuse
             .max()
             .unwrap()
     };
-    // Above the probe's priority: of every 2 ms that it takes, one due time lies in the first.
+    // The load has a higher priority than the probe. In each turn of 2 ms, a due time lies in the
+    // first millisecond.
     let with_load = longest(
         "loaded",
         &["--load", "busy:length=2ms:period=10ms:priority=97"],

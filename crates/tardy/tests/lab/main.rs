@@ -1,10 +1,11 @@
-//! The lab end to end: real kernels in real guests. What is asserted holds in virtual time, so it
-//! does not depend on this machine.
+//! The lab from end to end, with real kernels in real guests. The tests assert values in virtual
+//! time, which do not depend on the host.
 //!
-//! Needs QEMU, the kernels debian:6.1 and debian:6.1-rt (from the machine's package sources, or
-//! fetched before), and for the tests with known delays the modules that `cargo xtask inject`
-//! builds. What is missing fails the tests when TARDY_TEST_REQUIRE_LAB=1 is set, as the project's
-//! own CI does, and is named on stderr otherwise. TARDY_TEST_LAB=0 leaves all of them out, loudly.
+//! Needs QEMU and the kernels debian:6.1 and debian:6.1-rt, from the machine's package sources or
+//! fetched before. Tests with injected delays also need the modules that `cargo xtask inject`
+//! builds. If something is missing, the tests fail with TARDY_TEST_REQUIRE_LAB=1, which the
+//! project's CI sets; otherwise they name it on stderr. TARDY_TEST_LAB=0 leaves all of them out,
+//! with a message for each.
 
 #![allow(
     clippy::unwrap_used,
@@ -50,7 +51,7 @@ mod wake_up_path;
 const STOCK: &str = "debian:6.1";
 const REAL_TIME: &str = "debian:6.1-rt";
 
-/// Whether the lab can run here; says so where everybody sees it when it cannot.
+/// Returns whether the lab can run here. If not, reports the test as left out.
 fn lab_is_there(test: &str, with_modules: bool) -> bool {
     if std::env::var_os("TARDY_TEST_LAB").is_some_and(|value| value == "0") {
         support::machine::left_out(test, "TARDY_TEST_LAB=0 leaves the lab out");
@@ -85,7 +86,7 @@ fn lab_is_there(test: &str, with_modules: bool) -> bool {
         std::env::var_os("TARDY_TEST_REQUIRE_LAB").is_none_or(|value| value != "1"),
         "{missing}"
     );
-    // Not by eprintln!, which the test harness hides for a test that passes.
+    // The test harness would hide eprintln! of a passing test.
     support::machine::left_out(test, &missing);
     false
 }
@@ -96,7 +97,7 @@ fn kernel(source: &str) -> Result<Kernel, String> {
     kernel::resolve(&source, Architecture::Amd64, &cache, false).map_err(|error| error.to_string())
 }
 
-/// Where `cargo xtask inject` leaves the modules.
+/// The folder in which `cargo xtask inject` leaves the modules.
 fn modules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/inject")
 }
@@ -145,7 +146,7 @@ fn digests(variants: &BTreeMap<String, Value>) -> Vec<String> {
     .collect()
 }
 
-/// The largest latency of all runs in a phase.
+/// The largest latency of a phase in all runs of a variant.
 fn max_us(variant: &Value, phase: &str) -> f64 {
     let phases = variant["phases"].as_array().unwrap();
     let found = phases
@@ -218,11 +219,11 @@ fn shards_put_their_guests_into_one_folder_and_no_guest_runs_twice() {
     );
 }
 
-/// Every due time of every series is accounted for, and there are some.
+/// Checks that each series has samples and that every due time is accounted for.
 fn assert_accounted(run: &Path) {
     let record = tardy_run::folder::open(run).unwrap();
     assert!(!record.series.is_empty());
-    // The host's date: the guest's clock starts in 2020.
+    // The guest's clock starts in 2020, but the run has the host's date.
     let in_2026 = tardy_core::units::Nanos::from_secs(1_767_225_600);
     assert!(record.started.realtime_ns > in_2026);
     for series in &record.series {
@@ -281,7 +282,7 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
     );
     let second = on_a_busy_host(|| compared(&folder.path().join("busy"), &arguments));
     let of_first = digests(&first);
-    // The busy host runs only the first member of each variant's two.
+    // On the busy host, only the first of each variant's two replicas runs.
     assert_eq!(
         of_first.iter().step_by(2).cloned().collect::<Vec<_>>(),
         digests(&second)
@@ -302,13 +303,13 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
         assert!(real_time < 60.0, "{phase}: {real_time} us");
         if phase != "idle" {
             let stock = max_us(&first["6.1-none"], phase);
-            // Ten times the bound of real time. The least is procfs: 0.94 ms is the median of six
-            // replicas' largest, and any change to the tool moves it.
+            // Ten times the limit of the real-time kernel. The smallest is procfs with 0.94 ms, the
+            // median of the maxima of six replicas, which any change to the tool shifts.
             assert!(stock > 600.0, "{phase}: {stock} us");
         }
     }
-    // What tells full preemption from none, by the largest values. Memory and io tell nothing
-    // apart: docs/lab.md has why.
+    // Loads whose largest latencies distinguish full preemption from none. Those of memory and io
+    // do not; docs/lab.md explains why.
     for (phase, least) in [("procfs", 5.0), ("munmap", 3.0)] {
         let ratio = max_us(&first["6.1-none"], phase) / max_us(&first["6.1-full"], phase);
         assert!(
@@ -316,7 +317,7 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
             "{phase}: largest of none / largest of full is {ratio}"
         );
     }
-    // What a comparison costs is known beforehand, in instructions.
+    // The number of instructions of a comparison is predictable.
     for run in first
         .values()
         .flat_map(|variant| variant["runs"].as_array().unwrap())
@@ -333,7 +334,7 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
 const DELAY: Nanos = Nanos(1_000_000);
 const PERIOD: Nanos = Nanos(100_000);
 
-/// Makes delays of one context in guests of four models.
+/// Injects delays in one context into guests with four preemption models.
 fn delayed(out: &Path, context: &str) -> BTreeMap<String, Value> {
     let delays = format!("{context}:1ms:30");
     let modules = modules();
@@ -372,8 +373,8 @@ fn firings(run: &Path) -> Vec<InjectedDelay> {
     firings
 }
 
-/// Whether the probe was late by a delay: a due time fell into it, or less than a period before it,
-/// and the wake-up came after its end.
+/// Returns whether a delay made the probe late: a sample was due during the delay or less than a
+/// period before it, and the wake-up came after the delay's end.
 fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
     samples.iter().any(|&(due, latency)| {
@@ -460,7 +461,8 @@ fn assert_delayed(out: &Path, variants: &BTreeMap<String, Value>, name: &str, is
         .count();
     assert_eq!(seen, if is_delayed { 30 } else { 0 }, "{name}");
     let max = max_us(&variants[name], "idle");
-    // Far from both: the delay's length, and what these kernels show without it.
+    // 500 us lies far from the length of the delay and from the latencies of these kernels without
+    // it.
     assert_eq!(max > 500.0, is_delayed, "{name}: {max} us");
 }
 
@@ -491,7 +493,7 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
         code == 0 && text.contains("passed") && text.contains("2 runs"),
         "{code}: {text}"
     );
-    // One guest at a time: the first decides, unless all are asked for.
+    // With one guest at a time, the first result decides, unless --all is given.
     let (code, text) = check("5us", &["--kernel", REAL_TIME, "--jobs", "1"]);
     assert!(
         code == 1 && text.contains("1 of 1 runs have a latency above"),
@@ -502,7 +504,7 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
         code == 1 && text.contains("2 of 2 runs have a latency above"),
         "{code}: {text}"
     );
-    // A kernel that cannot tell is skipped, and trouble that is not its own stops the bisection.
+    // A kernel that cannot be judged is skipped.
     let (code, text) = check("1ms", &["--kernel", REAL_TIME, "--preempt", "none"]);
     assert!(code == 125 && text.contains("skipped"), "{code}: {text}");
     let (code, text) = check(
@@ -512,7 +514,8 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
     assert!(code == 125 && text.contains("skipped"), "{code}: {text}");
 }
 
-/// Skipped, `git bisect run` would walk past the commit that it looks for.
+/// If `tardy lab check` skipped such a kernel, `git bisect run` would pass over the commit that it
+/// looks for.
 #[test]
 fn a_kernel_that_panics_once_it_has_booted_is_bad() {
     if !lab_is_there("a panic under way", false) {

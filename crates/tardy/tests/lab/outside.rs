@@ -1,4 +1,5 @@
-//! Guests watched from outside: nothing changes in them, and what was done to them is seen.
+//! Guests that are watched from outside: watching changes nothing in them, and it reveals injected
+//! delays.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +33,8 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
         "--load",
         "memory",
     ];
-    // The second run of each guest is not watched.
+    // The second run of each guest is not watched, so it shows whether watching changes the
+    // samples.
     let variants = compared(
         &out,
         &[&arguments[..], &["--watch", "--verify-repeatable"]].concat(),
@@ -72,16 +74,16 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
             .as_u64()
             .unwrap()
     };
-    // What only threads do on a real-time kernel, softirqs do elsewhere.
+    // A real-time kernel handles softirqs in threads, so it has no softirq sections.
     assert!(longest("6.1-none", Kind::Softirq) > 0 && longest("6.1-rt", Kind::Softirq) == 0);
     assert!(longest("6.1-full", Kind::PreemptionOff) > longest("6.1-rt", Kind::PreemptionOff));
-    // A latency that the probe saw is no longer than a section and its own way.
+    // The probe's latencies are at most a section plus the path of the wake-up.
     let max = variants["6.1-rt"]["phases"][0]["max_ns"].as_u64().unwrap();
     assert!(
         longest("6.1-rt", Kind::Blocked) < 100_000 && max < 100_000,
         "{max}"
     );
-    // The table has it beside the largest latency.
+    // The table shows the longest section beside the largest latency.
     let beside = variants["6.1-rt"]["phases"]
         .as_array()
         .unwrap()
@@ -107,8 +109,8 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     );
     what_theory_says_holds(&census);
 
-    // The report draws both distributions: the load's, and the idle one hidden until it is asked
-    // for.
+    // The report draws two distributions: that of the load, and that of idle, which is hidden at
+    // first.
     let html = folder.path().join("watched.html");
     let run = out.join("6.1-full/replica-000");
     assert!(
@@ -140,7 +142,7 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
         "lines of sections are dashed"
     );
 
-    // As `show` does, `compare` sees that the folders are watched ones.
+    // Like `show`, `compare` recognises the folders as watched.
     let differences = ["compare", "--format", "json"];
     let (base, other) = (out.join("6.1-full"), out.join("6.1-rt"));
     let found = shown(
@@ -167,8 +169,8 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     assert_eq!(same["differences"].as_array().unwrap().len(), 0);
 }
 
-/// The scheduling latency is bounded under each assumption of interrupts that counts the one that
-/// makes the switch due.
+/// Checks that the theoretical bound of the scheduling latency holds under every assumption about
+/// interrupts that includes the interrupt which makes the switch due.
 fn what_theory_says_holds(census: &Value) {
     let (mut bounded, mut stretches) = (0, 0);
     for group in census["groups"].as_array().unwrap() {
@@ -210,7 +212,8 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
     if !lab_is_there("a loop from outside", true) {
         return;
     }
-    // Longer than what the kernel does without a chance by itself as the program ends, 2.3 ms.
+    // Longer than the kernel's own longest stretch without a chance to switch, 2.3 ms at the end of
+    // the program.
     const LENGTH: i64 = 5_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (out, modules) = (folder.path().join("runs"), modules());
@@ -239,7 +242,7 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
         .filter(|row| row["what"] == "no-chance")
         .max_by_key(|row| row["length_ns"].as_i64())
         .unwrap();
-    // The interrupts in it are part of it.
+    // The stretch includes the interrupts that occur in it.
     assert!(
         (LENGTH..LENGTH + LENGTH / 10).contains(&row["length_ns"].as_i64().unwrap()),
         "{row}"
@@ -265,7 +268,7 @@ fn shown(arguments: &[&str]) -> Value {
 
 const FIRINGS: usize = 5;
 
-/// From a section's begin to the first time that the delay in it reads, at most, in ns.
+/// Largest time from the begin of a section to the first clock read of the delay in it, in ns.
 const TO_FIRST_TIME: i64 = 5_000;
 
 #[test]
@@ -275,7 +278,7 @@ fn delays_of_known_length_are_sections_of_their_kind_at_their_length() {
     }
     let folder = tempfile::tempdir().unwrap();
     let modules = modules();
-    // Where the sleeping lock and the softirq are no section, none may be seen.
+    // Where a sleeping lock or a softirq is no section, the delay must not be seen.
     let cases = [
         (Context::PreemptionOff, "6.1-full"),
         (Context::InterruptsOff, "6.1-rt"),
@@ -450,8 +453,8 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
         for delay in &made {
             let due = |story: &Value| story["due_ns"].as_i64().unwrap();
             let ns = |value: &Value| value.as_i64().unwrap();
-            // A sample that was due just before the delay waits for its end, too: softirqs run as
-            // the interrupt that woke the probe ends.
+            // A sample that was due just before the delay also waits for the delay's end, because
+            // softirqs run at the end of the interrupt that woke the probe.
             let is_in = |story: &&Value| {
                 (due(story)..due(story) + ns(&story["latency_ns"])).contains(&delay.ended.0)
             };
@@ -463,7 +466,7 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
             });
             let is_of_module =
                 |name: &Value| name.as_str() == Some(&format!("{function} [tardy_inject]"));
-            // The longest piece is held by the function, from due to the end of the delay.
+            // The function holds the longest piece, from the due time to the end of the delay.
             let held = story["pieces"]
                 .as_array()
                 .unwrap()
@@ -480,13 +483,13 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
                 .find(|row| is_of_module(&row["function"]))
                 .unwrap_or_else(|| panic!("{function}: {story}"));
             let left = delay.ended.0 - due(story).max(delay.begun.0);
-            // What then interrupts it, and the switch to the probe, are among its calls: they end
+            // The function's time includes later interrupts and the switch to the probe, and ends
             // with the sample.
             assert!(
                 (left - 2_000..=ns(&story["latency_ns"])).contains(&ns(&row["inclusive_ns"])),
                 "{left}: {row}"
             );
-            // So is the longest section, with its beginning and its length.
+            // The longest section also has the delay's begin and length.
             let section = &story["executed"]["sections"][0];
             let (begin, length) = (
                 due(story) + ns(&section["begin_ns"]),
@@ -515,8 +518,8 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
     }
 }
 
-/// The probe of williams2002 sleeps in read(2): another timer's function than that of a sleep wakes
-/// it.
+/// The probe of williams2002 sleeps in read(2), from which another timer function wakes it than
+/// from a sleep.
 #[test]
 fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
     if !lab_is_there("late samples of a blocking read", false) {
@@ -538,8 +541,8 @@ fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
         let ns = |value: &Value| value.as_i64().unwrap();
         let worst = explained["worst"].as_array().unwrap();
         if variant == "6.1-rt" {
-            // A thread executes the timer's function, and may have done so before the sample was
-            // due; either name is right.
+            // A thread executes the timer's function, perhaps before the sample is due. Both names
+            // are correct.
             let names = ["ktimers/0", "timer (rtc_pie_update_irq)"];
             let wakers = worst.iter().map(|story| story["waker"].as_str());
             let (known, unknown): (Vec<_>, Vec<_>) = wakers.partition(Option::is_some);
@@ -568,21 +571,20 @@ fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
     }
 }
 
-/// Functions of the kernel that a process executes when it ends or frees a large area.
+/// Kernel functions that a process executes when it ends or frees a large area.
 const ENDINGS: [&str; 4] = [
     "do_exit",
     "exit_mmap",
     "__x64_sys_munmap",
     "__x64_sys_munlockall",
 ];
-/// Loads whose work is to end processes or to free a large area.
+/// Loads that end processes or free a large area as their work.
 const ENDING_LOADS: [&str; 2] = ["tardy-load-memo", "tardy-load-fork"];
-/// Above so many times the median of its row a sample is late.
+/// A sample counts as late above this multiple of the median of its row.
 const LATE: i64 = 4;
 
-/// The late samples in the rows of a watched run that waited for the tool outside of its measuring
-/// loop: before it was armed, after it was disarmed, at a change of phase, or at the start or end
-/// of a load.
+/// Returns the late samples that waited for the tool outside its measuring loop: before it was
+/// armed, after it was disarmed, at a change of phase, or at the start or end of a load.
 fn late_by_the_tool_itself(run: &Path) -> Vec<String> {
     let path = run.to_str().unwrap();
     let ns = |value: &Value| value.as_i64().unwrap();
@@ -600,7 +602,7 @@ fn late_by_the_tool_itself(run: &Path) -> Vec<String> {
             (load["name"].as_str().unwrap(), median)
         })
         .collect();
-    // When all loads of a phase worked, from what each worker reported.
+    // For each phase, the time in which all loads worked, from the workers' reports.
     let phases = record["phases"].as_array().unwrap().iter().enumerate();
     let rows: Vec<(i64, i64, i64)> = phases
         .map(|(index, phase)| {
@@ -625,7 +627,7 @@ fn late_by_the_tool_itself(run: &Path) -> Vec<String> {
             .max_by_key(|piece| ns(&piece["length_ns"]))
             .unwrap();
         let name = longest["name"].as_str().unwrap_or_default();
-        // Until a process of the tool takes its own name, the kernel calls it after /proc/self/exe.
+        // Until a process of the tool sets its own name, the kernel uses that of /proc/self/exe.
         let is_its_own = name == "exe" || name.starts_with("tardy");
         let functions = |story: &Value| -> Vec<String> {
             let executed = story["executed"]["functions"]
@@ -724,8 +726,8 @@ fn a_traced_run_and_what_was_seen_from_outside_blame_the_same() {
     for variant in compared(&out, &[&arguments[..], &["--", "--explain"]].concat()).keys() {
         let run = out.join(variant).join("replica-000");
         let agreement = agreement(&run, Nanos::ZERO).unwrap();
-        // Of all late samples nine of ten: the events of a trace do not tell the end of a pass of
-        // softirqs. Those above 100 us agreed in 99 of 100 (docs/proof-archive.md).
+        // Nine of ten late samples must agree, because trace events do not show the end of a pass
+        // of softirqs. Above 100 us, 99 of 100 agreed (docs/proof-archive.md).
         assert!(
             agreement.samples > 0
                 && (agreement.differences.len() as u64 + agreement.only_executed) * 10

@@ -1,5 +1,5 @@
-//! Probes in guests, whose clock counts instructions: what they find is compared with what is
-//! known, and no machine's timing comes in.
+//! Probes in guests, whose clock counts instructions: the results are compared with known values,
+//! independent of the host's timing.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use tardy_samples::read_series::SeriesFile;
 use super::{REAL_TIME, STOCK, compared, kernel, lab, lab_is_there};
 
 pub(super) const MILLI: i64 = 1_000_000;
-/// 1/HZ of Debian's kernels (CONFIG_HZ=250).
+/// Length of a tick of Debian's kernels, 1/HZ (CONFIG_HZ=250).
 pub(super) const TICK: i64 = 4 * MILLI;
 
 pub(super) fn stored(run: &Path, series: &str) -> Vec<Sample> {
@@ -33,15 +33,15 @@ pub(super) fn notes(run: &Path) -> String {
     std::fs::read_to_string(run.join("run.json")).unwrap()
 }
 
-/// Length of the intervals that the load occupies, and from one start to the next.
+/// Length of the intervals in which the load occupies the CPU, and the time between their starts.
 const LENGTH: i64 = 2 * MILLI;
 const PERIOD: i64 = 20 * MILLI;
-/// What a gap holds beside the interval: the wake-up of the load, two switches, and writing the
-/// interval down. A wake-up is 3,700 instructions; this is 15,000.
+/// Time in a gap outside the load's interval: the load's wake-up, two context switches, and
+/// recording the interval. A wake-up takes 3,700 instructions; this allows 15,000.
 const AROUND: i64 = 60_000;
 
-/// Runs the probe beside the load `busy` in a guest; the run's folder, and what the load wrote
-/// down.
+/// Runs the probe beside the load `busy` in a guest. Returns the run's folder and the intervals
+/// that the load recorded.
 fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>) {
     let load = "busy:length=2ms:period=20ms:priority=50:record=/run/out/record";
     let own = [
@@ -94,17 +94,17 @@ fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>
     (folder.join("run"), text.lines().map(line).collect())
 }
 
-/// Every interval that was recorded lies in one gap; those that hold nothing else are as long as
-/// the interval, and no other gap is. The tool's own tasks run on the guest's one CPU too, for up
-/// to some ms, so that a gap now and then holds one of theirs.
+/// Checks that each recorded interval lies in one gap. Most gaps are as long as their interval; the
+/// others also contain a task of the tool, which shares the guest's only CPU and runs for up to
+/// some ms. No other gap may be as long as an interval.
 fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
-    // The load may outlive the probe by an interval.
+    // The load may run on for an interval after the probe.
     let last = gaps.last().map_or(0, |gap| gap.wake().get());
     let within: Vec<&[i64; 3]> = intervals
         .iter()
         .filter(|[_, ended, _]| *ended < last)
         .collect();
-    // The load starts while the second of its phase runs.
+    // The load starts during its phase of one second.
     assert!(
         (25..=51).contains(&within.len()),
         "{what}: {} intervals in a second of one each {PERIOD} ns",
@@ -114,8 +114,8 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     let is_as_long = |gap: &Sample| (LENGTH - AROUND..LENGTH + AROUND).contains(&gap.latency.get());
     let mut alone = 0;
     for [begun, ended, _] in &within {
-        // The load looks at the clock, then at its CPU time, and writes down from when on it spins;
-        // it ends with the first look after its length.
+        // The load reads the clock, then its CPU time, and then records its start. It stops at the
+        // first clock read after its length.
         assert!(
             (ended - begun - LENGTH).abs() < AROUND,
             "{what}: {} ns",
@@ -139,7 +139,7 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
         "{what}: only {alone} of {} gaps are as long as their interval",
         within.len()
     );
-    // Nothing is found that was not there.
+    // No gap as long as an interval lies elsewhere.
     let holds_one = |gap: &Sample| {
         within
             .iter()
@@ -168,8 +168,8 @@ fn spin_finds_every_interval_that_the_load_spin_occupied_and_lays_it_to_a_task()
     assert_all_found("oslat", &gaps, &intervals);
     let tasks = stored(&run, "oslat.tasks.cpu0");
     assert_all_found("oslat.tasks", &tasks, &intervals);
-    // A guest has no hypervisor that takes its time: what no task took is an interrupt, the tick
-    // before all.
+    // No hypervisor takes time from the guest, so gaps without a task are interrupts, mostly the
+    // tick.
     let interrupts = stored(&run, "oslat.interrupts.cpu0");
     assert!(
         interrupts.len() > 100,
@@ -196,7 +196,7 @@ fn gtod_finds_every_interval_that_the_load_spin_occupied() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (run, intervals) = beside_spin(folder.path(), STOCK, "gtod");
-    // The two clocks are read in turn, and each gap is found by the one whose turn it is.
+    // The two clocks are read in turn, so either series may contain a gap.
     let mut gaps: Vec<Sample> = ["gtod.cpu0", "gtod.monotonic.cpu0"]
         .iter()
         .flat_map(|series| stored(&run, series))
@@ -205,8 +205,8 @@ fn gtod_finds_every_interval_that_the_load_spin_occupied() {
     assert_all_found("gtod", &gaps, &intervals);
 }
 
-/// How far moments are from a common place within the tick at most: the tick less the largest empty
-/// stretch of it.
+/// The largest distance of the moments from each other within the tick: the tick minus its longest
+/// part without a moment.
 fn spread(moments: &[i64]) -> i64 {
     let mut places: Vec<i64> = moments
         .iter()
@@ -225,7 +225,7 @@ fn wakes(samples: &[Sample]) -> Vec<i64> {
     samples.iter().map(|sample| sample.wake().get()).collect()
 }
 
-/// The path from a tick to the last of some real-time threads, in ns.
+/// The longest path from a tick to the last of several real-time threads, in ns.
 pub(super) const PATH: i64 = 250_000;
 
 #[test]
@@ -269,7 +269,7 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
     let (coarse, fine) = (run("highres=off"), run("highres=on"));
     for probe in ["cyclic.cpu0", "itimer.cpu0", "media.frame.cpu0"] {
         let (mut coarse, fine) = (wakes(&stored(&coarse, probe)), wakes(&stored(&fine, probe)));
-        // The last one comes when the other threads have ended: its path is shorter by theirs.
+        // The last wake-up comes after the other threads have ended, so its path is shorter.
         coarse.pop();
         assert!(
             coarse.len() > 50 && fine.len() > 50,
@@ -290,15 +290,16 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
                 pair[1] - pair[0]
             );
         }
-        // 10 ms come to two places of a tick of 4 ms, 33.3 ms to twelve and more.
+        // A period of 10 ms has two positions within a tick of 4 ms; one of 33.3 ms has twelve or
+        // more.
         assert!(
             spread(&fine) > TICK / 4,
             "{probe} sits on ticks with high-resolution timers: within {} ns",
             spread(&fine)
         );
     }
-    // A frame lasts whole ticks: 32 or 36 ms where 33.3 are due; with high-resolution timers it
-    // lasts what is due.
+    // With ticks, a frame lasts 32 or 36 ms instead of 33.3 ms; with high-resolution timers, it
+    // lasts 33.3 ms.
     let errors = |run: &Path| -> Vec<i64> {
         stored(run, "media.frame.cpu0")
             .iter()
@@ -315,8 +316,7 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
         fine_errors.iter().all(|error| error.abs() < PATH),
         "{fine_errors:?}"
     );
-    // Skew has a sign: the sound that was held back at each tenth frame is behind the picture,
-    // exactly there.
+    // The skew is negative exactly at each tenth frame, where the sound is delayed.
     let skews: Vec<i64> = stored(&fine, "media.cpu0")
         .iter()
         .map(|sample| sample.latency.get())
@@ -350,11 +350,13 @@ fn the_rtc_probe_ends_on_preempt_rt_although_it_has_the_higher_priority() {
     );
 }
 
-/// The emulated clock's interrupt at 2048 Hz, which the kernel makes with a timer, and says so.
+/// Checks the interrupts of the emulated real-time clock at 2048 Hz, which the kernel makes with a
+/// timer, as the run must say.
 fn assert_rtc(run: &Path) {
     let samples = stored(run, "rtc.cpu0");
     let skipped: i64 = samples.iter().map(|sample| i64::from(sample.skipped)).sum();
-    // It runs for the two seconds of the measurement; the first interrupt only begins an interval.
+    // The clock runs for the measurement's two seconds. The first interrupt only begins an
+    // interval.
     assert!(
         (4090..=4096).contains(&(samples.len() as i64 + skipped)),
         "{} interrupts and {skipped} skipped",
@@ -374,7 +376,8 @@ fn assert_rtc(run: &Path) {
     );
 }
 
-/// A guest that answers at its second serial port, on the host's clock; it ends with this value.
+/// A guest that answers on its second serial port, with the host's clock. The guest is killed on
+/// drop.
 struct AnsweringGuest {
     qemu: Child,
     terminal: String,
@@ -407,7 +410,7 @@ impl AnsweringGuest {
         )
         .unwrap();
         Qemu::find(Architecture::Amd64).unwrap();
-        // No counted instructions: the guest's clock is the host's, as its serial port is.
+        // Instructions are not counted: like the serial port, the guest's clock is in real time.
         let options = "-accel tcg -m 1024 -smp 1 -nodefaults -nic none -display none -monitor \
                        none -no-reboot -serial file:console -serial pty";
         let mut qemu = Command::new(Architecture::Amd64.qemu_program());
@@ -431,7 +434,7 @@ impl AnsweringGuest {
         BufReader::new(qemu.stdout.take().unwrap())
             .read_line(&mut line)
             .unwrap();
-        // `char device redirected to /dev/pts/3 (label serial1)`
+        // A line such as `char device redirected to /dev/pts/3 (label serial1)`.
         let terminal = line
             .split_whitespace()
             .find(|word| word.starts_with("/dev/pts/"))
@@ -458,7 +461,7 @@ fn a_guest_answers_over_its_serial_port_and_the_time_is_the_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let mut guest = AnsweringGuest::start(folder.path());
     let probe = format!("response:serial-bytes:{}", guest.terminal);
-    // The guest boots meanwhile: until it answers, nobody is there, which is said.
+    // While the guest boots, nothing answers, and the command must say so.
     let mut said = String::new();
     for attempt in 0..60 {
         let run = folder.path().join(format!("run-{attempt}"));
@@ -488,7 +491,7 @@ fn a_guest_answers_over_its_serial_port_and_the_time_is_the_hosts() {
         if output.status.code() != Some(3) {
             let summary =
                 crate::support::document::read_as(&String::from_utf8_lossy(&output.stdout), "show");
-            // While the guest boots, its terminal may echo a byte before anything answers.
+            // While the guest boots, its terminal may echo single bytes.
             if response(&summary)["counts"]["recorded"].as_u64() > Some(50) {
                 return assert_answered(&summary, &run);
             }
@@ -526,8 +529,8 @@ fn assert_answered(summary: &Value, run: &Path) {
             .iter()
             .all(|round_trip| round_trip.latency > Nanos::ZERO)
     );
-    // The initiator's clock is this machine's, not the guest's; and what hangs on a pseudo-terminal
-    // has not left the machine.
+    // The clock is that of the host, on which the initiator runs. A pseudo-terminal does not leave
+    // the machine.
     assert_eq!(summary["clock"], "hardware", "{}", summary["clock"]);
     assert!(
         summary["warnings"].to_string().contains("external=false"),

@@ -1,4 +1,4 @@
-//! How far the guests are, in a terminal.
+//! The progress of guests, shown in a terminal.
 
 use super::lab_is_there;
 use super::support::terminal::InTerminal;

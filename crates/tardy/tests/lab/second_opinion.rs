@@ -1,4 +1,5 @@
-//! The kernel's tracer timerlat and events of stock kernels on the same wake-ups, in one instance.
+//! The kernel's tracer timerlat and the events of stock kernels, for the same wake-ups in one
+//! instance.
 
 use serde_json::Value;
 
@@ -11,8 +12,8 @@ fn timerlat_and_events_agree_on_the_same_wake_ups() {
     }
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("lab");
-    // 1 ns an instruction: what lies between an event's stamp and timerlat's own clock read is the
-    // recording of that event.
+    // At 1 ns per instruction, recording an event adds little time between the event's time stamp
+    // and timerlat's clock read.
     let arguments = [
         "--kernel",
         REAL_TIME,

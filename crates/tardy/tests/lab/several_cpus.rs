@@ -1,5 +1,5 @@
-//! The real binary in guests with more than one CPU, which the lab itself has not: their clock is
-//! the host's, so that nothing of it is asserted.
+//! The real binary in guests with more than one CPU, outside `tardy lab run`, whose guests have
+//! one. Their clock is the host's, so the tests assert no times.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use tardy_lab::several_cpus::{self, Equipment, Guest, GuestResult};
 use crate::hostile::{BUSYBOX, scripts_run, write_script};
 use crate::{STOCK, kernel, lab_is_there, support};
 
-/// Boots a kernel with `words` on two CPUs, and runs the binary there.
+/// Boots a kernel on two CPUs with `words` on its command line, and runs the binary in the guest.
 pub(crate) fn boot(source: &str, words: &str, arguments: &[&str]) -> GuestResult {
     let kernel = kernel(source).unwrap();
     let tardy = Path::new(env!("CARGO_BIN_EXE_tardy"));
@@ -28,7 +28,7 @@ pub(crate) fn boot(source: &str, words: &str, arguments: &[&str]) -> GuestResult
     several_cpus::run(guest, arguments).unwrap()
 }
 
-/// The same with the usual kernel; what the binary left, and its `run.json`.
+/// Runs the binary in a guest with the stock kernel, and returns the guest's files and `run.json`.
 fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
     let left = boot(STOCK, words, arguments);
     let said = || format!("{}{}", left.text("stdout.log"), left.text("stderr.log"));
@@ -115,7 +115,7 @@ fn a_pair_of_threads_is_measured_on_an_isolated_cpu_and_woken_from_the_other() {
     }
 }
 
-/// Makes CPU 1 an isolated partition, and looks from outside and inside.
+/// Makes CPU 1 an isolated partition, and examines it from outside and from inside.
 const PARTITION: &str = "\
 cd /sys/fs/cgroup
 echo +cpuset > cgroup.subtree_control
@@ -132,7 +132,7 @@ echo $$ > rt/cgroup.procs
 /init run --cpus isolated --for 1s --load none --period 10ms --quiet --out /run/out/run
 ";
 
-/// Boots it, and returns what it left.
+/// Boots a guest that runs `PARTITION`, and returns the guest's files.
 fn partitioned(source: &str, words: &str) -> GuestResult {
     let folder = tempfile::tempdir().unwrap();
     let file = |source: PathBuf, path: &str| AddedFile {
@@ -171,7 +171,7 @@ fn cpus_of_an_isolated_partition_are_isolated_whatever_the_kernel_was_booted_wit
             support::machine::left_out(&format!("isolated partitions of {source}"), &error);
             continue;
         }
-        // Up to 6.18 a partition with CPUs of isolcpus= is invalid.
+        // Up to Linux 6.18, a partition with CPUs of isolcpus= is invalid.
         for (words, isolated) in [("", "1"), ("isolcpus=2", "1-2")] {
             let left = partitioned(source, words);
             let text = |name: &str| left.text(&format!("out/{name}")).trim().to_owned();

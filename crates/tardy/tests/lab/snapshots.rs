@@ -1,4 +1,4 @@
-//! Runs that begin from a snapshot.
+//! Runs that start from a snapshot.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{REAL_TIME, lab_is_there};
 
-/// A cache with the user's kernels and snapshots of its own, so that the test makes the first one
-/// and leaves none.
+/// Creates a cache with links to the user's kernels but without snapshots, so the test creates the
+/// first snapshot and leaves none behind.
 pub(super) fn cache_without_snapshots(folder: &Path) {
     let home = |name: &str| std::env::var_os(name).map(std::path::PathBuf::from);
     let user = home("XDG_CACHE_HOME")
@@ -26,8 +26,8 @@ pub(super) fn cache_without_snapshots(folder: &Path) {
     }
 }
 
-/// Runs the lab on one kernel from snapshots and returns the exit code, what it said and the record
-/// of the run, if there is one.
+/// Runs the lab on one kernel with snapshots. Returns the exit code, the messages, and the record
+/// of the run if there is one.
 fn from_snapshot(cache: &Path, out: &Path, arguments: &[&str]) -> (i32, String, Option<Value>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
     command

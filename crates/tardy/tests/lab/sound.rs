@@ -1,5 +1,5 @@
-//! The player on a sound card of the guest: the kernel's snd-dummy, which plays at the pace of a
-//! high-resolution timer or of ticks, to no hardware.
+//! The player on a sound card of the guest: the kernel's snd-dummy, which plays to no hardware, at
+//! the pace of a high-resolution timer or of ticks.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use tardy_lab::kernel;
 use super::probes::{MILLI, PATH, TICK, notes, stored};
 use super::{REAL_TIME, STOCK, assert_accounted, compared, lab, lab_is_there};
 
-/// A frame of sound at 48 kHz, in ns, rounded up.
+/// Length of a sound frame at 48 kHz, in ns, rounded up.
 const SOUND_FRAME: i64 = 20_834;
 
-/// Whether guests can have a sound card: its modules are in the kernels' packages (network on the
-/// first run).
+/// Returns whether guests can have a sound card, whose modules are in the kernels' packages. The
+/// first run needs the network.
 fn card_is_there(test: &str) -> bool {
     if !lab_is_there(test, false) {
         return false;
@@ -42,7 +42,7 @@ fn values(samples: &[Sample]) -> Vec<i64> {
     samples.iter().map(|sample| sample.latency.get()).collect()
 }
 
-/// The number between these words of the run's notes, and the unit behind it, in ns.
+/// Returns the duration, in ns, after the given words in the run's notes.
 fn time_behind(text: &str, words: &str) -> f64 {
     let rest = &text[text
         .find(words)
@@ -58,7 +58,8 @@ fn time_behind(text: &str, words: &str) -> f64 {
             .1
 }
 
-/// Skews and inter-frame errors of a player that had the card, and never a late write.
+/// Returns the skews and inter-frame errors of a player that used the card, and checks that it
+/// wrote no sound late.
 fn played(run: &Path) -> (Vec<i64>, Vec<i64>) {
     assert_accounted(run);
     assert!(
@@ -123,9 +124,9 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
     for kernel in ["6.1", "6.1-rt"] {
         let run = fine.join(kernel).join("replica-000");
         let (skews, frames) = played(&run);
-        // The card counts whole frames of sound, once when the player goes to sleep and once when
-        // it shows the picture. What the kernel does by itself in two seconds may keep the player
-        // from two of its sixty frames, each the end of one interval and the begin of one.
+        // The card counts whole sound frames, once when the player goes to sleep and once when it
+        // shows the picture. In two seconds, the kernel's own work may delay the player at two of
+        // the sixty pictures, each of which ends one interval and begins another.
         let (late, uneven) = (
             skews.iter().filter(|skew| **skew >= PATH).count(),
             frames.iter().filter(|error| error.abs() >= PATH).count(),
@@ -147,8 +148,8 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
             notes(&run)
         );
     }
-    // By ticks the card's pointer stands still for 4 ms, and then jumps; when it jumped is known to
-    // the next look.
+    // With ticks, the card's pointer stands still for 4 ms and then jumps. The player only notices
+    // at its next look that the pointer has jumped.
     let run = coarse.join("6.1/replica-000");
     let (skews, frames) = played(&run);
     assert!(
@@ -172,8 +173,8 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
     );
 }
 
-/// How long the player is kept from writing, and what it has written ahead: the sound ends
-/// meanwhile.
+/// The time for which the player is kept from writing, which is longer than the sound written
+/// ahead.
 const STALL: i64 = 80 * MILLI;
 const BUFFER: i64 = 50 * MILLI;
 
@@ -228,7 +229,7 @@ fn a_player_that_is_kept_from_writing_has_an_xrun_a_stall_and_every_frame_is_acc
     let ends = text
         .lines()
         .map(|line| line.split(' ').nth(1).unwrap().parse::<i64>().unwrap());
-    // The load may outlive the player by a stall.
+    // The load may end one stall after the player.
     let stalls = ends.filter(|ended| *ended < last).count();
     assert!(
         (3..=7).contains(&stalls),
@@ -239,14 +240,15 @@ fn a_player_that_is_kept_from_writing_has_an_xrun_a_stall_and_every_frame_is_acc
         notes.contains(&format!("hw:0,0 had {stalls} xruns")),
         "{stalls} stalls: {notes}"
     );
-    // The sound was silent for what the stall was longer than what was written, and for less than
+    // In each stall, silence lasts at least the stall minus the sound written ahead, and less than
     // the stall.
     let silent = time_behind(&notes, "with nothing to play for") / stalls as f64;
     assert!(
         ((STALL - BUFFER - PATH) as f64..STALL as f64).contains(&silent),
         "{silent} ns a stall: {notes}"
     );
-    // No more sound is heard than was written: the picture is behind it by less than that.
+    // The card cannot play more sound than was written, so the picture is late by less than the
+    // buffer.
     assert!(
         skews
             .iter()

@@ -1,5 +1,5 @@
-//! `tardy tune --search --lab`: words that are known to matter are found, one that means nothing is
-//! not, and the same cells give the same answer.
+//! `tardy tune --search --lab`: options that matter are found, an option without meaning is not,
+//! and the same cells give the same answer.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -18,8 +18,9 @@ fn tardy(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The largest latencies of these words are apart under this load in every guest; under `fork`
-/// those of none and full are 30 % apart, and some guests differ by as much.
+/// Under the load `memory`, the largest latencies with and without these options differ in every
+/// guest. Under `fork`, none and full differ by 30 %, which is as much as some guests differ from
+/// each other.
 fn search(out: &Path, more: &[&str]) -> Output {
     let words = WORDS.iter().flat_map(|word| ["--word", word]);
     let arguments = [
@@ -89,7 +90,7 @@ fn words_that_matter_are_found_and_one_that_means_nothing_is_not() {
     let ticks = answer["settings"][0]["loads"][0]["goal_ns"]
         .as_array()
         .unwrap();
-    // The kernel has 250 ticks a second, and a timer waits for the next one.
+    // The kernel has 250 ticks per second, and a timer waits for the next one.
     assert!(
         ticks.len() == 5
             && ticks

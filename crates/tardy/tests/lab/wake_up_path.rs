@@ -1,5 +1,5 @@
-//! The probe's wake-up against cyclictest's in the same guest: with a clock that counts
-//! instructions both lengths are exact, so this is a test.
+//! The wake-up of the probe compared with that of cyclictest in the same guest. With a clock that
+//! counts instructions, both lengths are exact and can be asserted.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ const KERNELS: [&str; 6] = [
     REAL_TIME,
 ];
 
-/// The program and the libraries that it loads, as the lab takes them.
+/// The paths of a program and its libraries, in the form that the lab takes.
 fn with_libraries(program: &str) -> Vec<String> {
     let output = Command::new("ldd")
         .arg(program)
@@ -32,7 +32,7 @@ fn with_libraries(program: &str) -> Vec<String> {
         .collect()
 }
 
-/// All latencies in ns from a histogram of cyclictest, `NANOSECONDS COUNT` a line.
+/// The latencies in ns in a histogram of cyclictest with lines `NANOSECONDS COUNT`.
 fn histogram(text: &str) -> Vec<i64> {
     let mut samples = Vec::new();
     for (value, count) in text.lines().filter_map(|line| line.split_once([' ', '\t'])) {
@@ -63,8 +63,8 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
         .chain(added.iter().map(String::as_str))
         .collect();
     arguments.extend(["--program", "/bin/cyclictest", "--"]);
-    // The same priority, period and CPU as the probe's; a histogram in ns, larger than anything
-    // that an idle guest shows.
+    // Priority, period and CPU are those of the probe. The histogram is in ns and larger than any
+    // latency of an idle guest.
     arguments.extend("-q -m -N -t 1 -a 0 -p 95 -i 1000 -l 3000 -h 200000".split(' '));
     compared(&peer_folder, &arguments);
     for variant in ["6.1-full", "6.1-rt"] {
@@ -83,8 +83,8 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
             own.len(),
             peer.len()
         );
-        // The hundredth part, not the minimum: that is one wake-up which met another task of the
-        // guest awake, and the tools' other tasks are not the same.
+        // The 1 % quantile instead of the minimum, which comes from a single wake-up during another
+        // task. The other tasks of the two tools differ.
         for (what, part) in [("median", 2), ("quantile of 1 %", 100)] {
             let (own, peer) = (own[own.len() / part], peer[peer.len() / part]);
             let ratio = own as f64 / peer as f64;

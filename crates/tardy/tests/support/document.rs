@@ -1,11 +1,11 @@
-//! Documents of `--json`: every one that a test reads is held to its schema, which thereby cannot
-//! differ from what the tool writes.
+//! Documents of `--json`: each document that a test reads is checked against its schema, so the
+//! schema cannot differ from what the tool writes.
 
 use jsonschema::Validator;
 use serde_json::Value;
 use tardy::command::schema::SCHEMAS;
 
-/// The schema of this name, compiled: most tests read documents of one or two formats.
+/// Compiles the schema `name`, closed to unknown keys.
 #[track_caller]
 fn validator(name: &str) -> Validator {
     let schema = SCHEMAS
@@ -17,7 +17,7 @@ fn validator(name: &str) -> Validator {
     jsonschema::draft202012::new(&schema).unwrap()
 }
 
-/// Reads JSON; a document that names its format must keep its schema.
+/// Reads JSON. A document that names its format must match the schema.
 #[track_caller]
 pub(crate) fn read(text: &str) -> Value {
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -27,7 +27,7 @@ pub(crate) fn read(text: &str) -> Value {
     value
 }
 
-/// The same of a document that must be of this format.
+/// Reads a document that must have this format and match its schema.
 #[track_caller]
 pub(crate) fn read_as(text: &str, name: &str) -> Value {
     let value = read(text);
@@ -48,8 +48,8 @@ pub(crate) fn check(value: &Value, name: &str) {
     );
 }
 
-/// Forbids keys that the schema does not name. Readers must skip such; here they mean that the
-/// schema was forgotten.
+/// Forbids keys that the schema does not name. Readers must ignore such keys; in a test, they mean
+/// that the schema was not updated.
 fn close(schema: &mut Value, is_part: bool) {
     let has_keys = has_keys(schema);
     let Some(keys) = schema.as_object_mut() else {

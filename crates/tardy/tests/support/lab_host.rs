@@ -1,13 +1,13 @@
-//! A host for `tardy lab` on which nothing boots: a QEMU that only says its version and then waits,
-//! and an image that only says whose it is.
+//! A host for `tardy lab` on which nothing boots: its QEMU only prints a version and then waits,
+//! and its kernel image only states a version.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use super::workplace::Workplace;
 
-/// Puts `kernel` and `bin/qemu-system-x86_64` into the folder; what is to be booted is noted in
-/// `booted`, and waits.
+/// Writes `kernel` and `bin/qemu-system-x86_64` into the folder. The stand-in for QEMU records each
+/// boot in `booted` and waits.
 pub(crate) fn prepare(place: &Workplace) {
     std::fs::write(
         place.path("kernel"),
@@ -25,7 +25,7 @@ pub(crate) fn prepare(place: &Workplace) {
     std::fs::set_permissions(&qemu, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// As much of a bzImage as the lab looks at (Documentation/arch/x86/boot.rst of the kernel).
+/// The parts of a bzImage that the lab reads (Documentation/arch/x86/boot.rst of the kernel).
 fn image(version: &str) -> Vec<u8> {
     let mut bytes = vec![0; 0x400];
     bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
@@ -36,7 +36,7 @@ fn image(version: &str) -> Vec<u8> {
     bytes
 }
 
-/// `tardy` with this QEMU before all others, and a cache of its own.
+/// `tardy` with the stand-in for QEMU first in PATH, and with its own cache.
 pub(crate) fn tardy(place: &Workplace) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
     command.env(

@@ -1,5 +1,5 @@
-//! What this machine lets a test do. What it does not is said loudly, with the test's name: a test
-//! that is left out is no test passed.
+//! What the machine allows a test to do. If it does not allow something, the test is reported as
+//! left out, because it must not count as passed.
 
 use std::process::Command;
 
@@ -18,17 +18,17 @@ pub(crate) fn cpus() -> CpuList {
         .collect()
 }
 
-/// The last of them: the first one has most of the interrupts.
+/// The last CPU that this process may use, because the first one has most of the interrupts.
 pub(crate) fn last_cpu() -> u32 {
     cpus().iter().last().expect("this test runs on a CPU").0
 }
 
-/// A CPU that there is not.
+/// A CPU number that does not exist.
 pub(crate) fn absent_cpu() -> u32 {
     4095
 }
 
-/// Whether tests that starve, fill a disk, or take CPUs away may run.
+/// Returns whether tests that starve the machine, fill a disk or take CPUs away may run.
 pub(crate) fn may_be_dangerous(test: &str) -> bool {
     let may = std::env::var_os("TARDY_TEST_DANGEROUS").is_some_and(|value| value == "1");
     if !may {
@@ -37,12 +37,11 @@ pub(crate) fn may_be_dangerous(test: &str) -> bool {
     may
 }
 
-/// Says that a test did not test: on stderr, and in the file by which `cargo xtask test` counts
-/// such tests.
+/// Reports a test as left out: on stderr, and in the file with which `cargo xtask test` counts such
+/// tests.
 pub(crate) fn left_out(test: &str, why: &str) {
     use std::io::Write;
-    // Past the capture of the test harness, which would keep the line of a test that passes to
-    // itself.
+    // Written past the test harness, which hides the output of passing tests.
     let _ = writeln!(std::io::stderr(), "LEFT OUT: {test}: {why}");
     if let Some(path) = std::env::var_os("TARDY_TEST_LEFT_OUT") {
         let mut file = std::fs::OpenOptions::new()
@@ -56,7 +55,7 @@ pub(crate) fn left_out(test: &str, why: &str) {
     }
 }
 
-/// The program, which a test cannot do without.
+/// Finds a program, without which the test fails.
 #[track_caller]
 pub(crate) fn program(name: &str, package: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Folders of kind `cost` whose trials are known exactly: three kernel builds.
+//! Folders of kind `cost` with known trials: three kernel builds.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tardy_machine::root::Root;
 use tardy_run::cost::{CacheState, CostRecord, CostSet, CostUnit, Group, MetricRecord};
 use tardy_run::record::State;
 
-/// A build on a machine, as `machine` in `run.json`.
+/// A build on a machine; `machine` is as in `run.json`.
 pub(crate) struct MadeCost {
     pub(crate) machine: Value,
     /// System times of the trials, in seconds.

@@ -1,4 +1,4 @@
-//! Run folders whose samples are known exactly, written with the library's own writer.
+//! Run folders with known samples, written with the library's writer.
 
 use std::path::Path;
 
@@ -15,44 +15,44 @@ use tardy_run::folder::RunFolder;
 use tardy_run::record::{RunRecord, SeriesRecord, State};
 use tardy_samples::series_writer::SeriesWriter;
 
-/// When made runs begin on their clock.
+/// Start of generated runs on their clock.
 pub(crate) const START: Nanos = Nanos::from_secs(100);
 const PERIOD: Nanos = Nanos::from_millis(1);
-/// As at the recorder's interval and the default period.
+/// The number for the recorder's interval and the default period.
 const SAMPLES_A_CHUNK: u64 = 125;
 
-/// A run of the probe `cyclic` every 1 ms, finished, without load, on an unknown machine; change
-/// what a test is about.
+/// Defaults: a finished run of the probe `cyclic` with a period of 1 ms, without load, on an
+/// unknown machine. Tests change the fields that matter to them.
 pub(crate) struct MadeRun {
     pub(crate) state: State,
     pub(crate) window: Option<Window>,
     pub(crate) misses_allowed: Option<f64>,
     pub(crate) skipped_allowed: Option<u64>,
-    /// Whether the series say that work was due.
+    /// Whether the series say that each due time stands for work.
     pub(crate) stands_for_work: bool,
-    /// Series of other probes, without a CPU of their own: name of the probe, what its values are,
-    /// and these.
+    /// Series of other probes, not bound to a CPU: name of the probe, meaning of its values, and
+    /// values.
     pub(crate) beside: Vec<(&'static str, &'static str, Vec<i64>)>,
     pub(crate) warnings: Vec<Warning>,
-    /// Latencies in ns of one CPU each.
+    /// Latencies in ns, a list per CPU.
     pub(crate) latencies: Vec<Vec<i64>>,
-    /// Indices of samples before which so many were lost, on every CPU.
+    /// Lost samples on every CPU: index of the sample before which they are lost, and their number.
     pub(crate) gaps: Vec<(usize, u64)>,
     /// Phases as (name, seconds from the start, seconds to the end).
     pub(crate) phases: Vec<(&'static str, i64, i64)>,
-    /// As `load_work` in `run.json`.
+    /// `load_work` of `run.json`.
     pub(crate) load_work: serde_json::Value,
-    /// Name of the probe, and what its values are.
+    /// Name of the probe, and meaning of its values.
     pub(crate) probe: (&'static str, &'static str),
-    /// Its parameters, as in `run.json`.
+    /// Parameters of the probe, as in `run.json`.
     pub(crate) parameters: serde_json::Value,
     pub(crate) clock: ClockKind,
     /// Wall-clock time of the start, in seconds since 1970.
     pub(crate) started: i64,
-    /// As `machine` in `run.json`.
+    /// `machine` of `run.json`.
     pub(crate) machine: serde_json::Value,
     pub(crate) labels: std::collections::BTreeMap<String, String>,
-    /// Whether the series are of copies without a CPU of their own.
+    /// Whether the series are of copies that are not bound to a CPU.
     pub(crate) is_unbound: bool,
 }
 
@@ -131,7 +131,7 @@ impl MadeRun {
                 counts.lost += lost;
                 due += PERIOD * lost as i64;
             }
-            // As the probe does: a wake-up at or after later due times skips them.
+            // Like the probe, a wake-up skips the later due times that it reaches.
             let skipped = u32::try_from(latency.max(0) / PERIOD.get()).unwrap();
             encoder.push(Record::Sample(Sample {
                 due,
@@ -182,7 +182,7 @@ impl MadeRun {
             "cpu_dma_latency_us": null, "seed": 1, "aligned": false, "stop_above_ns": null, "tracing_off": false, "changes": [],
             "wake_up_cost_ns": null, "bytes_estimated": 0, "warnings": [], "labels": self.labels,
         });
-        // From JSON and not from the types, because every later tool must read what this one wrote.
+        // Written as JSON instead of from the types, because every later version must read this.
         let record = json!({
             "format": 1, "kind": "latency", "tool": {"name": "tardy", "version": "0.1.0", "process": 1},
             "state": self.state, "clock": self.clock,

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: the real binary, this machine, and run folders made by hand.
+//! Helpers of the end-to-end tests: the real binary, the machine, and generated run folders.
 #![allow(
     dead_code,
     reason = "each test file is a separate program, and uses its part"

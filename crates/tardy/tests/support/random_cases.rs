@@ -1,4 +1,4 @@
-//! Cases drawn at random, the same on every machine, checked on every CPU.
+//! Randomly drawn cases, the same on every machine, checked on all CPUs in parallel.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ pub(crate) fn wanted(variable: &str, default: usize) -> usize {
         .unwrap_or(default)
 }
 
-/// Collects the findings of `one` over `count` seeds, on every CPU.
+/// Runs `one` with `count` seeds on all CPUs, and collects the findings.
 pub(crate) fn found_in(
     count: usize,
     seed: u64,

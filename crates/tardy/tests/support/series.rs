@@ -1,4 +1,4 @@
-//! What stands in the series files of a run.
+//! Reads the series files of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use tardy_core::sample::Sample;
 use tardy_core::series::Descriptor;
 use tardy_samples::read_series::SeriesFile;
 
-/// One series as its file has it.
+/// A series as read from its file.
 pub(crate) struct Series {
     pub(crate) descriptor: Descriptor,
     pub(crate) samples: Vec<Sample>,
-    /// As of the last whole chunk.
+    /// The counts in the last complete chunk.
     pub(crate) counts: Counts,
 }
 
-/// The series files of a run, in the order of their names.
+/// Series files of a run, sorted by name.
 pub(crate) fn files(run: &Path) -> Vec<PathBuf> {
     let samples = run.join("samples");
     if !samples.is_dir() {

@@ -1,14 +1,13 @@
-//! Settings of the kernel that a test may change: the OOM score adjustments of processes that only
-//! sleep.
+//! Kernel settings that a test may change: the OOM score adjustments of processes that only sleep.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-/// What the file holds at first, and another value that it takes.
+/// The initial value of the file, and another valid value.
 pub(crate) const OLD: &str = "10";
 pub(crate) const NEW: &str = "20";
 
-/// A setting; its process ends with it.
+/// A setting, whose process is killed on drop.
 pub(crate) struct StandIn(Child);
 
 impl StandIn {
@@ -31,7 +30,7 @@ impl StandIn {
         value.trim().to_owned()
     }
 
-    /// A file of settings that has it as `name`, with the other value.
+    /// Text of a settings file that names this setting `name` and gives it the value `NEW`.
     pub(crate) fn as_setting(&self, name: &str) -> String {
         let path = self.path();
         let path = path.display();

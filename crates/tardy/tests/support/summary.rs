@@ -1,4 +1,4 @@
-//! What stands in the summary that `--json` prints.
+//! Reads the summary that `--json` prints.
 
 use serde_json::Value;
 
@@ -13,12 +13,12 @@ pub(crate) fn series_of<'a>(summary: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no {name} in {summary}"))
 }
 
-/// One of a series' counts.
+/// A count of a series.
 pub(crate) fn count(series: &Value, name: &str) -> u64 {
     series["counts"][name].as_u64().unwrap()
 }
 
-/// Every due time, or cycle, is accounted for, and something was recorded.
+/// Checks that a series has samples and that every due time or cycle is accounted for.
 #[track_caller]
 pub(crate) fn assert_exact(series: &Value) {
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The real binary in a pseudo-terminal, and what a user sees there.
+//! The real binary in a pseudo-terminal, and what a user sees in it.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -12,10 +12,10 @@ use std::time::Instant;
 use super::machine;
 use super::workplace::{PATIENCE, Workplace};
 
-/// O_NOCTTY: the terminal is the command's, and must not become this test's.
+/// O_NOCTTY: the terminal must control the command, not the test.
 const NO_CONTROL: i32 = 0o400;
 
-/// A command in a terminal of its own; killed when dropped.
+/// A command in its own terminal, killed on drop.
 pub(crate) struct InTerminal {
     child: Child,
     path: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct InTerminal {
 }
 
 impl InTerminal {
-    /// Starts `tardy` with the words of `line` in a terminal of so many columns and lines.
+    /// Starts `tardy` with the words of `line` in a terminal of `columns` and `lines`.
     pub(crate) fn start(place: &Workplace, line: &str, (columns, lines): (u16, u16)) -> Self {
         let (master, path) = tardy_sys::serial::pseudo_terminal().unwrap();
         let stty = stty(
@@ -56,7 +56,8 @@ impl InTerminal {
             .stderr(terminal())
             .spawn()
             .unwrap();
-        // Its copies of the terminal are closed with it, so that the reader ends with the command.
+        // Dropping the command closes its copies of the terminal, so the reader ends when the
+        // process does.
         drop(command);
         let size = |count| std::num::NonZero::new(count).unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(
@@ -68,7 +69,7 @@ impl InTerminal {
         let shown = Arc::clone(&screen);
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // EIO tells that nobody has the other end open any more.
+            // The read fails with EIO after the last process has closed the other end.
             while let Ok(read @ 1..) = output.read(&mut bytes) {
                 shown.lock().unwrap().process(&bytes[..read]);
             }
@@ -90,17 +91,17 @@ impl InTerminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// What is seen now.
+    /// The text on the screen.
     pub(crate) fn text(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    /// Whether the view is drawn over what stood in the terminal before.
+    /// Whether the live view covers the previous contents of the terminal.
     pub(crate) fn has_view(&self) -> bool {
         self.screen.lock().unwrap().screen().alternate_screen()
     }
 
-    /// Waits until `text` is seen, and returns all of the screen.
+    /// Waits until `text` appears, and returns the whole screen.
     #[track_caller]
     pub(crate) fn until(&mut self, text: &str) -> String {
         self.until_seen(text, |seen| seen.contains(text))
@@ -123,13 +124,13 @@ impl InTerminal {
         }
     }
 
-    /// Waits for the end; the terminal must then be as it was before. Returns what a user can scroll
-    /// back to.
+    /// Waits for the command to end and checks that the terminal is restored. Returns the text to
+    /// which a user can scroll back.
     #[track_caller]
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         let setting = stty(&self.path, &["-a"]);
-        // Nothing holds the terminal open now, and the reader comes to the end of what was written.
+        // No process holds the terminal open any more, so the reader reaches the end.
         self.reader.take().unwrap().join().unwrap();
         let mut screen = self.screen.lock().unwrap();
         let screen = screen.screen_mut();

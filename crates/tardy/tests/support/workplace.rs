@@ -1,4 +1,4 @@
-//! A folder to work in, and the real binary at work there, as a user would start it.
+//! A working folder, and the real binary in it, started as a user does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,18 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tardy_sys::process;
 
-/// How long anything may take that only waits for the kernel; never a measure of how long it does
-/// take.
+/// Longest wait for anything that the kernel does; it is not a measurement of the time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Set in the environment of everything that a test starts, so that what is left of it can be
+/// Set in the environment of all programs that a test starts, so that remaining processes can be
 /// found.
 const MARK: &str = "TARDY_TEST_MARK";
 
-/// A folder of its own for one test; gone with it.
+/// A folder for one test, removed on drop.
 pub(crate) struct Workplace {
     folder: tempfile::TempDir,
 }
 
-/// What a command that has ended left to see.
+/// Exit status and output of a command that has ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
@@ -28,7 +27,7 @@ pub(crate) struct Outcome {
     pub(crate) stderr: String,
 }
 
-/// A command under way; killed when dropped, because a test that fails must not leave it running.
+/// A running command, killed on drop, so that it does not outlive a failed test.
 pub(crate) struct RunningCommand {
     child: Option<Child>,
     mark: String,
@@ -49,14 +48,14 @@ impl Workplace {
         self.folder.path().join(name)
     }
 
-    /// Everything in the folder, by name; the folder of journals counts while it has any.
+    /// Names in the folder, sorted. The folder of journals counts only if it contains any.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names = names(self.folder.path());
         names.retain(|name| name != "state" || !self.journals().is_empty());
         names
     }
 
-    /// Journals that are there.
+    /// Names of the journals in this folder.
     pub(crate) fn journals(&self) -> Vec<String> {
         let folder = self.path("state");
         if folder.is_dir() {
@@ -66,7 +65,7 @@ impl Workplace {
         }
     }
 
-    /// `tardy` with these arguments, its journals kept in this folder.
+    /// `tardy` with these arguments and with its journals in this folder.
     pub(crate) fn command<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,
@@ -74,7 +73,7 @@ impl Workplace {
         self.prepared(Command::new(env!("CARGO_BIN_EXE_tardy")), arguments)
     }
 
-    /// Any command, in this folder.
+    /// A command that runs in this folder.
     pub(crate) fn prepared<S: AsRef<OsStr>>(
         &self,
         mut command: Command,
@@ -85,10 +84,10 @@ impl Workplace {
             .current_dir(self.folder())
             .env("TARDY_STATE_DIR", self.folder().join("state"))
             .env(MARK, self.mark())
-            // Whose machine this is must not matter.
+            // The user's own settings must not matter.
             .env("TARDY_CONFIG", "")
             .env_remove("NO_COLOR")
-            // Histograms in the terminal are made of what the locale has.
+            // The locale determines the characters of histograms in a terminal.
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -100,17 +99,17 @@ impl Workplace {
         self.folder().display().to_string()
     }
 
-    /// Runs `tardy` to its end; the words of `line` are its arguments.
+    /// Runs `tardy` to its end with the words of `line` as arguments.
     pub(crate) fn tardy(&self, line: &str) -> Outcome {
         finish(self.command(line.split_whitespace()))
     }
 
-    /// Runs `tardy` with arguments that may hold spaces, or nothing.
+    /// Runs `tardy` with arguments that may be empty or contain spaces.
     pub(crate) fn tardy_with(&self, arguments: &[&str]) -> Outcome {
         finish(self.command(arguments))
     }
 
-    /// Starts `tardy` and goes on.
+    /// Starts `tardy` without waiting.
     pub(crate) fn start(&self, line: &str) -> RunningCommand {
         let child = self.command(line.split_whitespace()).spawn().unwrap();
         RunningCommand {
@@ -119,7 +118,7 @@ impl Workplace {
         }
     }
 
-    /// Starts any command, in this folder, and goes on.
+    /// Starts a command in this folder without waiting.
     pub(crate) fn start_command<S: AsRef<OsStr>>(
         &self,
         command: Command,
@@ -132,7 +131,7 @@ impl Workplace {
         }
     }
 
-    /// The summary of a run in this folder, as JSON, whatever its exit code.
+    /// The summary of a run in this folder as JSON, whatever the exit code.
     pub(crate) fn summary(&self, run: &str) -> Value {
         self.tardy(&format!("show --json {run}")).json()
     }
@@ -143,7 +142,7 @@ impl Workplace {
     }
 }
 
-/// Everything in a folder, by name, in order.
+/// Names in a folder, sorted.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -176,7 +175,7 @@ impl Outcome {
             .unwrap_or_else(|| panic!("ended by a signal: {self:?}"))
     }
 
-    /// Ends the test where the exit code is another one.
+    /// Checks the exit code, and returns the outcome.
     #[track_caller]
     pub(crate) fn ends_with(self, code: i32) -> Self {
         assert_eq!(
@@ -189,14 +188,14 @@ impl Outcome {
         self
     }
 
-    /// What was printed as JSON, held to its schema if it names one.
+    /// Parses the output as JSON, and checks it against its schema if it names one.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert!(!self.stdout.is_empty(), "the output is empty: {self:?}");
         super::document::read(&self.stdout)
     }
 
-    /// The first line that warns, without its mark.
+    /// The first warning, without the mark before it.
     pub(crate) fn first_warning(&self) -> &str {
         self.stdout
             .lines()
@@ -227,7 +226,7 @@ impl RunningCommand {
             .into()
     }
 
-    /// Waits until `done` answers with something.
+    /// Waits until `done` returns a value.
     #[track_caller]
     pub(crate) fn until<T>(&mut self, what: &str, mut done: impl FnMut() -> Option<T>) -> T {
         let start = Instant::now();
@@ -240,7 +239,7 @@ impl RunningCommand {
                 .as_mut()
                 .and_then(|child| child.try_wait().unwrap());
             if ended.is_some() {
-                // It may have happened between the last look and the end.
+                // The event may have occurred after the last check and before the end.
                 return done()
                     .unwrap_or_else(|| panic!("the command ended ({ended:?}) before {what}"));
             }
@@ -249,12 +248,12 @@ impl RunningCommand {
         }
     }
 
-    /// Every living process that was started for this test.
+    /// Living processes that were started for this test.
     pub(crate) fn family(&self) -> Vec<i32> {
         family(&self.mark)
     }
 
-    /// The guardian of its loads.
+    /// Waits for the supervisor of the command's loads, and returns its process ID.
     pub(crate) fn guardian(&mut self) -> i32 {
         let mark = self.mark.clone();
         let is_guardian = |pid: &i32| {
@@ -267,7 +266,7 @@ impl RunningCommand {
     }
 }
 
-/// Every living process with this mark.
+/// Living processes with this mark.
 pub(crate) fn family(mark: &str) -> Vec<i32> {
     let entry = format!("{MARK}={mark}");
     let pids = std::fs::read_dir("/proc")
@@ -283,12 +282,12 @@ pub(crate) fn family(mark: &str) -> Vec<i32> {
 }
 
 impl Workplace {
-    /// Every living process that was started here.
+    /// Living processes that were started in this folder.
     pub(crate) fn processes(&self) -> Vec<i32> {
         family(&self.mark())
     }
 
-    /// Waits until nothing that was started here is left.
+    /// Waits until no process that was started in this folder is left.
     #[track_caller]
     pub(crate) fn assert_no_process_is_left(&self) {
         let start = Instant::now();

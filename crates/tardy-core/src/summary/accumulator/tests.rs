@@ -12,8 +12,8 @@ const GRID: Schedule = Schedule::Grid {
     dither: Nanos(0),
 };
 
-/// Makes a series as a probe would: each latency moves the next due time to the next future
-/// multiple of the period.
+/// Makes a series like a probe: a late wake-up skips due times, up to the next multiple of the
+/// period.
 fn samples(latencies: &[i64]) -> Vec<Sample> {
     let mut place = 0;
     latencies
@@ -88,8 +88,8 @@ fn skipped_due_times_are_expanded_and_miss_where_their_own_lateness_does() {
 
 #[test]
 fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_latency() {
-    // Work that starts in time takes three periods: the due times in between are skipped, but the
-    // latencies of their starts are unknown.
+    // Each unit of work starts in time but takes three periods. The due times in between are
+    // skipped, and the latencies of their starts are unknown.
     let mut taken = samples(&[10, 10, 10, 10, 20]);
     taken.drain(1..3);
     taken[0].skipped = 2;
@@ -140,8 +140,8 @@ fn early_wake_ups_and_stalls_are_counted() {
 
 #[test]
 fn marks_at_the_edges_of_phases_fall_in_the_phases_that_they_touch() {
-    // Phases from 100 to 200 and from 200 to 300 periods; marks are the late samples, due and woken
-    // right before, on and across the edges.
+    // The phases last from period 100 to 200 and from 200 to 300. The late samples are due and
+    // woken right before, on and across the edges.
     let phases: Vec<PhaseSpan> = [100, 200]
         .map(|begin| PhaseSpan {
             begin: Nanos(begin * PERIOD),
@@ -195,7 +195,8 @@ fn any_latencies() -> impl Strategy<Value = Vec<i64>> {
 }
 
 proptest! {
-    /// Returns the oracle walks the samples one by one, and knows nothing of chunks or cells.
+    /// Compares with an oracle that walks the samples one by one, and knows nothing of chunks or
+    /// cells.
     #[test]
     fn chunks_phases_and_parts_give_what_the_samples_give(
         latencies in any_latencies(), size in 1_usize..50, cut in 0_usize..200,

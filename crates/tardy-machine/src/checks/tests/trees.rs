@@ -1,13 +1,14 @@
-//! Machines as text: one file per line, `path: content`, with `\n` for line breaks within.
-//! `@task PROCESS THREAD NAME FLAGS POLICY PRIORITY CPUS` is a task: its stat, its status, and the
-//! name of its process. `@managed PATH` is a read-only file, like those of managed interrupts.
+//! Simulated machines as text: one file per line, `path: content`, with `\n` for line breaks in the
+//! content. `@task PROCESS THREAD NAME FLAGS POLICY PRIORITY CPUS` makes the files of a task: its
+//! stat, its status, and the name of its process. `@managed PATH` makes a read-only file, like
+//! those of managed interrupts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::fake_root::FakeRoot;
 
-/// Returns the machine that these texts describe, later lines over earlier ones.
+/// Makes the machine that these texts describe. Later lines replace earlier ones.
 pub(super) fn machine(texts: &[&str]) -> FakeRoot {
     let fake = FakeRoot::new();
     for line in texts
@@ -29,7 +30,7 @@ pub(super) fn machine(texts: &[&str]) -> FakeRoot {
             );
         }
     }
-    // Read as four bytes: no request.
+    // Read as four bytes, this value means no request.
     fake.with("dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes())
 }
 
@@ -51,7 +52,7 @@ fn write_task(fake: &FakeRoot, task: &str) {
     fake.write(&format!("proc/{process}/comm"), format!("{name}\n"));
 }
 
-/// Properties of every test machine: four CPUs in one package, work on 2 and 3, control groups of
+/// Lines common to all machines: four CPUs in one package, work on CPUs 2 and 3, control groups of
 /// version 2.
 const COMMON: &str = r#"
 sys/devices/system/cpu/online: 0-3
@@ -187,7 +188,7 @@ proc/700/timerslack_ns: 1
 proc/701/timerslack_ns: 0
 "#;
 
-/// An untuned machine, with real-time work in process 700 that prepares nothing itself.
+/// An untuned machine. The real-time program, process 700, prepares nothing.
 pub(super) const UNTUNED: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0
 proc/sys/kernel/version: #1 SMP PREEMPT_DYNAMIC Debian
@@ -315,7 +316,7 @@ proc/700/timerslack_ns: 50000
 proc/701/timerslack_ns: 0
 "#;
 
-/// Over `UNTUNED`: the clock itself is a bad one, and nothing of the program runs at real-time
+/// Replaces lines of `UNTUNED`: the clock source is bad, and no thread of the program has real-time
 /// priority.
 pub(super) const BAD_CLOCK: &str = r#"
 sys/devices/system/clocksource/clocksource0/current_clocksource: hpet
@@ -327,7 +328,7 @@ proc/irq/10/disk/keep:
 @task 700 701 worker 0 0 0 0-3
 "#;
 
-/// Over `UNTUNED`: a virtual machine whose host does not poll.
+/// Replaces lines of `UNTUNED`: a virtual machine whose host does not poll.
 pub(super) const GUEST: &str = r#"
 proc/cpuinfo: vendor_id : GenuineIntel\nflags : fpu hypervisor
 sys/class/dmi/id/sys_vendor: QEMU
@@ -336,7 +337,7 @@ sys/devices/system/cpu/cpuidle/current_driver: haltpoll
 sys/module/haltpoll/parameters/guest_halt_poll_ns: 0
 "#;
 
-/// Over `TUNED`: a virtual machine that is fully tuned inside.
+/// Replaces lines of `TUNED`: a virtual machine that is fully tuned inside.
 pub(super) const TUNED_GUEST: &str = r#"
 proc/cpuinfo: vendor_id : GenuineIntel\nflags : fpu hypervisor
 sys/class/dmi/id/sys_vendor: QEMU
@@ -345,8 +346,8 @@ sys/devices/system/cpu/cpuidle/current_driver: haltpoll
 sys/module/haltpoll/parameters/guest_halt_poll_ns: 200000
 "#;
 
-/// Over `TUNED`: work that never sleeps, on CPUs without a tick, as DPDK and virtual machines need
-/// them.
+/// Replaces lines of `TUNED`: work that never sleeps, on CPUs without a tick, as for DPDK and
+/// virtual machines.
 pub(super) const BUSY: &str = r#"
 sys/devices/system/cpu/nohz_full: 2-3
 boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_NO_HZ_FULL=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y\nCONFIG_CPU_IDLE=y\nCONFIG_TRACING=y
@@ -355,7 +356,7 @@ sys/module/kvm/parameters/halt_poll_ns: 0
 sys/module/kvm_intel/parameters/ple_gap: 0
 "#;
 
-/// Over `UNTUNED`: an untuned host of virtual machines.
+/// Replaces lines of `UNTUNED`: an untuned host of virtual machines.
 pub(super) const HOST: &str = r#"
 sys/module/kvm/parameters/kvmclock_periodic_sync: Y
 sys/module/kvm/parameters/halt_poll_ns: 200000
@@ -364,14 +365,14 @@ sys/devices/system/cpu/nohz_full: (null)
 boot/config-6.1.0: CONFIG_NO_HZ_IDLE=y
 "#;
 
-/// Over `UNTUNED`: Linux 6.12, which replaced throttling by the fair server.
+/// Replaces lines of `UNTUNED`: Linux 6.12, in which the fair server replaced throttling.
 pub(super) const FAIR_SERVER: &str = r#"
 proc/sys/kernel/osrelease: 6.12.5
 sys/kernel/debug/sched/fair_server/cpu2/runtime: 50000000
 sys/kernel/debug/sched/fair_server/cpu2/period: 1000000000
 "#;
 
-/// Over `UNTUNED`: Linux 7.3 with two BPF schedulers.
+/// Replaces lines of `UNTUNED`: Linux 7.3 with two BPF schedulers.
 pub(super) const CURRENT_KERNEL: &str = r#"
 proc/sys/kernel/osrelease: 7.3.0
 sys/kernel/sched_ext/state: enabled
@@ -382,19 +383,19 @@ sys/kernel/debug/sched/ext_server/cpu2/period: 1000000000
 sys/kernel/debug/rseq/slice_ext_nsec: 5000
 "#;
 
-/// Over `TUNED`: Linux 7.3 with PREEMPT_RT.
+/// Replaces lines of `TUNED`: Linux 7.3 with PREEMPT_RT.
 pub(super) const CURRENT_REAL_TIME: &str = r#"
 proc/sys/kernel/osrelease: 7.3.0-rt
 boot/config-7.3.0-rt: CONFIG_PREEMPT_RT=y
 sys/kernel/debug/rseq/slice_ext_nsec: 5000
 "#;
 
-/// Over `CURRENT_REAL_TIME`: its softirqs exclude each other.
+/// Replaces lines of `CURRENT_REAL_TIME`: softirqs exclude each other.
 pub(super) const SOFTIRQ_LOCK: &str = r#"
 boot/config-7.3.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y
 "#;
 
-/// Over `TUNED`: the same, switched off.
+/// Replaces lines of `TUNED`: Linux 6.12 with the fair server switched off.
 pub(super) const NO_FAIR_SERVER: &str = r#"
 proc/sys/kernel/osrelease: 6.12.5-rt
 boot/config-6.12.5-rt: CONFIG_PREEMPT_RT=y
@@ -402,8 +403,8 @@ sys/kernel/debug/sched/fair_server/cpu2/runtime: 0
 sys/kernel/debug/sched/fair_server/cpu2/period: 1000000000
 "#;
 
-/// A board with Arm's CPUs and a device tree: no ACPI, no EFI, no time-stamp counter, no registers
-/// to count by.
+/// A board with Arm CPUs and a device tree: no ACPI, no EFI, no time-stamp counter, and no
+/// registers that count interrupts of the firmware.
 pub(super) const BOARD: &str = r#"
 proc/sys/kernel/osrelease: 6.6.20-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Mon
@@ -420,7 +421,7 @@ proc/sys/kernel/sched_rt_runtime_us: 950000
 @task 2 2 kthreadd 2097152 0 0 0-1
 "#;
 
-/// A patched kernel of 2016, which lacks most of the files read here.
+/// A patched kernel of 2016, without most of the files that the checks read.
 pub(super) const OLD_KERNEL: &str = r#"
 proc/sys/kernel/osrelease: 4.9.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT RT Mon
@@ -440,7 +441,7 @@ sys/kernel/debug/sched/preempt: (full) lazy
 boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_LOCKUP_DETECTOR=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_SCHEDUTIL=y
 "#;
 
-/// Returns the common part, and these over it.
+/// Makes a machine from the common lines and `texts`, which replace them.
 pub(super) fn with_common(texts: &[&str]) -> FakeRoot {
     let all: Vec<&str> = std::iter::once(COMMON)
         .chain(texts.iter().copied())

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::suggest::in_a_line;
 use crate::cli::{Cli, Command};
 
-/// Describes a machine with these CPUs, where the caller allows the program on `own`.
+/// Describes a machine with the CPUs `usable`, on which the program may run on `own`.
 fn processors(usable: &str, own: &str) -> Processors {
     Processors {
         usable: usable.parse().unwrap(),
@@ -75,8 +75,8 @@ fn usual_lines_are_understood() {
     );
 }
 
-/// Returns each option of the manual of rt-tests 2.8, in the order of the manual: done (`+`),
-/// passed over with a note that names it (`-`), or refused.
+/// Tests each option of the manual of rt-tests 2.8, in its order. An option is supported (`+`),
+/// ignored with a note that names it (`-`), or refused.
 #[test]
 fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
     let options = [
@@ -367,7 +367,7 @@ fn what_cannot_be_had_is_refused_in_a_line() {
     );
 }
 
-/// Like cyclictest of rt-tests 2.4, started by `taskset -c 1,3`.
+/// Compares with cyclictest of rt-tests 2.4, started by `taskset -c 1,3`.
 #[test]
 fn threads_stay_on_the_cpus_that_the_caller_allows() {
     for (line, expected) in [

@@ -68,7 +68,7 @@ pub struct AtlasArguments {
     pub arguments: Vec<String>,
 }
 
-/// Kernels that may be left out.
+/// Kernels, or none.
 #[derive(Debug, Clone, Default)]
 pub struct OptionalKernels(pub KernelArguments);
 

@@ -1,5 +1,5 @@
-//! `--kernel`, `--preempt` and `--cmdline`: the last two belong to the kernel before them, or to
-//! every kernel when they come first.
+//! `--kernel`, `--preempt` and `--cmdline`. The last two apply to the kernel before them, or to all
+//! kernels if they come first.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use tardy_lab::architecture::Architecture;
@@ -7,18 +7,18 @@ use tardy_lab::cache::Cache;
 use tardy_lab::kernel::{self, Kernel, KernelError, KernelSource};
 use tardy_lab::variant::{Variant, make_names_unique};
 
-/// A kernel with the options that belong to it.
+/// A kernel with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelArgument {
-    /// Its source.
+    /// Source of the kernel.
     pub source: KernelSource,
-    /// Preemption models, each a separate variant; empty means the kernel's default.
+    /// Preemption models, each of which makes a separate variant; empty for the kernel's default.
     pub preemption: Vec<String>,
-    /// Words for its command line.
+    /// Words that are added to the kernel's command line.
     pub words: Vec<String>,
 }
 
-/// Kernels that cannot be fetched, as the user named them, with the reason.
+/// Kernels that cannot be fetched, each with its name from the command line and the reason.
 pub type AbsentKernels = Vec<(String, KernelError)>;
 
 /// The kernels of a comparison in the order of the command line.
@@ -26,10 +26,10 @@ pub type AbsentKernels = Vec<(String, KernelError)>;
 pub struct KernelArguments(pub Vec<KernelArgument>);
 
 impl KernelArgument {
-    /// Returns the kernel itself.
+    /// Fetches the kernel.
     ///
     /// # Errors
-    /// Returns [`KernelError`] when it cannot be had.
+    /// Returns [`KernelError`] if the kernel cannot be fetched.
     pub fn kernel(
         &self,
         architecture: Architecture,
@@ -41,10 +41,10 @@ impl KernelArgument {
 }
 
 impl KernelArguments {
-    /// Finds all kernels and multiplies them by their preemption models.
+    /// Fetches all kernels, and returns a variant for each kernel and preemption model.
     ///
     /// # Errors
-    /// Returns [`KernelError`] of the first kernel that cannot be had.
+    /// Returns [`KernelError`] for the first kernel that cannot be fetched.
     pub fn variants(
         &self,
         architecture: Architecture,
@@ -59,8 +59,8 @@ impl KernelArguments {
         }
     }
 
-    /// Returns the variants and, separately, the kernels that cannot be fetched, so that the others
-    /// can be measured without them.
+    /// Returns the variants and, separately, the kernels that cannot be fetched, so that the caller
+    /// can measure without these.
     ///
     /// # Errors
     /// Returns [`KernelError`] for the first argument that names no kernel, or if no kernel can be
@@ -144,7 +144,8 @@ impl Args for KernelArguments {
     }
 }
 
-/// Parses `none,full`: an unknown model would cost a boot of every guest.
+/// Parses a list such as `none,full`. Unknown models are refused here, because each would cost a
+/// boot of every guest.
 fn models(text: &str) -> Result<String, String> {
     const KNOWN: [&str; 4] = ["none", "voluntary", "full", "lazy"];
     match text
@@ -159,7 +160,7 @@ fn models(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the values of an option with their places on the command line.
+/// Returns the values of an option with their positions on the command line.
 fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<(usize, T)> {
     let places = matches.indices_of(name).into_iter().flatten();
     places

@@ -1,4 +1,4 @@
-//! A run is repeated with every option that it was made with.
+//! Tests that a run with any option can be repeated with the command line made from its plan.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn planned(request: &Request, folder: &Path) -> Plan {
     resolve(request, &scenario, &folder.join("run"), &Root::system()).unwrap()
 }
 
-/// Returns the plan, without the fields that depend on the state of this machine or have drawn
+/// Returns the plan without fields that depend on the state of this machine, and without random
 /// names.
 fn lasting(mut plan: Plan) -> Plan {
     for load in plan.phases.iter_mut().flat_map(|phase| &mut phase.loads) {
@@ -54,7 +54,7 @@ fn lasting(mut plan: Plan) -> Plan {
     }
 }
 
-/// A value other than the default, chosen by its name in the help.
+/// Returns a value other than the default, chosen by the value's name in the help.
 fn value(option: &RunOption, folder: &Path) -> String {
     if let Some((name, _)) = (option.choices)().last() {
         return (*name).to_owned();
@@ -80,7 +80,7 @@ fn value(option: &RunOption, folder: &Path) -> String {
     .to_owned()
 }
 
-/// Returns the words that set `option`, with the words that it requires.
+/// Returns the words that set `option`, and the words of options that it requires.
 fn words(option: &RunOption, folder: &Path) -> Vec<String> {
     let name = option.definition.name;
     let named = |name: &&str| OPTIONS.iter().find(|other| other.definition.name == *name);
@@ -92,7 +92,7 @@ fn words(option: &RunOption, folder: &Path) -> Vec<String> {
     let company = company.iter().filter_map(named);
     let mut words: Vec<String> = company.flat_map(|other| words(other, folder)).collect();
     let value = || match name {
-        // A phase is longer than a period, and any machine keeps up with it.
+        // A phase must be longer than a period, and any machine must keep up with the period.
         "for" => "7s".to_owned(),
         "period" => "7ms".to_owned(),
         _ => value(option, folder),
@@ -110,14 +110,14 @@ fn words(option: &RunOption, folder: &Path) -> Vec<String> {
 fn each_option_of_a_run_is_in_its_plan_and_the_words_that_repeat_it_come_to_the_same_plan() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // A plan takes a folder with this file for a control group of loads.
+    // A folder with this file looks like a control group for loads.
     std::fs::write(folder.join("cgroup.procs"), "").unwrap();
     for option in OPTIONS {
         let name = option.definition.name;
         if matches!(option.part, Part::No(_)) {
             continue;
         }
-        // These need a control group and a file of the kernel's, which not every machine has.
+        // These options need a control group and a file of the kernel, which some machines lack.
         if ["probe-cgroup", "resume-latency"].contains(&name) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The requests that flags make.
+//! Tests of the requests that flags make.
 
 use clap::Parser;
 use tardy_core::units::Nanos;
@@ -113,7 +113,7 @@ fn cycles_of_probes_of_different_periods_take_as_long_as_the_slowest() {
         )),
         [("idle", SECOND)]
     );
-    // Reads of a clock take no periods.
+    // The probe `gtod` reads the clock without a period, so cycles take less time.
     assert!(asked("--cycles 1000000 --probe gtod").length() < Nanos(SECOND));
 }
 

@@ -1,5 +1,5 @@
-//! Asks for missing statements on a terminal. An empty line leaves a question open; open ones are
-//! reported as assumed.
+//! Asks for missing information on a terminal. After an empty line, the advice uses an assumption
+//! and reports it.
 
 use std::io::{self, BufRead, Write};
 
@@ -10,11 +10,11 @@ use crate::cli::advise::{bytes, yes_no};
 use crate::cli::choice::Choice;
 use crate::cli::{positive_duration, share};
 
-/// One question, and the field for its answer.
+/// A question, and the field of the task for its answer.
 struct Question {
     text: &'static str,
     example: &'static str,
-    /// Whether it is asked, given the known answers.
+    /// Whether to ask the question, given the known answers.
     is_open: fn(&Task) -> bool,
     answer: fn(&mut Task, &str) -> Result<(), String>,
 }
@@ -81,8 +81,8 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// Asks for the missing parts of `task`, in lines of at most `columns`; repeats a question after an
-/// invalid answer. Ends early at the end of the input.
+/// Asks for the missing parts of `task`, in lines of at most `columns` characters. After an invalid
+/// answer, the question is repeated. Stops asking at the end of the input.
 ///
 /// # Errors
 /// Returns errors of reading and writing.
@@ -126,7 +126,8 @@ mod tests {
         let mut output = Vec::new();
         ask(task, &mut input.as_bytes(), &mut output, 60).unwrap();
         let text = String::from_utf8(output).unwrap();
-        // An answer, which ends the line of its question, is not seen here.
+        // At a terminal, the user's answer ends the line of its question. The test must add this
+        // line end.
         assert!(
             text.replace(") ", ")\n")
                 .lines()

@@ -1,4 +1,5 @@
-//! `tardy lab atlas`: kernels under loads, as a table of cells that are made once and kept.
+//! `tardy lab atlas`: a table of kernels (rows) and loads (columns). Each cell is measured once and
+//! kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,8 +23,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::atlas::AtlasArguments;
 use crate::command::output;
 
-/// Default columns: they take different paths through the kernel, and need nothing that a guest
-/// lacks.
+/// Default columns: loads that take different paths through the kernel, and run in any guest.
 const LOADS: [&str; 12] = [
     "none",
     "memory",
@@ -39,7 +39,7 @@ const LOADS: [&str; 12] = [
     "timers",
 ];
 
-/// The tables in numbers, and the report, in the atlas's folder.
+/// Names of files in the atlas's folder: the tables in numbers, and the report.
 const NUMBERS_NAME: &str = "atlas.json";
 const REPORT_NAME: &str = "atlas.html";
 
@@ -79,14 +79,14 @@ fn loads(arguments: &AtlasArguments) -> Vec<String> {
     }
 }
 
-/// A mistake in a load would otherwise cost a boot.
+/// Checks the loads before the first boot, because an invalid load would cost a boot.
 pub(in crate::command) fn check_loads(arguments: &AtlasArguments) -> Result<(), LabError> {
     loads(arguments)
         .iter()
         .try_for_each(|load| request_of(arguments, load).map(drop))
 }
 
-/// Makes the cells of these rows that are not there yet.
+/// Measures the missing cells of these rows.
 pub(in crate::command) fn make(
     setting: &Setting,
     variants: Vec<Variant>,
@@ -150,7 +150,7 @@ pub(in crate::command) fn make(
     Ok(index)
 }
 
-/// Reads the request of the guests in a load's column.
+/// Returns the request for the guests in a load's column.
 fn request_of(arguments: &AtlasArguments, load: &str) -> Result<Request, LabError> {
     let loads = load.split('+').filter(|load| !load.is_empty());
     let asked = Request {
@@ -162,8 +162,8 @@ fn request_of(arguments: &AtlasArguments, load: &str) -> Result<Request, LabErro
     request::read(asked, &arguments.arguments)
 }
 
-/// Returns the kernels with their models, and those that cannot be fetched, which do not prevent
-/// measuring the others.
+/// Returns the kernels with their models, and the kernels that cannot be fetched; the others are
+/// measured without these.
 fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(String, String)>) {
     let (mut rows, mut absent) = (Vec::new(), Vec::new());
     for argument in &arguments.kernels.0.0 {
@@ -206,7 +206,7 @@ fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(St
     (rows, absent)
 }
 
-/// A line for cells that were made, or failed.
+/// Prints a line for cells that were measured, or that failed.
 fn tell(index: &Index, end: &GroupEnd) {
     let name = format!(
         "{} replica {}",
@@ -224,7 +224,7 @@ fn tell(index: &Index, end: &GroupEnd) {
     }
 }
 
-/// Prints the tables and writes the report. A cell that is missing makes the atlas incomplete.
+/// Prints the tables and writes the report. A missing cell makes the atlas incomplete.
 fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
     let folder = &arguments.out;
     let atlas = Atlas::new(input(index, folder));
@@ -254,7 +254,7 @@ fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
     })
 }
 
-/// The cells that there are.
+/// Reads the existing cells.
 pub(in crate::command) fn input(index: &Index, folder: &Path) -> AtlasInput {
     let grid = &index.grid;
     let mut cells = Vec::new();

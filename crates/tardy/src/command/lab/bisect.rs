@@ -1,5 +1,5 @@
-//! `tardy lab bisect`: finds the first kernel with a delay among the available ones, over versions
-//! instead of commits.
+//! `tardy lab bisect`: finds the first available kernel with a delay, by testing versions instead
+//! of commits.
 
 use serde::Serialize;
 use tardy_lab::bisect::{Answer, BisectResult, bisect};
@@ -20,7 +20,7 @@ struct TestedKernel {
     kernel: String,
     package: Option<String>,
     answer: &'static str,
-    /// The observation.
+    /// The observation in words.
     words: String,
     #[serde(skip)]
     place: usize,
@@ -29,13 +29,14 @@ struct TestedKernel {
 /// The result of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Report {
-    /// The first bad kernel and the last good one; absent if the ends are not as stated.
+    /// The first bad kernel, after the last good one; absent if GOOD is not good, or BAD is not
+    /// bad.
     first_bad: Option<String>,
     last_good: Option<String>,
-    /// Inconclusive kernels between the two.
+    /// Inconclusive kernels between the last good and the first bad one.
     passed_over: Vec<String>,
     conclusion: String,
-    /// In the order of versions.
+    /// The tested kernels, in the order of versions.
     tested: Vec<TestedKernel>,
 }
 
@@ -79,7 +80,7 @@ pub(super) fn run(arguments: &BisectArguments) -> Result<Exit, LabError> {
     })
 }
 
-/// Returns all of them with both ends, oldest first.
+/// Returns all kernels from GOOD to BAD, oldest first.
 fn kernels(arguments: &BisectArguments, setting: &Setting) -> Result<Vec<KernelSource>, LabError> {
     let (good, bad) = (&arguments.good, &arguments.bad);
     let between = match (good, bad) {
@@ -134,7 +135,8 @@ fn version(kernel: &Kernel) -> &str {
         .map_or("", |(_, version)| version)
 }
 
-/// A kernel that cannot be fetched is inconclusive, and the others are tested.
+/// Tests a kernel. A kernel that cannot be fetched is inconclusive, and the search continues with
+/// others.
 fn test(
     arguments: &BisectArguments,
     setting: &Setting,

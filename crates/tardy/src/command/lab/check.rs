@@ -1,5 +1,5 @@
-//! `tardy lab check`: a regression test of a kernel over an ensemble of runs, for scripts and
-//! `git bisect run`.
+//! `tardy lab check`: a regression test of a kernel over an ensemble of runs, for scripts and `git
+//! bisect run`.
 
 use std::path::Path;
 
@@ -22,13 +22,14 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{CheckArguments, MeasureArguments};
 use crate::command::output;
 
-/// A missing requirement of this machine aborts a bisection: `git bisect run` would take 3 for a
-/// bad kernel.
+/// Runs the command. If this machine lacks a requirement, the exit code aborts a bisection, because
+/// `git bisect run` would interpret 3 as a bad kernel.
 pub(super) fn check(arguments: &CheckArguments) -> Exit {
     run(arguments).unwrap_or_else(|error| {
         output::complain(&error);
         match (error.exit_code(), &error) {
-            // It depends on the kernel, and 2 would be a bad one.
+            // A missing module depends on the kernel, and `git bisect run` would interpret 2 as a
+            // bad kernel.
             (Exit::Machine, _) | (_, LabError::Kernel(KernelError::NoModule { .. })) => {
                 Exit::StopBisect
             }
@@ -131,7 +132,7 @@ pub(super) fn test(
 struct CheckLimits {
     limit: Option<Nanos>,
     margin: Option<Margin>,
-    /// The limit is for sections, and not for latencies.
+    /// Whether the limit applies to sections instead of latencies.
     is_of_sections: bool,
 }
 
@@ -180,7 +181,7 @@ fn with_baseline(
     ))
 }
 
-/// Runs the ensemble, all of it or until a guest decides.
+/// Runs the ensemble, until one guest decides or all have run.
 fn judge(
     setting: &Setting,
     variants: &[Variant],
@@ -208,12 +209,12 @@ struct Report<'a> {
     comparison: &'a Comparison,
 }
 
-/// The limited quantity.
+/// The quantity that has a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Quantity {
     Latency,
-    /// In which no other task can run.
+    /// The longest interval in which no other task can run.
     Section,
 }
 
@@ -230,29 +231,29 @@ impl Quantity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Verdict {
     limit_ns: Option<Nanos>,
-    /// The quantity of the limit.
+    /// The quantity to which the limit applies.
     of: Quantity,
-    /// Runs with samples.
+    /// Number of runs with samples.
     runs: usize,
     /// Number of these runs with a latency above the limit.
     above: usize,
-    /// The largest latency of all.
+    /// The largest latency of all runs.
     max_ns: Option<Nanos>,
-    /// Guests whose kernel booted, and then panicked or hung.
+    /// Number of guests whose kernel booted, and then panicked or hung.
     broken: usize,
-    /// Guests whose kernel did not boot, or lacks the requested preemption model.
+    /// Number of guests whose kernel did not boot, or lacks the requested preemption model.
     cannot_tell: usize,
-    /// Guests that the host, QEMU or the program in them kept from a result.
+    /// Number of guests without a result because of the host, QEMU, or the program in the guest.
     trouble: usize,
-    /// The phase in which the kernel is worst compared with the baseline.
+    /// The phase in which the kernel is worst, compared with the baseline.
     beside_baseline: Option<BesideBaseline>,
 }
 
-/// A phase of a kernel and of the baseline.
+/// A phase of a kernel, compared with the baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct BesideBaseline {
     phase: String,
-    /// Median of the runs' 99.9 %.
+    /// The kernel's value: the median of the runs' 99.9th percentiles.
     p999_ns: Nanos,
     /// The baseline's value.
     baseline_p999_ns: Nanos,
@@ -275,12 +276,12 @@ impl BesideBaseline {
         self.p999_ns > self.baseline_p999_ns + self.margin_ns
     }
 
-    /// Returns how far it exceeds the allowed value.
+    /// Returns the ratio of the kernel's value to the allowed value.
     fn beyond(&self) -> f64 {
         self.p999_ns.get() as f64 / (self.baseline_p999_ns + self.margin_ns).get().max(1) as f64
     }
 
-    /// Returns the worst of the phases that count.
+    /// Returns the worst of the compared phases.
     fn worst(comparison: &Comparison, margin: Margin) -> Option<Self> {
         let [kernel, baseline] = &comparison.variants[..] else {
             return None;
@@ -299,7 +300,7 @@ impl BesideBaseline {
 
 impl Verdict {
     fn new(comparison: &Comparison, outcomes: &[Outcome], asked: CheckLimits) -> Self {
-        // With a baseline, which comes second, failures of the baseline prove nothing about the
+        // The baseline is the second variant, if there is one. Its failures prove nothing about the
         // kernel.
         let is_kernel = |variant: usize| asked.margin.is_none() || variant == 0;
         let blamed = |blame: Blame| {
@@ -325,10 +326,10 @@ impl Verdict {
             .iter()
             .map(|variant| maxima_of_runs(&variant.phases, asked.is_of_sections))
             .collect();
-        // A run that ended well and has no sample proves nothing.
+        // A run without samples proves nothing, even if it ended normally.
         let without_samples = outcomes.len() - failed - all.iter().map(Vec::len).sum::<usize>();
-        // Nor does one whose load did not work: its idle phase would be taken for the kernel under
-        // load.
+        // A run whose load did not work proves nothing either: its phase is idle, but would count
+        // as the kernel under load.
         let without_load: usize = comparison
             .variants
             .iter()
@@ -362,8 +363,8 @@ impl Verdict {
         }
     }
 
-    /// A violation of the kernel is final, whatever other guests did; trouble of the host proves
-    /// nothing about it.
+    /// Returns the exit code. A violation by the kernel decides, whatever the other guests did.
+    /// Trouble of the host proves nothing about the kernel.
     fn exit(&self) -> Exit {
         match self {
             Self { above: 1.., .. } | Self { broken: 1.., .. } => Exit::Failed,
@@ -379,7 +380,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether further guests of the ensemble could change nothing.
+    /// Returns whether further guests cannot change the result.
     fn is_decided(&self) -> bool {
         self.above > 0 || self.broken > 0
     }
@@ -456,7 +457,7 @@ impl Verdict {
     }
 }
 
-/// Returns the phases under load, or without any, all.
+/// Returns the phases under load, or all phases if none is under load.
 fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
     let loaded = phases.iter().any(|phase| !phase.loads.is_empty());
     phases
@@ -464,8 +465,8 @@ fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
         .filter(move |phase| !loaded || !phase.loads.is_empty())
 }
 
-/// Returns the largest latency of each run, or its longest section; if there are phases under load,
-/// only they count.
+/// Returns the largest latency of each run, or its longest section. If there are phases under load,
+/// only these count.
 fn maxima_of_runs(phases: &[PhaseResult], is_of_sections: bool) -> Vec<Nanos> {
     let mut maxima: Vec<Nanos> = Vec::new();
     for phase in counted(phases) {
@@ -593,8 +594,8 @@ mod tests {
         ] {
             assert_eq!((decided.exit(), decided.is_decided()), (Exit::Failed, true));
         }
-        // git bisect skips at 125 and aborts from 128 on; it takes everything else up to 127 for
-        // bad.
+        // At exit code 125, git bisect skips the kernel; from 128 on it aborts; it interprets all
+        // other codes up to 127 as bad.
         assert_eq!((Exit::Skip as u8, Exit::StopBisect as u8), (125, 128));
     }
 }

@@ -15,7 +15,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::output;
 
-/// Returns whether there are such metrics, before anything is booted.
+/// Checks that the metrics exist, before anything is booted.
 pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {
     let unknown = |name| {
         LabError::Usage(format!(
@@ -56,7 +56,7 @@ pub(super) fn run(
     Ok(exit)
 }
 
-/// Returns this binary as the guest's program, with the arguments of the command line.
+/// Returns the guest's program: this binary, with the arguments of the command line.
 fn program(metrics: &[String], further: &[String]) -> Program {
     let mut arguments: Vec<String> = ["cost", "--out", OUTPUT_FOLDER, "--quiet"]
         .map(str::to_owned)

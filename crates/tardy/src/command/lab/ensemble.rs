@@ -1,4 +1,4 @@
-//! Turns the arguments of a measurement into the outcomes of all its guests.
+//! Runs all guests of a measurement, and collects their outcomes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,13 +28,14 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, RunArguments};
 use crate::command::output;
 
-/// Number of worst samples of each phase for which a watched guest's executed code is stored.
+/// A watched guest stores the code executed during this many of the worst samples of each phase.
 const WATCH_WORST: u32 = 10;
 
-/// How long a guest rests after its boot, so that the kernel's background work ends.
+/// Pause of a guest after its boot, in which the kernel's background work ends.
 pub(super) const SETTLE: Nanos = Nanos::from_secs(1);
 
-/// Old and new runs in one folder would be taken for one experiment.
+/// Refuses a folder that has content, because old and new runs in one folder would look like one
+/// experiment.
 pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
     match std::fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
         Ok(true) => Err(LabError::Usage(format!(
@@ -45,21 +46,21 @@ pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// The number of guests, and the condition for enough.
+/// The number of guests, and the condition under which no more are needed.
 #[derive(Clone, Copy)]
 pub(super) struct Ensemble<'a> {
-    /// Number per variant.
+    /// Number of guests per variant.
     pub(super) replicas: u32,
-    /// The part that runs here.
+    /// The part of the guests that this machine runs.
     pub(super) shard: Shard,
     /// Whether each guest runs twice.
     pub(super) verify_repeatable: bool,
-    /// Whether this one decides, so that no further one is needed.
+    /// Whether an outcome decides, so that no further guest is needed.
     pub(super) is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
 impl Ensemble<'_> {
-    /// Returns the requested replicas, independent of results.
+    /// Makes an ensemble of the requested replicas, all of which run.
     pub(super) fn of(arguments: &RunArguments) -> Self {
         let shard = arguments.shard.unwrap_or(Shard::WHOLE);
         Self {
@@ -68,7 +69,7 @@ impl Ensemble<'_> {
         }
     }
 
-    /// Returns all of them, independent of results.
+    /// Makes an ensemble of all replicas, all of which run.
     pub(super) fn all(replicas: u32, verify_repeatable: bool) -> Self {
         Self {
             replicas,
@@ -79,7 +80,7 @@ impl Ensemble<'_> {
     }
 }
 
-/// Reports that a part of an experiment is done: it compares nothing.
+/// Reports that a shard of an experiment is complete. A shard alone is not compared.
 pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(), LabError> {
     let out = out.display();
     let text = format!(
@@ -88,7 +89,7 @@ pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(),
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write: {error}")))
 }
 
-/// Runs every variant with every replica, each the measurement that the arguments ask for.
+/// Runs the measurement of the arguments in every replica of every variant.
 pub(super) fn run_all(
     setting: &Setting,
     variants: &[Variant],
@@ -100,7 +101,7 @@ pub(super) fn run_all(
     run_task(setting, variants, measure, &task, ensemble, out)
 }
 
-/// Runs every variant with every replica, each this task.
+/// Runs `task` in every replica of every variant.
 pub(super) fn run_task(
     setting: &Setting,
     variants: &[Variant],
@@ -192,7 +193,7 @@ pub(super) fn run_task(
         is_decided: ensemble.is_decided,
     };
     let guests = experiment.guests();
-    // The folder may have the guests of other shards.
+    // The folder may contain guests of other shards.
     if let Some(there) = guests
         .iter()
         .map(|guest| experiment.folder(*guest))
@@ -211,21 +212,21 @@ pub(super) fn run_task(
     ))
 }
 
-/// A module of `--module`, or one that such a one needs.
+/// A kernel module to load: one given with `--module`, or one that such a module needs.
 struct LoadedModule {
     file: AddedFile,
     parameters: String,
 }
 
 impl LoadedModule {
-    /// Returns its line in the guest's job.
+    /// Returns the module's line in the guest's job.
     fn line(&self) -> String {
         let line = format!("/{} {}", self.file.path, self.parameters);
         line.trim_end().to_owned()
     }
 }
 
-/// By the variants' names, in the order of loading.
+/// Returns the modules of each variant, by its name, in the order of loading.
 fn modules_of_variants(
     setting: &Setting,
     variants: &[Variant],
@@ -273,7 +274,8 @@ fn modules_of_variants(
         for file in own.clone() {
             check_module_file(&file, variant)?;
         }
-        // A driver from the user follows the package's modules that it may need.
+        // A driver from the user is loaded after the modules of the package, because it may need
+        // them.
         Ok((
             variant.name.clone(),
             files.into_iter().chain(own).map(loaded).collect(),
@@ -282,7 +284,8 @@ fn modules_of_variants(
     variants.iter().map(of).collect()
 }
 
-/// A module for another kernel would cost a boot to be refused.
+/// Checks that the file is a module for the variant's kernel. A module for another kernel would
+/// cost a boot.
 fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     let refused = |why: String| LabError::Usage(format!("--module {}: {why}", file.display()));
     let content = regular_file::read(file, kernel::MODULE_BYTES_MAX)
@@ -303,7 +306,7 @@ fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     }
 }
 
-/// Returns the module lines of the guests' jobs, which are the same for all variants.
+/// Returns the lines for modules in the guests' jobs, which are the same for all variants.
 fn lines_of_modules(
     modules: &BTreeMap<String, Vec<LoadedModule>>,
 ) -> Result<Vec<String>, LabError> {
@@ -328,10 +331,10 @@ fn lines_of_modules(
     }
 }
 
-/// Makes the comparison from the run folders.
+/// Compares the variants, from their run folders.
 pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outcome]) -> Comparison {
     let summary = |outcome: &Outcome| {
-        // A program of the user's own leaves no run.
+        // A user's program leaves no run.
         if !outcome.folder.join("run.json").exists() {
             return Ok(None);
         }
@@ -364,7 +367,7 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
     )
 }
 
-/// Some machines do not resume from their state.
+/// Refuses snapshots of machines that do not resume from their saved state.
 pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
         return Err(LabError::Usage(
@@ -373,7 +376,7 @@ pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
             .into(),
         ));
     }
-    // Seen with QEMU 7.2 and Linux 6.12: the guest resumes, but timers never wake it again.
+    // Seen with QEMU 7.2 and Linux 6.12: the guest resumes, but its timers never fire again.
     if machine.architecture == Architecture::Riscv64 {
         return Err(LabError::Unable(
             "QEMU does not save the timer of a riscv64 machine with the machine's state: leave \
@@ -384,7 +387,7 @@ pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     Ok(())
 }
 
-/// A missing module is noticed before the first boot.
+/// Checks that all modules exist, before the first boot.
 fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(), LabError> {
     if measure.inject.is_none() {
         return Ok(());
@@ -410,8 +413,8 @@ fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(),
     Ok(())
 }
 
-/// A guest without a result has priority over two that differ: without it the comparison is
-/// incomplete.
+/// Returns the exit code. A guest without a result takes precedence over differing repetitions,
+/// because without its result the comparison is incomplete.
 pub(super) fn code<'a>(mut runs: impl Iterator<Item = &'a RunResult> + Clone) -> Exit {
     if runs.clone().any(|run| run.failure.is_some()) {
         Exit::Machine

@@ -1,5 +1,4 @@
-//! `tardy lab fetch`: kernels into the cache. One that cannot be had does not keep the others from
-//! being fetched.
+//! `tardy lab fetch`: fetches kernels into the cache, and continues if one cannot be fetched.
 
 use tardy_lab::cache::Cache;
 use tardy_lab::kernel;

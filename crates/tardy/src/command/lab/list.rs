@@ -1,4 +1,4 @@
-//! `tardy lab kernels`: the kernels that `--kernel` accepts on this machine.
+//! `tardy lab kernels`: lists the kernels that `--kernel` accepts on this machine.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::command::output;
 #[derive(Serialize)]
 struct InstalledKernel {
     kernel: String,
-    /// Whether this user may read it.
+    /// Whether this user may read the image.
     readable: bool,
 }
 

@@ -12,7 +12,7 @@ use tardy_lab::variant::Variant;
 
 use crate::command::status_line::{self, StatusLine};
 
-/// Counts guests and prints their results; used from several threads.
+/// Counts guests and prints their results. Several threads use it.
 pub(super) struct Progress {
     guests: Arc<Mutex<Guests>>,
     _line: Option<StatusLine>,
@@ -48,7 +48,7 @@ impl Progress {
     pub(super) fn ended(&self, variant: &Variant, outcome: &Outcome) {
         let bad =
             outcome.result.is_err() || !matches!(outcome.repetition, None | Some(Repetition::Same));
-        // Under the lock: lines of several threads do not mix.
+        // The lock keeps the lines of several threads apart.
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         guests
             .running
@@ -59,12 +59,13 @@ impl Progress {
     }
 }
 
-/// The progress of the guest's run, or of its repetition.
+/// Returns the progress of the guest's run, or of the run's repetition.
 fn guest_progress(folder: &Path) -> Option<GuestProgress> {
     exchange::progress(folder).or_else(|| exchange::progress(&again_folder(folder)))
 }
 
-/// `12 of 40 guests, 1 failed, 3 min left; 6.1 replica 5: hackbench, 12 of 40 s of virtual time`.
+/// Returns a line such as `12 of 40 guests, 1 failed, 3 min left; 6.1 replica 5: hackbench, 12 of
+/// 40 s of virtual time`.
 fn status(
     guests: &Guests,
     all: usize,

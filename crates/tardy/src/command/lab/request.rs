@@ -1,5 +1,5 @@
-//! The task of the guests, read on the host before anything is fetched or booted: a mistake in it
-//! would cost a boot of every guest. A guest that measures gets its request as a value.
+//! The task of the guests, checked on the host before anything is fetched or booted, because a
+//! mistake would cost a boot of every guest. A guest that measures gets its request as data.
 
 use clap::Parser;
 use tardy_core::units::Nanos;
@@ -13,13 +13,13 @@ use super::setting::LabError;
 use crate::cli::lab::MeasureArguments;
 use crate::cli::{Cli, Command};
 
-/// Default scenario.
+/// The scenario if neither a load nor a length is given.
 const SCENARIO_DEFAULT: &str = "lab";
 
 /// Path of a user's scenario in the guest.
 pub(super) const SCENARIO_PATH: &str = "/scenario.toml";
 
-/// Checks the guests' task; only a guest knows its own missing requirements.
+/// Checks the guests' task. Requirements that a guest lacks are only found in the guest.
 pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
     task(measure).map(drop)
 }
@@ -56,7 +56,7 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
     let mut request = read(asked, &measure.arguments)?;
     if scenario_file(measure).is_some() {
         request.scenario = Some(SCENARIO_PATH.to_owned());
-        // A guest cannot be harmed.
+        // Loads that can do harm are allowed, because a guest cannot be harmed.
         let harmful = load::LOADS.iter().filter(|load| load.can_do_harm);
         request.allow = harmful.map(|load| load.name.to_owned()).collect();
     }
@@ -64,19 +64,19 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
 }
 
 /// Virtual time from the start of a phase to the first counted work of its load in a guest. Shorter
-/// phases have no sample: with the kernel 6.1 on the model of the lab, phases of `fork` and
-/// `hackbench` of 2.2 s had none, and those of 4 s had; `memory` 0.7 and 0.9 s; all others 0.18 and
-/// 0.23 s.
+/// phases have no sample. Measured with kernel 6.1 on the lab's machine: phases of `fork` and
+/// `hackbench` had no sample in 2.2 s, but had some in 4 s; `memory` in 0.7 and 0.9 s; all others
+/// in 0.18 and 0.23 s.
 const FIRST_WORK: [(&str, Nanos); 3] = [
     ("fork", Nanos::from_secs(4)),
     ("hackbench", Nanos::from_secs(4)),
     ("memory", Nanos::from_secs(1)),
 ];
-/// The same for all other loads, and for several at once, which share resources.
+/// This time for all other loads, and for several concurrent loads, which share resources.
 const FIRST_WORK_OF_OTHERS: Nanos = Nanos::from_millis(400);
 
-/// Returns the length, rounded up to a second, with which each phase is long enough for its loads,
-/// and the load that needs it; `None` if the requested length is enough.
+/// Returns the length, in whole seconds, at which each phase is long enough for its load, and the
+/// load that needs this length; `None` if the requested length suffices.
 pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String)> {
     let asked = measure.length.filter(|_| measure.program.is_none())?;
     let Ok(Task::Measure(request)) = task(measure) else {
@@ -96,8 +96,8 @@ pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String
     (times > 1.0).then(|| (Nanos::from_secs(seconds), load))
 }
 
-/// Returns the loads of a phase, and the duration of the first work of a counting one in a guest;
-/// `None` for an idle phase.
+/// Returns the loads of a phase, and the time until their first counted work in a guest; `None` for
+/// an idle phase.
 fn first_work(phase: &PhaseRequest) -> Option<(String, Nanos)> {
     match phase.loads.as_slice() {
         [] => None,
@@ -111,7 +111,7 @@ fn first_work(phase: &PhaseRequest) -> Option<(String, Nanos)> {
     }
 }
 
-/// Returns the scenario's file; `None` for a built-in one.
+/// Returns the scenario's file; `None` for a built-in scenario.
 pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
     measure
         .scenario
@@ -119,7 +119,7 @@ pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
         .filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 
-/// A guest contains only tardy and the added files.
+/// Checks that the guest will contain the program: a guest has only tardy and the added files.
 fn check_program(program: &str, measure: &MeasureArguments) -> Result<(), LabError> {
     let path = program.trim_start_matches('/');
     let is_added = measure.add.iter().any(|added| added.0.path == path);
@@ -131,7 +131,7 @@ fn check_program(program: &str, measure: &MeasureArguments) -> Result<(), LabErr
     )))
 }
 
-/// Reads a guest's request: `asked`, with further arguments of `tardy run`.
+/// Reads a guest's request: `asked`, with further arguments for `tardy run`.
 pub(super) fn read(asked: Request, further: &[String]) -> Result<Request, LabError> {
     let asked = Request {
         out: Some(OUTPUT_FOLDER.into()),
@@ -173,7 +173,7 @@ fn check_loads<'a>(mut loads: impl Iterator<Item = &'a String>) -> Result<(), La
         .map_err(|error| LabError::Usage(format!("--load: {error}")))
 }
 
-/// Returns clap's message without its usage, which describes another command.
+/// Returns clap's message without its usage, which would describe another command.
 fn first_sentence(message: &str) -> String {
     let first = message.split("\n\n").next().unwrap_or_default();
     first.strip_prefix("error: ").unwrap_or(first).to_owned()
@@ -231,7 +231,7 @@ mod tests {
                 ..Request::default()
             };
             for phase in request::scenario(&asked).unwrap().phases {
-                // A phase that lasts for a number of cycles has no length.
+                // A phase that is given in cycles has no length.
                 let Some((load, needed)) = first_work(&phase).filter(|_| phase.cycles.is_none())
                 else {
                     continue;
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// `tardy reproduce` would otherwise find a mistake after minutes.
+    /// Without this test, `tardy reproduce` would find a mistake only after minutes.
     #[test]
     fn what_the_papers_experiments_ask_of_guests_is_right() {
         use tardy_papers::experiment::{Extent, Place};

@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     ))
 }
 
-/// Returns the arguments with a length that suffices for every load.
+/// Returns the arguments with a length that suffices for all loads.
 fn lengthened(arguments: &RunArguments) -> RunArguments {
     let mut arguments = arguments.clone();
     if arguments.cost.is_none()
@@ -85,7 +85,7 @@ fn lengthened(arguments: &RunArguments) -> RunArguments {
     arguments
 }
 
-/// A comparison without one of its kernels is incomplete.
+/// Returns the exit code. If kernels were absent, it is that of an incomplete comparison.
 fn with_absent(exit: Exit, absent: usize) -> Exit {
     if absent > 0 { Exit::Machine } else { exit }
 }

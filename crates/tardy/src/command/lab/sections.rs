@@ -1,4 +1,4 @@
-//! `tardy lab sections`: guests watched from outside, and every section of their kernels.
+//! `tardy lab sections`: watches guests from outside, and shows all sections of their kernels.
 
 use tardy_results::exit::Exit;
 
@@ -8,7 +8,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, SectionsArguments};
 use crate::command::sections;
 
-/// Value of `--load` for all loads of a scenario with one after another.
+/// Value of `--load` that runs all loads of a scenario, one after another.
 const ALL: &str = "all";
 const SCENARIO_OF_ALL: &str = "lab";
 

@@ -1,4 +1,4 @@
-//! The requirements of every subcommand that boots something: machine, QEMU, binary, cache.
+//! What every subcommand that boots guests needs: machine, QEMU, binary, cache.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tardy_results::exit::Exit;
 
 use crate::cli::lab::MachineArguments;
 
-/// Why a subcommand of the lab did not get to its work.
+/// The reason why a subcommand of the lab could not start its work.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::command) enum LabError {
     #[error(transparent)]
@@ -61,7 +61,7 @@ impl LabError {
     }
 }
 
-/// A machine and the files to boot it.
+/// A machine, and the files to boot it.
 pub(in crate::command) struct Setting {
     pub(in crate::command) machine: Machine,
     pub(in crate::command) qemu: Qemu,
@@ -93,7 +93,7 @@ impl Setting {
         })
     }
 
-    /// Uses KVM only after a guest has booted with it: the device may be missing, forbidden, or
+    /// Selects KVM only if a guest boots with it, because its device may be missing, forbidden, or
     /// broken (nested machines).
     pub(super) fn with_working_accelerator(mut self, variant: &Variant) -> Self {
         if self.machine.accelerator == Accelerator::Kvm
@@ -110,7 +110,7 @@ impl Setting {
 
     /// Boots the kernel with a program that ends at once.
     fn try_boot(&self, variant: &Variant) -> Result<(), String> {
-        /// A working KVM boots in seconds.
+        /// Time limit of the boot; a working KVM needs only seconds.
         const WALL_LIMIT: Duration = Duration::from_secs(30);
         let folder = self
             .cache

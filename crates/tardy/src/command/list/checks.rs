@@ -1,4 +1,4 @@
-//! The settings that `doctor` and `advise` check.
+//! The list of settings that `doctor` and `advise` check.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn entry(check: &Check) -> Entry {
     }
 }
 
-/// Returns the severity for most profiles, and those of the others.
+/// Returns the severity for most profiles, and the differing severities of others.
 fn weights(check: &Check) -> String {
     let usual = check.weight.importance(Profile::default());
     let others = Profile::ALL

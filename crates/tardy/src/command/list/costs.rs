@@ -1,4 +1,4 @@
-//! Services whose cost can be measured.
+//! The list of services whose cost can be measured.
 
 use tardy_costs::metrics::METRICS;
 use tardy_run::cost::CacheState;

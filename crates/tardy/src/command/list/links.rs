@@ -1,4 +1,4 @@
-//! Links that the probe `response` measures and `tardy respond` answers.
+//! The list of links that the probe `response` measures and `tardy respond` answers.
 
 use tardy_probes::link::LINKS;
 

@@ -1,4 +1,4 @@
-//! Loads, and lists of them.
+//! The list of loads, and of named groups of loads.
 
 use std::fmt::Write as _;
 

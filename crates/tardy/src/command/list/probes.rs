@@ -1,4 +1,4 @@
-//! Probes.
+//! The list of probes.
 
 use std::fmt::Write as _;
 

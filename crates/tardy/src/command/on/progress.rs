@@ -1,4 +1,5 @@
-//! The progress of the machines: a line per event, and on a terminal one below that counts.
+//! The progress of the machines: a line per event, and on a terminal a last line that counts
+//! machines.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 use tardy_remote::board::Event;
 use tardy_remote::host::Host;
 
-/// Interval between updates of the counting line.
+/// Interval between updates of the last line.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// The state of a machine.
@@ -18,7 +19,7 @@ enum Step {
     Failed,
 }
 
-/// All machines.
+/// The progress of all machines.
 #[derive(Debug)]
 pub(super) struct Progress {
     names: Vec<String>,
@@ -64,7 +65,7 @@ impl Progress {
                 )
             }
             Event::Ended => "ended".to_owned(),
-            // A leftover is also reported with `--quiet`.
+            // Folders that stay on the machine are also reported with `--quiet`.
             Event::Left { folder } => {
                 self.clear();
                 say!(
@@ -77,7 +78,7 @@ impl Progress {
         self.say(&format!("{}: {text}", self.names[index]));
     }
 
-    /// Records that the machine is finished; the reason of a failure is printed at the end.
+    /// Records that the machine has finished. The reason of a failure is printed at the end.
     pub(super) fn ended(&mut self, index: usize, error: Option<String>) {
         self.steps[index] = if error.is_some() {
             Step::Failed
@@ -89,12 +90,12 @@ impl Progress {
         }
     }
 
-    /// Machines on which the command runs, or may run, with its folders.
+    /// Returns the machines on which the command is running, or may be running, with its folders.
     pub(super) fn under_way(&self) -> Vec<(usize, String)> {
         self.folders(false)
     }
 
-    /// Returns those on which it runs.
+    /// Returns the machines on which the command is running, with its folders.
     pub(super) fn started(&self) -> Vec<(usize, String)> {
         self.folders(true)
     }

@@ -12,7 +12,7 @@ use tardy_tune::setting::{Setting, Settings, Standing};
 use super::error::TuneError;
 use crate::cli::tune::TuneArgs;
 
-/// Returns the CPUs of the work, and all.
+/// Returns the CPUs of the work, and all CPUs.
 pub(super) fn cpus(
     asked: Option<&MeasuredCpus>,
     root: &Root,
@@ -41,7 +41,7 @@ pub(super) fn cpus(
     }
 }
 
-/// Returns the requested settings, from the known ones or a file.
+/// Returns the requested settings, from the known ones or from a file.
 pub(super) fn settings(
     args: &TuneArgs,
     root: &Root,
@@ -75,8 +75,8 @@ pub(super) fn settings(
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
-/// Returns the settings that change something here; those that do not suit this machine are listed
-/// and omitted unless the user named them.
+/// Returns the settings that change something on this machine. Settings that this machine does not
+/// support are listed and left out, unless the user named them.
 pub(super) fn changing(
     settings: Vec<Setting>,
     lock: &SettingsLock,
@@ -89,14 +89,15 @@ pub(super) fn changing(
         match setting.standing() {
             Standing::AsWanted => {}
             Standing::Changeable(_) if is_named(&setting) => found.push(setting),
-            // Some files have a write bit and refuse all the same: better known before hundreds of
-            // runs than in one of them.
+            // Some files have a write bit but refuse the value, so each setting is tried before
+            // hundreds of runs are made.
             Standing::Changeable(_) => match AppliedSettings::apply([&setting], lock, root) {
                 Ok(applied) => {
                     drop(applied);
                     found.push(setting);
                 }
-                // Settings need the journal: the others are refused as this one is.
+                // Without a journal, no setting can be applied, so the first failure ends the
+                // selection.
                 Err(error @ ApplyError::Journal(_)) => {
                     return Err(TuneError::Machine(error.to_string()));
                 }

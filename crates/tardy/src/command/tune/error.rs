@@ -1,4 +1,4 @@
-//! Why tuning failed, and the exit code.
+//! Errors of tuning, and their exit codes.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use tardy_tune::setting::SettingsError;
 
 use crate::command::lab::LabError;
 
-/// Why nothing was tuned.
+/// The reason why nothing was tuned.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::command) enum TuneError {
     #[error("--settings: {0}")]
@@ -64,7 +64,7 @@ impl TuneError {
     }
 }
 
-/// Why a run of a search gave no number.
+/// The reason why a run of a search gave no number.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::command) enum RunError {
     #[error("interrupted: the runs so far are kept; continue with `tardy tune --resume {0}`")]

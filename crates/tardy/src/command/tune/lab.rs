@@ -1,6 +1,6 @@
-//! `tardy tune --search --lab`: words of the kernel's command line, and other kernels, each against
-//! the unmodified first kernel, in virtual time. The runs are cells of an atlas, so an interrupted
-//! search resumes.
+//! `tardy tune --search --lab`: compares words of the kernel's command line, and other kernels,
+//! with the unmodified first kernel, in virtual time. The runs are cells of an atlas, so an
+//! interrupted search resumes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,7 +25,7 @@ use crate::cli::lab::atlas::{AtlasArguments, OptionalKernels};
 use crate::cli::tune::{Goal, TuneArgs};
 use crate::command::{lab, output};
 
-/// The loads of abeni2002, each separately; two of them are for machines without a user at the
+/// The loads of abeni2002, one at a time. Two of them are only for machines without a user at the
 /// console.
 const LOADS: [&str; 6] = ["memory", "caps-lock", "console", "io", "procfs", "fork"];
 const ALLOWED: [&str; 2] = ["caps-lock", "console"];
@@ -88,7 +88,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     finish(&answer, args.json, &arguments)
 }
 
-/// Returns the guests' work; the number of replicas is not known yet.
+/// Returns the arguments of the guests' measurement. The caller sets the number of replicas later.
 fn arguments(args: &TuneArgs) -> AtlasArguments {
     let lab = &args.lab_search;
     let mut arguments = args.command.clone();
@@ -117,8 +117,8 @@ fn arguments(args: &TuneArgs) -> AtlasArguments {
     }
 }
 
-/// Returns the unmodified first kernel, then each word on it, then the other kernels; and those
-/// that cannot be fetched.
+/// Returns the variants: the unmodified first kernel, then this kernel with each word, then the
+/// other kernels. Also returns the kernels that cannot be fetched.
 fn variants(
     args: &TuneArgs,
     setting: &lab::Setting,
@@ -152,7 +152,8 @@ fn variants(
     ))
 }
 
-/// A preemption model must be confirmed by the kernel, unlike other words.
+/// Returns the variant with these words. A preemption model is kept apart from other words, because
+/// the kernel must confirm it.
 fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Variant {
     let (mut model, mut all) = (base.preemption.clone(), base.words.clone());
     for word in words {
@@ -164,8 +165,8 @@ fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Varia
     Variant::new(base.kernel.clone(), model, all)
 }
 
-/// Distant pads: neighbouring pads leave the kernel's data nearly in place, and the largest
-/// latencies of such replicas are alike.
+/// Returns the padding of a replica. Similar paddings hardly move the kernel's data, and the
+/// largest latencies of such replicas are alike, so paddings are far apart.
 fn pad(replica: u32) -> u32 {
     (replica + 1) * 37
 }
@@ -209,7 +210,7 @@ fn of_runs(cell: &AtlasCell, goal: Goal) -> &[Nanos] {
     }
 }
 
-/// Returns all rows but the first, each against it.
+/// Compares each row except the first with the first row.
 fn rows(atlas: &Atlas, variants: &[Variant], goal: Goal) -> Vec<Row> {
     let logarithms = |cell: &AtlasCell| {
         of_runs(cell, goal)
@@ -264,8 +265,9 @@ fn of_load(load: &str, cell: &AtlasCell, effect: Option<&Effect>, goal: Goal) ->
     }
 }
 
-/// Returns the words that lower the goal somewhere and raise it nowhere, the best of those that set
-/// the same thing; `None` for a single word.
+/// Returns the first kernel with all words that lower the goal under some load and raise it under
+/// none. Of several words for the same parameter, the best is used. `None` for fewer than two
+/// words.
 fn all_that_lower(answer: &Answer, variants: &[Variant]) -> Option<Variant> {
     let mut best: BTreeMap<&str, (usize, &Row)> = BTreeMap::new();
     for (place, row) in answer.settings.iter().enumerate() {
@@ -293,7 +295,7 @@ fn all_that_lower(answer: &Answer, variants: &[Variant]) -> Option<Variant> {
     (rows.len() > 1).then(|| with_words(&variants[0], words))
 }
 
-/// Keeps and prints the answer. A cell that failed makes it incomplete.
+/// Stores and prints the answer. A failed cell makes it incomplete.
 fn finish(answer: &Answer, is_json: bool, arguments: &AtlasArguments) -> Result<Exit, TuneError> {
     let json = Format::TUNE_LAB.document(answer);
     let put = |name: &str, bytes: &[u8]| {

@@ -1,5 +1,5 @@
-//! `tardy tune --search`: runs of this program, each with some settings on, and their analysis. Its
-//! folder has the question, the runs and the answer.
+//! `tardy tune --search`: makes runs of this program with different settings, and analyses them.
+//! The search's folder has the question, the runs and the answer.
 
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -32,12 +32,12 @@ use crate::command::output;
 
 const LENGTH: Nanos = Nanos::from_secs(5);
 const GOAL: Goal = Goal::Quantile(0.999);
-/// Additional time of a run: it starts, its loads start and stop, its samples are written.
+/// Additional time of a run: the tool and the loads start and stop, and samples are written.
 const BESIDE: Nanos = Nanos::from_millis(700);
 const QUESTION: &str = "search.json";
 const ANSWER: &str = "result.json";
 const RUNS: &str = "runs";
-/// Loads that lengthen most kernels' sections and wake-ups, and need nothing.
+/// Loads that lengthen sections and wake-ups on most kernels, and have no requirements.
 const LOADS: [&str; 2] = ["io", "memory"];
 
 pub(super) fn begin(args: &TuneArgs) -> Result<Exit, TuneError> {
@@ -131,7 +131,7 @@ fn planned(question: &Question) -> String {
     )
 }
 
-/// Returns the duration of a number of runs, with the additional time of each.
+/// Returns the duration of a number of runs, including the additional time of each.
 fn time_of(length: Nanos, runs: usize) -> Nanos {
     let exact = (length + BESIDE) * i64::try_from(runs).unwrap_or(i64::MAX);
     if exact < Nanos::from_secs(120) {
@@ -140,7 +140,7 @@ fn time_of(length: Nanos, runs: usize) -> Nanos {
     Nanos::from_secs((exact.get() / 60_000_000_000 + 1) * 60)
 }
 
-/// Asks at a terminal whether to start.
+/// Asks on a terminal whether to start.
 fn is_agreed() -> std::io::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(true);
@@ -219,7 +219,7 @@ fn put(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     output_file::replace(path, |mut file| file.write_all(bytes))
 }
 
-/// A process that runs this program to measure or to load the machine.
+/// Returns a process in which this program measures or loads the machine.
 fn another_run(root: &Root) -> Option<u32> {
     let mine = std::process::id();
     let is_another = |process: &u32| {
@@ -246,7 +246,7 @@ fn another_run(root: &Root) -> Option<u32> {
         .find(is_another)
 }
 
-/// The runs of a search, numbered in the order that the seed gives.
+/// The runs of a search, in the order given by the seed.
 struct Runs<'a> {
     question: &'a Question,
     goal: Goal,
@@ -255,7 +255,7 @@ struct Runs<'a> {
     root: &'a Root,
     signals: Signals,
     number: usize,
-    /// Runs that an earlier start had made.
+    /// Number of runs that an earlier start had made.
     kept: usize,
 }
 
@@ -361,8 +361,8 @@ impl Runs<'_> {
         Ok(command)
     }
 
-    /// Returns the figure of a run that an earlier start had finished with the same settings;
-    /// removes an unfinished run.
+    /// Returns the result of a run that an earlier start had finished with the same settings.
+    /// Removes an unfinished run.
     fn kept(&self, folder: &Path, names: &str) -> Option<f64> {
         let record = tardy_run::folder::open(folder).ok();
         let names = if names.is_empty() { "as found" } else { names };
@@ -377,7 +377,7 @@ impl Runs<'_> {
         if record.as_ref().is_some_and(is_whole) {
             return goal_of(folder, self.goal).ok();
         }
-        // Left by a run that was killed, or that had other settings.
+        // The run was killed, or had other settings.
         let _ = fs::remove_dir_all(folder);
         None
     }
@@ -391,7 +391,7 @@ fn line_of(command: &Command) -> String {
         .join(" ")
 }
 
-/// Returns the goal of a run: of all its CPUs together, in ns.
+/// Returns the goal of a run in ns, over all its CPUs.
 fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
     let run = read::read(folder, &Requirement::default()).map_err(|error| error.to_string())?;
     let probe = run

@@ -1,5 +1,5 @@
-//! Histograms of cyclictest -h and -H: `print_hist` of cyclictest.c in rt-tests 0.84, 1.0 to 2.6,
-//! and 2.7 to 2.10, and `hset_print_bucket` and `hist_print_oflows` of histogram.c.
+//! Histograms of cyclictest -h and -H, as written by `print_hist` of cyclictest.c in rt-tests 0.84,
+//! 1.0 to 2.6, and 2.7 to 2.10, and by `hset_print_bucket` and `hist_print_oflows` of histogram.c.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ enum Version {
     V2_8,
 }
 
-/// A line of one number per thread.
+/// Appends a line with one number per thread.
 fn line(text: &mut String, name: &str, values: impl Iterator<Item = u64>, width: usize) {
     let _ = write!(text, "# {name}:");
     for value in values {
@@ -95,7 +95,7 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
         .filter_map(Thread::maximum)
         .max()
         .unwrap_or(1);
-    // Beyond the largest, within the rows, or below the smallest.
+    // The limit of the rows: beyond the largest value, among the values, or below the smallest.
     let limit = match random.random_range(0..4) {
         0 => largest + random.random_range(1..20),
         1 => random.random_range(1..30),
@@ -166,7 +166,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
             period: None,
         };
         if reading.samples > 0 {
-            // Rows without samples may be left out, so that the last one ends too early.
+            // The last row may lie below the limit, because rows without samples may be omitted.
             let low = limit.max(minimum).min(maximum);
             reading.push_beyond(low, maximum, unit, beyond[cpu] as u64);
             found.push(reading);

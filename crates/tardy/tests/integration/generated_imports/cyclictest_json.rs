@@ -1,5 +1,5 @@
-//! JSON of cyclictest: `write_stats` of cyclictest.c and `rt_write_json` of rt-utils.c, rt-tests
-//! 2.0 to 2.10.
+//! JSON of cyclictest, as written by `write_stats` of cyclictest.c and `rt_write_json` of
+//! rt-utils.c in rt-tests 2.0 to 2.10.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::drawn::{File, Thread, cpus, one_in, threads};
 use super::reading::{Reading, Row};
 
-/// Everything around the numbers.
+/// Draws the text around the numbers.
 pub(super) fn document(random: &mut Pcg64Mcg, tool: &str, body: &str) -> String {
     let (version, is_realtime) = (random.random_range(20..30), random.random_range(0..2));
     format!(
@@ -36,7 +36,7 @@ pub(super) fn document(random: &mut Pcg64Mcg, tool: &str, body: &str) -> String 
     )
 }
 
-/// Whether a histogram was asked for, and how old versions write that it was not.
+/// The histogram in the file, or how versions write that none was requested.
 #[derive(Clone, Copy)]
 enum Rows {
     Below(u64),
@@ -86,7 +86,8 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
         2..4 => Rows::Below(largest + 1),
         _ => Rows::Below(random.random_range(1..=largest)),
     };
-    // Without -a, the tool knows no CPU; with one CPU for all, it is not a thread's name.
+    // Without -a, cyclictest writes -1 as CPU. If all threads have one CPU, the CPU cannot identify
+    // a thread.
     let cpus: Vec<i64> = match random.random_range(0..6) {
         0 => vec![-1; threads.len()],
         1 => vec![3; threads.len()],

@@ -1,5 +1,5 @@
-//! Summary lines of cyclictest: `print_stat` and `trigger_print` of cyclictest.c, rt-tests 0.84 to
-//! 2.10.
+//! Summary lines of cyclictest, as written by `print_stat` and `trigger_print` of cyclictest.c in
+//! rt-tests 0.84 to 2.10.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use super::drawn::{File, Thread, one_in, threads};
 use super::reading::{Reading, Row};
 
-/// The values that a thread's line shows at one moment.
+/// The values in a thread's line.
 struct Line {
     samples: u64,
     minimum: u64,
@@ -21,14 +21,14 @@ impl Line {
     fn of(thread: &Thread) -> Self {
         Self {
             samples: thread.samples(),
-            // The value that the tool starts with.
+            // Cyclictest's initial value.
             minimum: thread.minimum().unwrap_or(1_000_000),
             sum: thread.sum(),
             maximum: thread.maximum().unwrap_or(0),
         }
     }
 
-    /// The line as it was when only the smallest value had occurred.
+    /// The line after only the smallest value has occurred.
     fn early(thread: &Thread) -> Self {
         let Some(minimum) = thread.minimum() else {
             return Self::of(thread);
@@ -92,7 +92,7 @@ impl Style {
         text
     }
 
-    /// The lines that a terminal shows, one frame over the other.
+    /// The lines as a terminal shows them, each frame over the previous one.
     pub(super) fn watched(&self, threads: &[Thread], frames: usize) -> String {
         let back = format!("\u{1b}[{}A", threads.len() + 2);
         let mut text = String::new();
@@ -112,7 +112,7 @@ impl Style {
     }
 }
 
-/// Text before everything else.
+/// Draws the text at the start of the file.
 pub(super) fn head(random: &mut Pcg64Mcg) -> &'static str {
     [
         "",
@@ -121,7 +121,7 @@ pub(super) fn head(random: &mut Pcg64Mcg) -> &'static str {
     ][random.random_range(0..3)]
 }
 
-/// The lines that follow with `-b`.
+/// The lines that `-b` adds at the end.
 pub(super) fn break_lines(threads: &[Thread]) -> String {
     let mut text = "# Thread Ids:".to_owned();
     for index in 0..threads.len() {
@@ -136,7 +136,7 @@ pub(super) fn break_lines(threads: &[Thread]) -> String {
     text
 }
 
-/// Some threads never ran.
+/// Adds a few threads that never ran, in some files.
 pub(super) fn with_idle(random: &mut Pcg64Mcg, threads: &mut [Thread]) {
     if threads.len() > 1 && one_in(random, 15) {
         let index = random.random_range(0..threads.len());

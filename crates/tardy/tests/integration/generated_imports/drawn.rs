@@ -1,19 +1,19 @@
-//! Measurements drawn at random, from which the writers make files.
+//! Randomly drawn measurements, from which the writers make files.
 
 use std::collections::BTreeMap;
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-/// The values that one thread measured, in the tool's unit, and how often each occurred.
+/// A thread's values in the tool's unit, each with its number of occurrences.
 pub(super) struct Thread {
     pub(super) values: BTreeMap<u64, u64>,
 }
 
-/// A file as a tool wrote it.
+/// A file as a tool writes it.
 pub(super) struct File {
     pub(super) text: String,
-    /// Whether values are ns instead of us, where the text does not state it.
+    /// Whether the values are in ns instead of us, for formats whose text does not state the unit.
     pub(super) is_nanoseconds: bool,
 }
 
@@ -22,7 +22,7 @@ pub(super) fn one_in(random: &mut Pcg64Mcg, count: u32) -> bool {
 }
 
 impl Thread {
-    /// Draws latencies near `usual`, and now and then some that are much later.
+    /// Draws latencies near `usual`, and sometimes a few much larger ones.
     pub(super) fn near(random: &mut Pcg64Mcg, usual: u64) -> Self {
         let most = 10_f64.powf(random.random_range(0.5..7.5)) as u64;
         let mut values = BTreeMap::new();
@@ -61,7 +61,7 @@ impl Thread {
         values.map(|(value, count)| value * count).sum()
     }
 
-    /// The samples from one value up to the last before another.
+    /// The number of samples from `from` to below `to`.
     pub(super) fn within(&self, from: u64, to: u64) -> u64 {
         self.values.range(from..to).map(|(_, count)| count).sum()
     }
@@ -71,7 +71,7 @@ impl Thread {
     }
 }
 
-/// Draws a few threads, seldom many, and the unit: ns or us.
+/// Draws a few threads, rarely many, with values in ns or us.
 pub(super) fn threads(random: &mut Pcg64Mcg, is_nanoseconds: bool) -> Vec<Thread> {
     let count = if one_in(random, 20) {
         random.random_range(30..80)
@@ -86,7 +86,7 @@ pub(super) fn threads(random: &mut Pcg64Mcg, is_nanoseconds: bool) -> Vec<Thread
     (0..count).map(|_| Thread::near(random, usual)).collect()
 }
 
-/// CPU numbers of as many threads, in order, often with gaps.
+/// Draws `count` CPU numbers in order, often with gaps.
 pub(super) fn cpus(random: &mut Pcg64Mcg, count: usize) -> Vec<usize> {
     let mut next = random.random_range(0..3);
     let has_gaps = one_in(random, 2);

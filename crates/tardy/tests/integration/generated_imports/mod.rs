@@ -1,7 +1,7 @@
-//! Files of the six formats that people import most, written here as the tools write them and read
-//! back here: `tardy import` and `show` must find the same numbers. Writers and readers follow the
-//! tools' source code, never the importers. `TARDY_TEST_IMPORTS` sets the number of files of each
-//! format.
+//! Generated files of the six formats that people import most. The test writes and reads them like
+//! the tools do, and `tardy import` and `show` must find the same numbers. Writers and readers
+//! follow the tools' source code, never the importers. `TARDY_TEST_IMPORTS` sets the number of
+//! files per format.
 
 mod cyclictest_histogram;
 mod cyclictest_json;
@@ -27,7 +27,7 @@ use drawn::{File, one_in};
 use reading::Reading;
 
 const SEED: u64 = 41;
-/// Files of each format that every change checks.
+/// Number of files of each format that every change checks.
 const FILES: usize = 20;
 
 type Draw = fn(&mut Pcg64Mcg) -> File;
@@ -40,7 +40,7 @@ struct Format {
     is_by_line: bool,
 }
 
-/// A format of which logs put something before each line.
+/// A format by lines, where logs may put text before each line.
 const fn lines(draw: Draw, read: Read, states_unit: bool) -> Format {
     Format {
         draw,
@@ -50,7 +50,7 @@ const fn lines(draw: Draw, read: Read, states_unit: bool) -> Format {
     }
 }
 
-/// JSON or XML, which states its unit.
+/// A JSON or XML format, which states its unit.
 const fn document(draw: Draw, read: Read) -> Format {
     Format {
         draw,
@@ -60,7 +60,7 @@ const fn document(draw: Draw, read: Read) -> Format {
     }
 }
 
-/// A file as it is imported, in a folder that is gone with it.
+/// An imported file, in a folder that is removed on drop.
 struct Imported {
     place: Workplace,
     outcome: Outcome,
@@ -86,13 +86,13 @@ impl Imported {
     }
 }
 
-/// The series of a reading. Matching by number fails if the file and the run disagree about CPUs.
+/// Finds the series of a reading. Finds nothing if the file and the run disagree about the CPU.
 fn series<'a>(shown: &'a Value, reading: &Reading) -> Option<&'a Value> {
     let mut series = shown["series"].as_array().unwrap().iter();
     series.find(|one| one["probe"] == reading.probe && one["cpu"] == reading.cpu)
 }
 
-/// Compares every figure of a whole file.
+/// Returns all differences between the figures of a whole file and those of the run.
 fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String> {
     let mut found = Vec::new();
     let series_count = shown["series"].as_array().unwrap().len();
@@ -124,8 +124,7 @@ fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String
     found
 }
 
-/// Compares the largest latencies of a file that was cut off: they may not be smaller unless a
-/// warning marks them.
+/// Returns the series of a truncated file whose largest latency is smaller without a warning.
 fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     let warnings = shown["warnings"].to_string();
     if warnings.contains("lower bound") {
@@ -149,7 +148,7 @@ fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     found
 }
 
-/// A deadline at the end of a bucket, or inside of one.
+/// Draws a deadline at the end of a histogram's bucket or inside one.
 fn deadline(random: &mut Pcg64Mcg, readings: &[Reading]) -> i64 {
     let rows: Vec<_> = readings.iter().flat_map(|reading| &reading.rows).collect();
     if rows.is_empty() {
@@ -160,7 +159,7 @@ fn deadline(random: &mut Pcg64Mcg, readings: &[Reading]) -> i64 {
     if one_in(random, 2) { inside } else { row.high }.max(1)
 }
 
-/// Draws two files of a format and checks what `compare` says of them.
+/// Draws two files of a format and checks the result of `compare`.
 fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     let place = Workplace::new();
     let mut import = |name: &str| {
@@ -176,7 +175,7 @@ fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
         let readings = (format.read)(&file);
         (outcome.status.code() == Some(0)).then_some((file.text, readings))
     };
-    // What `import` refuses is checked elsewhere.
+    // Files that `import` refuses are checked elsewhere.
     let (Some((base_text, base)), Some((new_text, new))) = (import("base"), import("new")) else {
         return Vec::new();
     };
@@ -187,7 +186,7 @@ fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     let compared = place.tardy(&format!("{line} --format json"));
     let compared: Value = match serde_json::from_str(&compared.stdout) {
         Ok(compared) => compared,
-        // Extremes alone have no distribution.
+        // Files with only extremes have no distribution to compare.
         Err(_)
             if compared.stderr.contains("only extremes") || compared.stderr.contains("share") =>
         {
@@ -199,7 +198,7 @@ fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
         let of = |readings: &[Reading]| {
             let of_probe = |reading: &&Reading| table["key"]["probe"] == reading.probe;
             let mut chosen: Vec<&Reading> = readings.iter().filter(of_probe).collect();
-            // A single probe is compared with one of another name.
+            // If both runs have a single probe, the probes are compared even if their names differ.
             if chosen.is_empty() {
                 chosen = readings.iter().collect();
             }
@@ -217,7 +216,7 @@ fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     )]
 }
 
-/// Draws a file and checks what becomes of it, whole and cut off.
+/// Draws a file, imports it whole and truncated, and returns what is wrong.
 fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     let file = (format.draw)(random);
     let readings = (format.read)(&file);
@@ -241,7 +240,7 @@ fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
         Some(0) => shrunk(&readings, &imported.shown(deadline)),
         _ => vec![format!("{:?}", imported.outcome)],
     };
-    // A terminal's output that is cut off is the output of a shorter run.
+    // A terminal's output that is truncated equals the output of a shorter run.
     let first = file.text.split('\u{1b}').next().unwrap_or_default();
     let readings = if first.len() < file.text.len() && format.is_by_line {
         cyclictest_text::read(&File {
@@ -355,7 +354,7 @@ fn comparisons_of_imports_agree_with_the_files() {
     });
 }
 
-/// The whole microseconds of cyclictest leave a deadline inside one of them undecided.
+/// Cyclictest prints whole microseconds, which leave a deadline inside a microsecond undecided.
 #[test]
 fn a_deadline_inside_a_microsecond_is_undecided_and_no_failure() {
     let place = Workplace::new();

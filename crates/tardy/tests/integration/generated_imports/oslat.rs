@@ -1,5 +1,5 @@
-//! Text of oslat: `write_summary` and `dump_globals` of oslat.c, rt-tests 1.9, 2.0, 2.4, and 2.7 to
-//! 2.10, where buckets have a width.
+//! Text of oslat, as written by `write_summary` and `dump_globals` of oslat.c in rt-tests 1.9, 2.0,
+//! 2.4, and 2.7 to 2.10, where buckets have a width.
 
 use std::fmt::Write as _;
 
@@ -19,9 +19,9 @@ enum Version {
 
 struct Style {
     version: Version,
-    /// Of a bucket, in the unit of the values.
+    /// Width of a bucket, in the unit of the values.
     width: u64,
-    /// Units in a microsecond: 1 or 1000.
+    /// Values per microsecond: 1 or 1000.
     units: u64,
     buckets: u64,
     bias: u64,
@@ -29,7 +29,7 @@ struct Style {
 }
 
 impl Style {
-    /// The bucket of a value: old versions begin to count at 1.
+    /// Returns the bucket of a value. In old versions, the first bucket is for 1.
     fn bucket(&self, value: u64) -> u64 {
         let value = value.saturating_sub(self.bias);
         let index = if self.version == Version::V2_7 {
@@ -54,7 +54,7 @@ impl Style {
             let bucket = self.bucket(value);
             sum += count as f64 * self.upper_end(bucket);
             if bucket == self.buckets - 1 {
-                // Taken as whole microseconds, as the tool does.
+                // Converted to whole buckets, as the tool does.
                 let index = value.saturating_sub(self.bias) / self.width;
                 sum += (count * index.saturating_sub(self.buckets) * self.width) as f64;
             }
@@ -63,7 +63,7 @@ impl Style {
     }
 }
 
-/// A line of one cell per thread.
+/// Appends a line with one cell per thread.
 fn field(text: &mut String, label: &str, cells: impl Iterator<Item = String>, end: &str) {
     let _ = write!(text, "{label:>12}:\t");
     for cell in cells {
@@ -100,7 +100,7 @@ fn summary(text: &mut String, threads: &[Thread], cpus: &[usize], style: &Style)
             is_omitted = false;
         }
         let (digits, end) = (style.digits(), style.upper_end(bucket));
-        // C pads a floating point number only to its width.
+        // C pads floating point numbers only up to the whole width.
         let label = if style.version == Version::V2_7 {
             format!("{end:03.digits$} (us)")
         } else {
@@ -199,7 +199,7 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
     }
 }
 
-/// Microseconds with up to three decimals, in ns.
+/// Parses microseconds with up to three decimals, in ns.
 fn nanos(text: &str) -> i64 {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     whole.parse::<i64>().unwrap() * 1_000 + format!("{part:0<3}").parse::<i64>().unwrap()
@@ -228,7 +228,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         Some((nanos(end), cells))
     });
     let ends: Vec<(i64, &Vec<&str>)> = ends.collect();
-    // Buckets are equally wide; of those left out, a multiple of the width is seen.
+    // Buckets are equally wide, and the omitted ones leave gaps of a multiple of the width.
     let width = ends
         .windows(2)
         .fold(0, |width, pair| divisor(pair[1].0 - pair[0].0, width));
@@ -242,14 +242,15 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         for (at, &(end, cells)) in ends.iter().enumerate() {
             let count = cells[index].parse().unwrap();
             let is_last = at + 1 == ends.len();
-            // Rows before it may have been left out: it begins at the end of the last one at the earliest.
+            // Rows before the last one may be omitted, so the last row may begin at the end of the
+            // previous printed row.
             let of_width = end + 1 - width;
             let low = match before {
                 Some(before) if is_last => before + 1,
                 Some(before) => of_width.max(before + 1),
                 None => of_width.max(0),
             };
-            // New versions round the maximum down: tardy takes every value so.
+            // New versions round the maximum down, so tardy adds up to 999 ns to every value.
             let high = if is_last { maximum.max(end) } else { end } + 999;
             if count > 0 {
                 rows.push(Row {

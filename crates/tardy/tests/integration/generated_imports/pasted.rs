@@ -1,9 +1,9 @@
-//! What a log or an editor does to text on its way: docs/import.md names what is ignored.
+//! Changes that logs and editors make to text. docs/import.md names those that the import ignores.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-/// Returns the bytes of a file with this text. JSON and XML keep their lines.
+/// Returns `text` as bytes, changed in a random way. Lines of JSON and XML get no prefixes.
 pub(super) fn pasted(random: &mut Pcg64Mcg, text: &str, is_by_line: bool) -> Vec<u8> {
     let kinds = if is_by_line { 14 } else { 8 };
     let lines = |prefix: &dyn Fn(usize) -> String| {

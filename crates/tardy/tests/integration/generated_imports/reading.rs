@@ -1,9 +1,9 @@
-//! The numbers that the independent reader finds in a file, in ns, and those that `tardy show
-//! --json` may print for it.
+//! The numbers that the independent reader finds in a file, in ns, and the values that `tardy show
+//! --json` may print for them.
 
 use serde_json::Value;
 
-/// Samples whose latency lies from `low` to `high`, both included.
+/// Samples with latencies from `low` to `high`, inclusive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     pub(super) low: i64,
@@ -11,27 +11,27 @@ pub(super) struct Row {
     pub(super) count: u64,
 }
 
-/// One thread, or one column of a table.
+/// The numbers of one thread or of one column of a table.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) probe: &'static str,
     pub(super) cpu: usize,
     pub(super) samples: u64,
-    /// Lowest and highest value that is right.
+    /// Lowest and highest correct value.
     pub(super) minimum: (i64, i64),
     pub(super) maximum: (i64, i64),
-    /// From the printed value up to one of its last digit more.
+    /// The range of means that print as the value in the file, which is rounded down.
     pub(super) mean: Option<(f64, f64)>,
-    /// In order.
+    /// Rows of the histogram, in order.
     pub(super) rows: Vec<Row>,
-    /// Whether the file has a histogram; otherwise `rows` holds what follows from the extremes.
+    /// Whether the file has a histogram. Otherwise `rows` holds samples derived from the extremes.
     pub(super) has_histogram: bool,
     pub(super) period: Option<i64>,
 }
 
 impl Reading {
-    /// Adds `count` samples that are in no row. One is the largest; the others lie between `low` and
-    /// `maximum`, whose true value is up to `width` longer.
+    /// Adds `count` samples that lie beyond the file's rows. One is the largest; the others lie
+    /// between `low` and the true maximum, which is less than `width` above `maximum`.
     pub(super) fn push_beyond(&mut self, low: i64, maximum: i64, width: i64, count: u64) {
         let high = maximum + width - 1;
         let largest = u64::from(count > 0);
@@ -42,7 +42,8 @@ impl Reading {
         }
     }
 
-    /// The rows, with the maximum on its own: it is one of the samples of the highest row.
+    /// The rows with the maximum in a row of its own, because it is a known sample of the highest
+    /// row.
     fn placed(&self) -> Vec<Row> {
         let mut rows = self.rows.clone();
         let maximum = self.maximum.0;
@@ -65,7 +66,7 @@ impl Reading {
         rows
     }
 
-    /// The fewest and the most samples above a deadline.
+    /// Smallest and largest possible number of samples above a deadline.
     pub(super) fn misses(&self, deadline: i64) -> (u64, u64) {
         let rows = self.placed();
         let count = |is_above: &dyn Fn(&Row) -> bool| {
@@ -74,12 +75,12 @@ impl Reading {
         };
         let fewest = count(&|row| row.low > deadline);
         let most = count(&|row| row.high > deadline);
-        // A tool may count more samples than its rows have.
+        // A tool may count samples that are in no row.
         let rowless = self.samples.saturating_sub(count(&|_| true));
         (fewest, most + rowless)
     }
 
-    /// Bounds of a quantile.
+    /// Lowest and highest possible value of a quantile.
     fn quantile(&self, probability: f64) -> (i64, i64) {
         let at = |rank: u64, end: fn(&Row) -> i64| {
             let mut rows: Vec<(i64, u64)> =
@@ -95,13 +96,13 @@ impl Reading {
         let rank = probability * self.samples as f64;
         let low = at((rank.floor() as u64).max(1), |row| row.low);
         let high = at((rank.ceil() as u64 + 1).min(self.samples), |row| row.high);
-        // The last sample of all is the maximum, also if it is in no row.
+        // The sample of the highest rank is the maximum, even if it is in no row.
         let is_last = rank.ceil() as u64 + 1 >= self.samples;
         let high = high.filter(|high| !is_last || *high > self.maximum.1);
         (low.unwrap_or(0), high.unwrap_or(self.maximum.1))
     }
 
-    /// Compares a series; returns a line for each wrong figure.
+    /// Compares this reading with the series of a run, and returns a line for each wrong figure.
     pub(super) fn differences(&self, series: &Value, deadline: i64) -> Vec<String> {
         let numbers = &series["numbers"];
         let mut found = Vec::new();
@@ -158,7 +159,7 @@ impl Reading {
             Some(misses) => (Some((misses, misses)), &numbers["misses"]),
             None => (between[0].as_u64().zip(between[1].as_u64()), between),
         };
-        // One number only where the file decides; bounds that hold elsewhere.
+        // If the file does not decide the number of misses, `show` may print bounds.
         let is_right = match least {
             Some((least, largest)) => least <= fewest && most <= largest,
             None => !self.has_histogram,
@@ -169,7 +170,8 @@ impl Reading {
         found
     }
 
-    /// Checks what is said of a deadline: the verdict follows from the fewest and the most misses.
+    /// Checks the verdict on a deadline: it must follow from the smallest and the largest possible
+    /// number of misses.
     pub(super) fn against_verdict(&self, verdict: &Value, deadline: i64) -> Vec<String> {
         let (fewest, most) = self.misses(deadline);
         let evidence = &verdict["evidence"];
@@ -178,7 +180,7 @@ impl Reading {
         let is_possible = match verdict["outcome"].as_str() {
             Some("passed") => most == 0,
             Some("failed") => fewest > 0,
-            // What the tool did not count may leave it open too.
+            // A result may also be inconclusive because the tool did not count something.
             Some("inconclusive") => fewest == 0,
             _ => false,
         };
@@ -194,8 +196,8 @@ impl Reading {
         found
     }
 
-    /// Checks what `tardy compare --json` says of this reading against another: a verdict on a
-    /// quantile, or on the maximum, is possible for what the files hold.
+    /// Checks the output of `tardy compare --json` for this reading as the base and `new`: each
+    /// verdict on a quantile or the maximum must be possible with the numbers in the files.
     pub(super) fn against_comparison(&self, new: &Self, table: &Value) -> Vec<String> {
         let mut found = Vec::new();
         let mut expect =
@@ -237,7 +239,7 @@ impl Reading {
         found
     }
 
-    /// The readings of one probe as one.
+    /// Merges the readings of one probe.
     pub(super) fn merged(readings: &[&Self]) -> Self {
         let mut all = readings[0].clone();
         all.rows = readings[0].placed();
@@ -262,7 +264,7 @@ impl Reading {
     }
 }
 
-/// The numbers of a line.
+/// The numbers in a line.
 pub(super) fn numbers(text: &str) -> Vec<i64> {
     let words = text.split_whitespace();
     words.map(|word| word.parse().unwrap()).collect()

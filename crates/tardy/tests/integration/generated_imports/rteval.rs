@@ -1,4 +1,5 @@
-//! summary.xml of rteval: `MakeReport` of its modules cyclictest.py and timerlat.py, rteval 3.
+//! summary.xml of rteval, as written by `MakeReport` of the modules cyclictest.py and timerlat.py
+//! in rteval 3.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,8 @@ use roxmltree::{Document, Node};
 use super::drawn::{File, Thread, cpus, one_in, threads};
 use super::reading::{Reading, Row};
 
-/// The elements of one measurement: `RunData.MakeReport`. The maximum may lie in no bucket.
+/// Appends the elements of one measurement, as `RunData.MakeReport` does. The maximum may lie in no
+/// bucket.
 fn statistics(text: &mut String, thread: &Thread, buckets: u64, keeps_empty: bool) {
     let rows = thread.values.range(..buckets);
     let samples = thread.within(0, buckets);
@@ -20,7 +22,7 @@ fn statistics(text: &mut String, thread: &Thread, buckets: u64, keeps_empty: boo
     if samples > 0 {
         let maximum = thread.maximum().unwrap_or(0);
         let minimum = thread.minimum().unwrap_or(0);
-        // Of a single sample, the tool calculates nothing.
+        // The tool calculates no mean for a single sample.
         let mean = if samples > 1 {
             let sum: u64 = rows.clone().map(|(value, count)| value * count).sum();
             sum as f64 / samples as f64
@@ -82,7 +84,7 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
             threads[0].values.insert(7, 1);
         }
     }
-    // The largest value that the tool reports may be one past its buckets.
+    // The largest value that the tool reports may lie one past its buckets.
     if !is_timerlat && one_in(random, 4) {
         threads[0].values.insert(buckets, random.random_range(1..3));
     }
@@ -109,7 +111,7 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
     if is_timerlat {
         text += "      <stoptrace_invoked invoked=\"\"/>\n";
     } else if one_in(random, 6) {
-        // A latency above every maximum would be one more sample.
+        // The latency is the largest maximum, because a larger one would add a sample.
         let latency = threads
             .iter()
             .filter_map(Thread::maximum)
@@ -172,7 +174,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
                 }
             });
         let mut rows: Vec<Row> = rows.collect();
-        // One of the samples is the maximum, also if that lies beyond the buckets.
+        // One of the samples is the maximum, even if it lies beyond the buckets.
         if let Some(top) = rows.last_mut()
             && top.high < exact(maximum).0
         {
@@ -193,7 +195,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
             samples,
             minimum: exact(minimum),
             maximum: exact(maximum),
-            // The tool does not calculate it of one sample.
+            // For a single sample, the tool calculates no mean.
             mean: stated("mean")
                 .filter(|_| samples > 1)
                 .map(|mean| (mean * 1e3, mean * 1e3)),

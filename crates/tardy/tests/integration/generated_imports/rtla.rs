@@ -1,5 +1,5 @@
-//! Text of `rtla timerlat hist`: `timerlat_print_stats` and what it calls in timerlat_hist.c,
-//! Linux 6.6 and 6.18.
+//! Text of `rtla timerlat hist`, as written by `timerlat_print_stats` and its callees in
+//! timerlat_hist.c in Linux 6.6 and 6.18.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use super::drawn::{File, Thread, cpus, one_in, threads};
 use super::reading::{Reading, Row, divisor};
 
-/// A column: its name, and its samples.
+/// A column of the table.
 struct Column {
     kind: &'static str,
     cpu: usize,
@@ -35,7 +35,7 @@ fn cells(text: &mut String, values: impl Iterator<Item = Option<u64>>) {
     text.push('\n');
 }
 
-/// The lines from `count:` to `max:`.
+/// Appends the lines from `count:` to `max:`.
 fn summary(text: &mut String, columns: &[&Thread]) {
     let each = |one: fn(&Thread) -> Option<u64>| columns.iter().map(move |thread| one(thread));
     text.push_str("count:");
@@ -92,7 +92,7 @@ fn table(columns: &[Column], style: &Style) -> String {
     text
 }
 
-/// The columns of each kind together.
+/// Appends the section in which the columns of each kind are merged.
 fn all(text: &mut String, columns: &[Column]) {
     text.push_str("ALL:  ");
     let mut sums = Vec::new();
@@ -115,7 +115,7 @@ fn all(text: &mut String, columns: &[Column]) {
     summary(text, &sums.iter().collect::<Vec<_>>());
 }
 
-/// The CPU of the analysis, which states no latency above the table.
+/// The CPU in the text `STOPPED`. The latencies in that text are at most those in the table.
 const STOPPED_CPU: usize = 3;
 const STOPPED: &str = "rtla timerlat hit stop tracing
 ## CPU 3 hit stop tracing, analyzing it ##
@@ -144,7 +144,7 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
         let mut thread = Some(thread);
         for &kind in kinds {
             let thread = match kind {
-                // Stopped before the first wake-up of the user's thread.
+                // Tracing may stop before the first wake-up of the user thread.
                 "Usr" if one_in(random, 6) => Thread::idle(),
                 _ => thread.take().unwrap_or_else(|| Thread::near(random, usual)),
             };
@@ -196,7 +196,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
     let lines: Vec<&str> = file.text.lines().collect();
     let unit = if lines[1].ends_with("(ns)") { 1 } else { 1_000 };
     let names: Vec<&str> = lines[3].split_whitespace().skip(1).collect();
-    // The lines of all CPUs together have the same names: the first ones count.
+    // The lines for all CPUs together have the same names, so only the first match counts.
     let stated = |name: &str, column: usize| -> Option<i64> {
         let line = lines.iter().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().nth(column)?.parse().ok()
@@ -206,19 +206,20 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         .take_while(|line| !line.starts_with("over:"))
         .map(|line| super::reading::numbers(line))
         .collect();
-    // No line states the width; buckets begin at its multiples.
+    // No line states the width of the buckets, which begin at its multiples.
     let indices: Vec<i64> = rows.iter().map(|row| row[0]).collect();
     let width = indices
         .iter()
         .fold(0, |width, &index| divisor(width, index));
-    // One row, named 0, holds the largest values of the columns that have none beyond it.
+    // If row 0 is the only row, it contains the largest values of all columns without overflow, so
+    // it is at least that wide.
     let in_row = (0..names.len()).filter(|&column| stated("over:", column) == Some(0));
     let maxima = in_row.filter_map(|column| stated("max:", column));
     let width = match maxima.max() {
         Some(max) if indices == [0] => max + 1,
         _ => width,
     };
-    // What lies beyond the table lies beyond the last row of any column.
+    // Values beyond the table lie beyond the last row, even if that row belongs to another column.
     let table_end = rows.last().map_or(0, |row| row[0] + width.max(1)) * unit;
     let mut found = Vec::new();
     for (column, name) in names.iter().enumerate() {
@@ -253,7 +254,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
                 .map(exact)
                 .or(first)
                 .unwrap_or((0, i64::MAX)),
-            // Without a summary, nothing limits samples beyond the rows.
+            // Without a summary, samples beyond the rows have no upper limit.
             maximum: match maximum {
                 Some(maximum) => maximum,
                 None if beyond > 0 => (i64::MAX, i64::MAX),

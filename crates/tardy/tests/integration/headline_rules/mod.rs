@@ -1,9 +1,8 @@
-//! Contradictions between the headline of `tardy show` and `tardy compare`, the tables below it,
-//! and the exit code.
+//! Contradictions between the headline of `tardy show` or `tardy compare`, the tables below the
+//! headline, and the exit code.
 //!
-//! The rules come from the printed text alone: from sample outputs, and from what the documentation
-//! says the words mean. Nothing here was derived from the code that makes these texts, so that an
-//! error there is not repeated here.
+//! The rules are derived only from printed text: sample outputs and the documentation of their
+//! words. They are independent of the code that prints the text, so they do not share its errors.
 
 mod compare;
 mod numbers;
@@ -18,12 +17,12 @@ use std::fmt;
 
 use tables::{COMPARISON, paragraphs, tables};
 
-/// The contradictions that were found.
+/// The contradictions found so far.
 #[derive(Default)]
 struct Findings(Vec<String>);
 
 impl Findings {
-    /// Reports a contradiction if its condition holds.
+    /// Records a contradiction if `is_contradiction` is true.
     fn add_if(&mut self, is_contradiction: bool, what: fmt::Arguments) {
         if is_contradiction {
             self.0.push(what.to_string());
@@ -31,8 +30,8 @@ impl Findings {
     }
 }
 
-/// Returns every contradiction in what `tardy show` or `tardy compare` printed: the two places,
-/// with their values.
+/// Returns every contradiction in the output of `tardy show` or `tardy compare`, each with the two
+/// places and their values.
 pub(crate) fn contradictions(text: &str, exit_code: i32) -> Vec<String> {
     let mut found = Findings::default();
     let (paragraphs, tables) = (paragraphs(text), tables(text));

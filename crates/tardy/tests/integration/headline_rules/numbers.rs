@@ -1,11 +1,11 @@
-//! Printed numbers: durations, counts, and the words around them.
+//! Printed numbers: durations, counts, and words next to them.
 //!
-//! Printed durations are rounded to three digits, so two of them contradict each other only beyond
-//! that rounding.
+//! Printed durations are rounded to three digits, so two of them contradict each other only if they
+//! differ by more than that rounding.
 
 use std::fmt;
 
-/// Marks that may follow a word or surround it.
+/// Marks that may follow or enclose a word.
 const MARKS: &[char] = &[',', ';', ':', '.', '(', ')', '`'];
 const UNITS_NS: [(&str, f64); 6] = [
     ("ns", 1.0),
@@ -20,9 +20,9 @@ const UNITS_NS: [(&str, f64); 6] = [
 #[derive(Clone, Copy)]
 pub(super) struct Duration {
     pub(super) ns: f64,
-    /// Half a unit of the last printed digit; 0 if the text is exact, as the user gave it.
+    /// Half a unit of the last printed digit; 0 for an exact text, such as the user's deadline.
     pub(super) rounding_ns: f64,
-    /// Whether `~` stands before it.
+    /// Whether the text has `~` before the number.
     pub(super) is_unbounded: bool,
 }
 
@@ -58,22 +58,22 @@ impl Duration {
         })
     }
 
-    /// Whether this is longer than `other`, whatever the rounding hid.
+    /// Returns whether this duration is longer than `other`, whatever the rounding.
     pub(super) fn is_above(self, other: Self) -> bool {
         self.ns - other.ns > self.rounding_with(other) * 1.001 + 1e-6 * other.ns.abs()
     }
 
-    /// Whether both are one value, printed twice: neighbours in the last digit are not.
+    /// Returns whether both texts can be the same value. Neighbouring last digits cannot.
     pub(super) fn is_same(self, other: Self) -> bool {
         (self.ns - other.ns).abs() <= self.rounding_with(other) * 0.999 + 1e-9 * other.ns.abs()
     }
 
-    /// The largest difference that the rounding of both can explain.
+    /// The largest difference that the rounding of both durations can explain.
     pub(super) fn rounding_with(self, other: Self) -> f64 {
         self.rounding_ns + other.rounding_ns
     }
 
-    /// This duration, times `factor`, with the same rounding.
+    /// This duration times `factor`, with the same rounding.
     pub(super) fn times(self, factor: f64) -> Self {
         Self {
             ns: self.ns * factor,
@@ -82,23 +82,23 @@ impl Duration {
     }
 }
 
-/// Half a unit of the last of these digits.
+/// Half a unit of the last digit in `digits`.
 pub(super) fn half_of_last_digit(digits: &str) -> f64 {
     let decimals = digits.split_once('.').map_or(0, |(_, after)| after.len());
     0.5 * 0.1_f64.powi(decimals as i32)
 }
 
-/// Whether both are known and `a` is longer than `b`, whatever the rounding hid.
+/// Returns whether both durations are known and `a` is longer than `b`, whatever the rounding.
 pub(super) fn exceeds(a: Option<Duration>, b: Option<Duration>) -> bool {
     matches!((a, b), (Some(a), Some(b)) if a.is_above(b))
 }
 
-/// Whether both are known and cannot be one value, printed twice.
+/// Returns whether both durations are known and cannot be the same value.
 pub(super) fn differ(a: Option<Duration>, b: Option<Duration>) -> bool {
     matches!((a, b), (Some(a), Some(b)) if !a.is_same(b))
 }
 
-/// Whether both counts are known and differ.
+/// Returns whether both counts are known and differ.
 pub(super) fn unequal(a: Option<f64>, b: Option<f64>) -> bool {
     a.is_some() && b.is_some() && a != b
 }
@@ -147,7 +147,7 @@ pub(super) fn duration_before(text: &str, pattern: &str) -> Option<Duration> {
     Duration::parse(words.last()?).or_else(|| Duration::parse(&words[number_and_unit].join(" ")))
 }
 
-/// Parses the CPUs of `0-2,5`.
+/// Parses a list of CPUs such as `0-2,5`.
 pub(super) fn cpu_list(text: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -156,7 +156,7 @@ pub(super) fn cpu_list(text: &str) -> Vec<u32> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// The share of samples that the percentile of a column covers: `median`, `99.9 %`.
+/// The share of samples that a column such as `median` or `99.9 %` covers.
 pub(super) fn share_of_column(column: &str) -> Option<f64> {
     if column == "median" {
         return Some(0.5);
@@ -164,7 +164,7 @@ pub(super) fn share_of_column(column: &str) -> Option<f64> {
     Some(column.strip_suffix(" %")?.parse::<f64>().ok()? / 100.0)
 }
 
-/// The place of a percentile among `count` sorted samples, the first of which is 1.
+/// The rank of a percentile among `count` sorted samples, counted from 1.
 pub(super) fn place_of_percentile(share: f64, count: f64) -> f64 {
     (share * count - 1e-6).ceil()
 }

@@ -1,8 +1,8 @@
-//! The tables and paragraphs of a printed text.
+//! Splits a printed text into tables and paragraphs.
 
 use super::numbers::Duration;
 
-/// The first heading of each table that the rules read.
+/// First heading of each table that the rules read.
 pub(super) const LATENCY: &str = "latency";
 pub(super) const LOAD: &str = "load";
 pub(super) const COMPARISON: &str = "base -> new";
@@ -33,12 +33,12 @@ impl Row {
 }
 
 pub(super) struct Table {
-    /// Its first heading.
+    /// The table's first heading.
     pub(super) name: String,
     /// The other headings.
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// Whether `3 more` stands in place of some rows.
+    /// Whether a line such as `3 more` stands for some rows.
     pub(super) lacks_rows: bool,
 }
 
@@ -48,7 +48,7 @@ impl Table {
     }
 }
 
-/// A cell and the column after its last character.
+/// A cell, and the column after the cell's last character.
 struct Cell {
     text: String,
     end: usize,
@@ -71,8 +71,8 @@ fn cells(line: &str) -> Vec<Cell> {
         .collect()
 }
 
-/// Finds the tables. Columns are right aligned, so a cell belongs to the heading that ends where it
-/// ends.
+/// Finds the tables. Columns are right-aligned, so a cell belongs to the heading that ends at the
+/// same column.
 pub(super) fn tables(text: &str) -> Vec<Table> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn tables(text: &str) -> Vec<Table> {
     found
 }
 
-/// Reads the table with these headings from the lines below them.
+/// Reads a table from the lines below its headings.
 fn table(headings: &[Cell], below: &[&str]) -> Table {
     let mut table = Table {
         name: headings[0].text.clone(),

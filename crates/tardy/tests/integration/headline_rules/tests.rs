@@ -1,15 +1,17 @@
-//! Each text is without contradiction, and each rule finds its own in a change of one.
+//! The unchanged texts have no contradictions, and each rule finds the contradiction that a change
+//! introduces.
 
 use super::contradictions;
 use super::texts::{
     ALLOWED, BETTER, FAILED, LARGEST, MIXED, NARROW, NARROW_BETTER, OPEN, OPEN_BETTER, PASSED, SAME,
 };
 
-/// A text with its exit code, and changes of it.
+/// A text with its exit code, and changes to the text.
 struct Case {
     text: &'static str,
     exit_code: i32,
-    /// What is changed, into what, and words of the rule that must find it.
+    /// For each change: the old text, the new text, and words of the contradiction that must be
+    /// found.
     changes: &'static [(&'static str, &'static str, &'static str)],
 }
 

@@ -1,4 +1,4 @@
-//! Texts without contradiction, as `tardy show` and `tardy compare` printed them.
+//! Outputs of `tardy show` and `tardy compare` without contradictions.
 
 pub(super) const PASSED: &str = "\
 board7: cyclic every 1ms on CPUs 0-1, 3.00 s measured

@@ -1,4 +1,4 @@
-//! The cells of a comparison: the verdict of a row, and its changes.
+//! Reads the cells of a comparison: the verdict of a row, and its changes.
 
 use super::super::numbers::{Duration, half_of_last_digit};
 use super::super::tables::Row;
@@ -9,7 +9,7 @@ pub(super) struct Change<'a> {
     pub(super) cell: &'a str,
     pub(super) base: Duration,
     pub(super) new: Duration,
-    /// What stands in parentheses.
+    /// The text in parentheses.
     relative: &'a str,
 }
 
@@ -27,12 +27,12 @@ impl<'a> Change<'a> {
         })
     }
 
-    /// Whether it decides the verdict of its row.
+    /// Returns whether the change decides the verdict of its row.
     pub(super) fn decides(&self) -> bool {
         self.cell.ends_with('*')
     }
 
-    /// Whether it is marked as not compared or undecided.
+    /// Returns whether the change is marked as not compared or undecided.
     pub(super) fn is_undecided(&self) -> bool {
         self.base.is_unbounded
     }
@@ -49,12 +49,12 @@ impl<'a> Change<'a> {
         self.new.ns / self.base.ns
     }
 
-    /// The relative error that the rounding of both values can explain.
+    /// The largest relative error that the rounding of both values can explain.
     pub(super) fn relative_rounding(&self) -> f64 {
         self.base.rounding_ns / self.base.ns + self.new.rounding_ns / self.new.ns
     }
 
-    /// Whether `+35 %`, `x 3.4` or `/ 3.4` follows from the values.
+    /// Returns whether `+35 %`, `x 3.4` or `/ 3.4` follows from the values.
     pub(super) fn is_relative_right(&self) -> bool {
         let (ratio, text) = (self.ratio(), self.relative);
         let (value, size, printed) = if let Some(percent) = text.strip_suffix(" %") {
@@ -73,13 +73,13 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The verdict of a row: `better` also of `better: 99 % 101 us -> 73.8 us*`.
+/// Returns the verdict of a row, which is `better` for `better: 99 % 101 us -> 73.8 us*` too.
 pub(super) fn verdict(row: &Row) -> &str {
     let cell = row.text("verdict").unwrap_or("");
     cell.split_once(": ").map_or(cell, |(verdict, _)| verdict)
 }
 
-/// The changes of a row, also that in the cell of its verdict.
+/// Returns the changes of a row, including the change in the verdict's cell.
 pub(super) fn changes(row: &Row) -> Vec<Change<'_>> {
     let mut found = Vec::new();
     for (column, cell) in &row.cells {
@@ -93,7 +93,8 @@ pub(super) fn changes(row: &Row) -> Vec<Change<'_>> {
     found
 }
 
-/// The column that a text starts with, and the rest: `99 % quantile`, `median`, `maximum`.
+/// Splits a text into the column that it starts with, such as `99 % quantile`, `median` or
+/// `maximum`, and the rest.
 pub(super) fn column_at_start(text: &str) -> (String, &str) {
     let words: Vec<&str> = text.splitn(3, ' ').collect();
     match words[..] {

@@ -1,8 +1,8 @@
-//! What the headline of a comparison says.
+//! Reads the headline of a comparison.
 
 use super::super::numbers::{Duration, number_after};
 
-/// Each word of a headline, with its exit code.
+/// The first word of a headline, and its exit code.
 const EXIT_CODES: [(&str, i32); 5] = [
     ("BETTER", 0),
     ("WORSE", 1),
@@ -10,7 +10,7 @@ const EXIT_CODES: [(&str, i32); 5] = [
     ("EQUIVALENT", 0),
     ("INCONCLUSIVE", 4),
 ];
-/// What the headline says of rows, and the verdict of these.
+/// Words of the headline before the rows of a verdict, and that verdict.
 pub(super) const GROUPS: [(&str, &str); 4] = [
     ("better and worse in ", "mixed"),
     ("better in ", "better"),
@@ -18,13 +18,13 @@ pub(super) const GROUPS: [(&str, &str); 4] = [
     ("undecided in ", "inconclusive"),
 ];
 
-/// `new against base: BETTER: ...`.
+/// A headline such as `new against base: BETTER: ...`.
 pub(super) struct Headline<'a> {
     pub(super) word: &'static str,
     pub(super) exit_code: i32,
     pub(super) new: &'a str,
     pub(super) base: &'a str,
-    /// What follows the word.
+    /// The text after the word.
     pub(super) said: &'a str,
     pub(super) margin: &'a str,
 }
@@ -47,7 +47,7 @@ impl<'a> Headline<'a> {
         })
     }
 
-    /// What it says of rows: the verdict, and the text.
+    /// Returns the parts of the headline about rows, each with the rows' verdict and the text.
     fn groups(&self) -> Vec<(&'static str, &'a str)> {
         let of_group = |part: &'a str| {
             let (words, verdict) = GROUPS.iter().find(|(words, _)| part.starts_with(words))?;
@@ -59,7 +59,7 @@ impl<'a> Headline<'a> {
             .collect()
     }
 
-    /// How many rows it says have this verdict.
+    /// Returns the number of rows that have the verdict according to the headline.
     pub(super) fn rows(&self, verdict: &str) -> f64 {
         self.groups()
             .into_iter()
@@ -68,13 +68,13 @@ impl<'a> Headline<'a> {
             .sum()
     }
 
-    /// The margin in ns for a latency of `ns`: a share is at least 1 us.
+    /// The margin in ns for a latency of `ns`. A margin in per cent is at least 1 us.
     pub(super) fn margin_of_latency_ns(&self, ns: f64) -> f64 {
         let least = if self.margin.ends_with('%') { 1e3 } else { 0.0 };
         self.margin_ns(ns).max(least)
     }
 
-    /// The margin in ns for a value of `ns`; 0 if it is not known.
+    /// The margin in ns for a value of `ns`; 0 if the margin is unknown.
     pub(super) fn margin_ns(&self, ns: f64) -> f64 {
         let percent = self.margin.strip_suffix(" %");
         match percent.and_then(|percent| percent.parse::<f64>().ok()) {
@@ -98,16 +98,16 @@ fn outer_parts(text: &str) -> Vec<&str> {
     text.split(is_outer_comma).map(str::trim).collect()
 }
 
-/// A row that the headline names, and the changes that it says are there.
+/// A row that the headline names, and the changes that the headline states for the row.
 pub(super) struct NamedRow<'a> {
     pub(super) verdict: String,
     pub(super) row: &'a str,
-    /// The same by the probe's name, where a table has several probes.
+    /// The row's name with the probe, for tables with several probes.
     pub(super) key: &'a str,
     pub(super) changes: &'a str,
 }
 
-/// The rows that the headline names.
+/// Returns the rows that the headline names.
 pub(super) fn named<'a>(headline: &Headline<'a>) -> Vec<NamedRow<'a>> {
     let of_group = |(verdict, text): (&str, &'a str)| {
         let (_, inner) = text.split_once(" (")?;
@@ -126,8 +126,8 @@ pub(super) fn named<'a>(headline: &Headline<'a>) -> Vec<NamedRow<'a>> {
     one_row(headline).into_iter().collect()
 }
 
-/// The row of a headline that speaks of one alone: `cyclic latency: median +24.6 us`, or `99 %
-/// quantile of cyclic latency under io: +10.4 us may or may not exceed the margin`.
+/// Reads a headline about a single row: `cyclic latency: median +24.6 us`, or `99 % quantile of
+/// cyclic latency under io: +10.4 us may or may not exceed the margin`.
 fn one_row<'a>(headline: &Headline<'a>) -> Option<NamedRow<'a>> {
     let (subject, rest) = headline.said.split_once(": ")?;
     let quantity = |name: &str| {

@@ -12,10 +12,10 @@ use super::tables::{COMPARISON, Row, Table};
 use changes::{Change, changes, column_at_start, verdict};
 use headline::{GROUPS, Headline, NamedRow, named};
 
-/// Words of a headline `BETTER` whose exit code is that of `INCONCLUSIVE`.
+/// Text in a `BETTER` headline that makes the exit code that of `INCONCLUSIVE`.
 const OPEN: &str = "inconclusive as a whole";
 
-/// Checks what `tardy compare` printed.
+/// Checks the output of `tardy compare`.
 pub(super) fn check(paragraphs: &[String], tables: &[Table], exit_code: i32, found: &mut Findings) {
     let title = paragraphs.first().map_or("", String::as_str);
     let Some(headline) = Headline::parse(title) else {
@@ -52,7 +52,8 @@ fn check_exit_code(headline: &Headline, exit_code: i32, found: &mut Findings) {
     );
 }
 
-/// Better rows beside an undecided whole run leave the comparison open.
+/// Checks that the comparison is inconclusive as a whole if rows are better but the row of the
+/// whole run is inconclusive.
 fn check_open_whole_run(headline: &Headline, table: &Table, found: &mut Findings) {
     let Some(row) = table.row("whole run") else {
         return;
@@ -87,7 +88,7 @@ fn rows_with(table: &Table, wanted: &str) -> usize {
         .count()
 }
 
-/// The word of the headline against the verdicts of the rows.
+/// Checks the headline's word against the verdicts of the rows.
 fn check_verdicts(headline: &Headline, table: &Table, found: &mut Findings) {
     let has = |verdict| rows_with(table, verdict) > 0;
     let follows = if has("mixed") || has("better") && has("worse") {
@@ -101,7 +102,7 @@ fn check_verdicts(headline: &Headline, table: &Table, found: &mut Findings) {
     } else {
         "EQUIVALENT"
     };
-    // What is wrong with the runs as a whole can leave rows that decide without effect.
+    // A fault of the runs as a whole can overrule the rows.
     let is_withheld = headline.word == "INCONCLUSIVE"
         && headline
             .said
@@ -113,7 +114,7 @@ fn check_verdicts(headline: &Headline, table: &Table, found: &mut Findings) {
     );
 }
 
-/// The counts of rows in the headline against the rows.
+/// Checks the headline's counts of rows against the rows.
 fn check_counts(headline: &Headline, table: &Table, found: &mut Findings) {
     let Some(total) = number_before(headline.said, " rows").filter(|_| !table.lacks_rows) else {
         return;
@@ -134,14 +135,14 @@ fn check_counts(headline: &Headline, table: &Table, found: &mut Findings) {
     );
 }
 
-/// A change against the verdict of its row, against the margin, and in itself.
+/// Checks a change against its row's verdict, the margin, and its own relative value.
 fn check_change(headline: &Headline, row: &Row, change: &Change, found: &mut Findings) {
     let (verdict, margin) = (verdict(row), headline.margin);
     let place = format!("row {}: {} {}", row.label, change.column, change.cell);
     let (base, new) = (change.base, change.new);
     let margin_ns = headline.margin_ns(base.ns);
     let (size_ns, rounding_ns) = (change.difference_ns().abs(), change.rounding_ns());
-    // What leaves a row undecided may be smaller or larger than the margin.
+    // The change that leaves a row undecided may be smaller or larger than the margin.
     let is_against_verdict = match verdict {
         "better" => new.is_above(base),
         "worse" => base.is_above(new),
@@ -163,8 +164,8 @@ fn check_change(headline: &Headline, row: &Row, change: &Change, found: &mut Fin
     );
 }
 
-/// A number without a mark was compared and decided, so it agrees with the verdict of its row: it
-/// lies beyond the margin only in the direction of the verdict.
+/// Checks a change without a mark. It was compared and decided, so it may exceed the margin only in
+/// the direction of its row's verdict.
 fn check_unmarked(
     headline: &Headline,
     verdict: &str,
@@ -195,7 +196,8 @@ fn check_unmarked(
     );
 }
 
-/// `all compared quantiles up to 99 %` against the columns of the rows: none of these is marked.
+/// Checks `all compared quantiles up to 99 %` against the rows: the named column must be decided in
+/// all of them.
 fn check_alike(headline: &Headline, table: &Table, found: &mut Findings) {
     let Some(up_to) = number_after(headline.said, "all compared quantiles up to ") else {
         return;
@@ -214,7 +216,7 @@ fn check_alike(headline: &Headline, table: &Table, found: &mut Findings) {
     }
 }
 
-/// Each mark in the table is explained below it, and only such marks.
+/// Checks that each mark in the table is explained below it.
 fn check_marks(paragraphs: &[String], table: &Table, found: &mut Findings) {
     let all: Vec<Change> = table.rows.iter().flat_map(changes).collect();
     for (mark, is_used) in [
@@ -222,7 +224,8 @@ fn check_marks(paragraphs: &[String], table: &Table, found: &mut Findings) {
         ("~ ", all.iter().any(Change::is_undecided)),
     ] {
         let is_explained = paragraphs.iter().any(|line| line.starts_with(mark));
-        // The mark may stand in a column or row that a narrow screen lacks.
+        // An explanation without a mark is allowed: a narrow screen may lack the column or row with
+        // the mark.
         found.add_if(
             is_used && !is_explained,
             format_args!("the mark {}is not explained", mark),
@@ -251,7 +254,7 @@ fn check_named_rows(headline: &Headline, table: &Table, found: &mut Findings) {
             ),
         );
         check_direction(&named, found);
-        // An inconclusive headline has its column before the name: `99 % quantile of ...`.
+        // An inconclusive headline names the column before the row: `99 % quantile of ...`.
         let subject_column = column_at_start(headline.said).0;
         for said in named.changes.split(", ") {
             let column = if said.starts_with(['+', '-']) {
@@ -262,7 +265,7 @@ fn check_named_rows(headline: &Headline, table: &Table, found: &mut Findings) {
             let there = changes(row)
                 .into_iter()
                 .find(|change| change.column == column);
-            // A narrow table may lack its usual columns.
+            // A narrow table may lack the usual columns.
             let is_left_out = ["median", "99.9 %", "max"].contains(&column.as_str())
                 && row.text(&column).is_none();
             found.add_if(
@@ -279,7 +282,7 @@ fn check_named_rows(headline: &Headline, table: &Table, found: &mut Findings) {
     }
 }
 
-/// A better row has shorter latencies, a worse one longer latencies.
+/// Checks that a better row has shorter latencies and a worse row longer ones.
 fn check_direction(named: &NamedRow, found: &mut Findings) {
     for said in named.changes.split(", ") {
         let is_longer = said.contains(" times longer") || said.contains(" +");
@@ -294,7 +297,7 @@ fn check_direction(named: &NamedRow, found: &mut Findings) {
     }
 }
 
-/// What the headline says of one change against the cell of that change.
+/// Checks a change that the headline names against the table's cell.
 fn check_named_change(named: &NamedRow, said: &str, change: &Change, found: &mut Findings) {
     let place = format!("headline: {}: {} {said}", named.row, change.column);
     let cell = change.cell;

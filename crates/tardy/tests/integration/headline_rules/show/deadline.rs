@@ -1,4 +1,4 @@
-//! The deadline and the misses against the latencies.
+//! Checks the deadline and the misses against the latencies.
 
 use super::super::Findings;
 use super::super::numbers::{
@@ -8,7 +8,7 @@ use super::super::tables::{DEADLINE, Row};
 use super::verdict::Verdict;
 use super::{ALL, Latencies, Page, due_times};
 
-/// Words before the deadline in the answer about PREEMPT_RT.
+/// Texts before the deadline in the answer about PREEMPT_RT.
 const IN_THE_ANSWER: [&str; 4] = [
     "met the deadline of ",
     "missed the deadline of ",
@@ -26,7 +26,7 @@ fn of_answer(page: &Page) -> Option<Duration> {
         .find_map(|pattern| duration_after(page.answer, pattern))
 }
 
-/// The deadline that is printed: that of the verdict, or of the answer about PREEMPT_RT.
+/// The printed deadline: that of the verdict, otherwise that of the answer about PREEMPT_RT.
 pub(super) fn printed(page: &Page, verdict: &Verdict) -> Option<Duration> {
     of_verdict(verdict).or(of_answer(page))
 }
@@ -55,7 +55,7 @@ pub(super) fn check(page: &Page, latencies: &Latencies, verdict: &Verdict, found
     check_table(page, latencies, found);
 }
 
-/// A row has misses exactly if its largest latency is beyond the deadline.
+/// Checks that a row has misses exactly if its largest latency exceeds the deadline.
 fn check_maxima(
     latencies: &Latencies,
     verdict: &Verdict,
@@ -90,14 +90,14 @@ fn check_maxima(
     }
 }
 
-/// So many misses of so many values, of one row.
+/// The number of values of a row, and how many of them are misses.
 struct Misses<'a> {
     row: &'a Row,
     values: f64,
     misses: f64,
 }
 
-/// The misses of each row where each value is either a sample or known to be a miss.
+/// Returns the misses of the rows in which every value is a sample or a known miss.
 fn misses_of_rows<'a>(latencies: &Latencies<'a>, verdict: &Verdict) -> Vec<Misses<'a>> {
     let mut rows = Vec::new();
     for row in latencies.cpus.iter().copied() {
@@ -131,7 +131,7 @@ fn misses_of_rows<'a>(latencies: &Latencies<'a>, verdict: &Verdict) -> Vec<Misse
     rows
 }
 
-/// A percentile is beyond the deadline exactly if its place is among the misses.
+/// Checks that a percentile exceeds the deadline exactly if its rank is among the misses.
 fn check_percentiles(
     latencies: &Latencies,
     verdict: &Verdict,
@@ -167,7 +167,7 @@ fn check_percentiles(
     }
 }
 
-/// The table of the misses of some deadlines.
+/// Checks the table of misses for several deadlines.
 fn check_table(page: &Page, latencies: &Latencies, found: &mut Findings) {
     let Some(table) = page.tables(DEADLINE).next() else {
         return;

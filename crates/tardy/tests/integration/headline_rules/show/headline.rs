@@ -1,11 +1,11 @@
-//! The headline and the title against the table of latencies.
+//! Checks the headline and the title against the table of latencies.
 
 use super::super::Findings;
 use super::super::numbers::{differ, duration_after, exceeds, number_after, unequal, word_after};
 use super::verdict::Verdict;
 use super::{Latencies, Page, due_times};
 
-/// The title against the sentences: rates of misses, and the sampling gap.
+/// Checks the rates of misses and the sampling gap against the title.
 pub(super) fn check_title(page: &Page, verdict: &Verdict, found: &mut Findings) {
     check_rates(page, verdict, found);
     let gap = duration_after(page.paragraph("sampling gap"), "sampling gap ");
@@ -18,13 +18,15 @@ pub(super) fn check_title(page: &Page, verdict: &Verdict, found: &mut Findings) 
     );
 }
 
-/// Where no miss was seen, the time that was measured excludes no rate below that of three misses;
-/// where few due times were, below that of the largest share that they leave open at 95 %.
+/// Checks the upper limits of the miss rate. In a run without a miss, the limit at 95 % is at least
+/// three misses in the measured time. With few due times, it is at least the share that they cannot
+/// exclude.
 fn check_rates(page: &Page, verdict: &Verdict, found: &mut Findings) {
     let (Some(measured), period_ns) = (page.measured, page.period.map_or(0.0, |p| p.ns)) else {
         return;
     };
-    // The title measures from the first due time to the last wake-up, one period less.
+    // The title's time runs from the first due time to the last wake-up, so it is one period too
+    // short.
     let hours = (measured.ns + measured.rounding_ns + period_ns) / 3600e9;
     let due = verdict.due_times.unwrap_or(f64::INFINITY);
     let expected = if due.is_finite() {
@@ -41,7 +43,7 @@ fn check_rates(page: &Page, verdict: &Verdict, found: &mut Findings) {
     }
 }
 
-/// The counts of the verdict against the row that it is about.
+/// Checks the verdict's counts against the row to which they refer.
 pub(super) fn check_verdict(latencies: &Latencies, verdict: &Verdict, found: &mut Findings) {
     let (Some(row), Some(due), Some(misses)) = (
         latencies.row_of_verdict(verdict),
@@ -91,7 +93,7 @@ pub(super) fn check_verdict(latencies: &Latencies, verdict: &Verdict, found: &mu
     );
 }
 
-/// The paragraph of the largest latency against the rows.
+/// Checks the paragraph of the largest latency against the rows.
 pub(super) fn check_largest(page: &Page, latencies: &Latencies, found: &mut Findings) {
     let (largest, whole) = (page.largest, latencies.whole);
     let named = word_after(largest, " (CPU ").and_then(|name| latencies.cpu(name));
@@ -129,7 +131,7 @@ pub(super) fn check_largest(page: &Page, latencies: &Latencies, found: &mut Find
     );
 }
 
-/// The largest latency in the answer about PREEMPT_RT and below the chart.
+/// Checks the largest latency in the answer about PREEMPT_RT and below the chart.
 pub(super) fn check_copies_of_the_maximum(
     page: &Page,
     latencies: &Latencies,

@@ -1,11 +1,11 @@
-//! The table of loads, and the sentence of the worst one.
+//! Checks the table of loads, and the sentence about the worst load.
 
 use super::super::Findings;
 use super::super::numbers::{Duration, cpu_list, differ, exceeds};
 use super::super::tables::{LOAD, Row, Table};
 use super::{Latencies, Page, cpus_of_title};
 
-/// The loads that the sentence names, each with its largest latency.
+/// Returns the loads that the sentence names, each with its largest latency.
 pub(super) fn named<'a>(page: &Page<'a>) -> Vec<(&'a str, Option<Duration>)> {
     page.worst_load
         .trim_start_matches("worst load: ")
@@ -34,7 +34,7 @@ pub(super) fn check(
     check_sums(page, latencies, found);
 }
 
-/// The sentence against the rows of the loads that it names.
+/// Checks the sentence against the rows of the named loads.
 fn check_sentence(page: &Page, latencies: &Latencies, found: &mut Findings) {
     let (sentence, max) = (page.worst_load, latencies.max());
     let named = named(page);
@@ -90,8 +90,9 @@ fn check_rows(
     }
 }
 
-/// A sample across a phase's edge belongs to both phases (`tardy_core::summary`): on each CPU, one
-/// sample at each edge may count twice, with the periods that it skipped.
+/// Checks that the phases' counts add up to the run's. A sample across a phase boundary belongs to
+/// both phases (`tardy_core::summary`), so on each CPU one sample per boundary may count twice,
+/// together with its skipped periods.
 fn check_sums(page: &Page, latencies: &Latencies, found: &mut Findings) {
     let loads = rows(page);
     let phases: f64 = loads

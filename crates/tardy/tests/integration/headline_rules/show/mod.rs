@@ -17,21 +17,21 @@ const UPPER_BOUND: &str = "upper bound (95 %)";
 const WITH_SKIPPED: &str = "with skipped";
 const ALL: &str = "all";
 
-/// A printed text: what stands outside of its tables, and these.
+/// A printed text, split into paragraphs and tables.
 struct Page<'a> {
     text: &'a str,
     paragraphs: &'a [String],
     tables: &'a [Table],
     title: &'a str,
-    /// How long the run measured, of the title.
+    /// The measured time in the title.
     measured: Option<Duration>,
-    /// The probe's period, of the title.
+    /// The probe's period in the title.
     period: Option<Duration>,
     /// The answer to "Do you need PREEMPT_RT?".
     answer: &'a str,
-    /// The paragraph of the largest latency.
+    /// The paragraph about the largest latency.
     largest: &'a str,
-    /// The paragraph of the worst load.
+    /// The paragraph about the worst load.
     worst_load: &'a str,
     /// Whether the values may be rounded to the buckets of a histogram.
     is_rounded: bool,
@@ -58,7 +58,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The first paragraph that starts so; empty if there is none.
+    /// The first paragraph that starts with `prefix`; empty if there is none.
     fn paragraph(&self, prefix: &str) -> &'a str {
         paragraph(self.paragraphs, prefix)
     }
@@ -83,10 +83,10 @@ fn paragraph<'a>(paragraphs: &'a [String], prefix: &str) -> &'a str {
         .map_or("", String::as_str)
 }
 
-/// The one table of latencies of a run with one probe.
+/// The table of latencies of a run with one probe.
 struct Latencies<'a> {
     table: &'a Table,
-    /// The row of all CPUs, or that of the only one.
+    /// The row of all CPUs, or of the only CPU.
     whole: &'a Row,
     cpus: Vec<&'a Row>,
     upper_bound: Option<&'a Row>,
@@ -120,7 +120,7 @@ impl<'a> Latencies<'a> {
         })
     }
 
-    /// Whether every CPU has its row.
+    /// Returns whether every CPU has a row.
     fn is_complete(&self) -> bool {
         !self.table.lacks_rows
     }
@@ -133,8 +133,8 @@ impl<'a> Latencies<'a> {
         self.table.row(&format!("CPU {name}"))
     }
 
-    /// The row that the sentence of the verdict counts: that of the whole run, or of the CPU that
-    /// it names.
+    /// The row whose misses the verdict counts: the whole run's, or that of the CPU that the
+    /// verdict names.
     fn row_of_verdict(&self, verdict: &Verdict) -> Option<&'a Row> {
         match verdict.cpu_alone() {
             Some(name) => self.cpu(name),
@@ -154,12 +154,12 @@ fn cpus_of_title<'a>(page: &Page<'a>) -> &'a str {
         .unwrap_or("")
 }
 
-/// Samples and skipped periods of a row, where both are known: a narrow table may lack the columns.
+/// Samples and skipped periods of a row. A narrow table may lack these columns.
 fn due_times(row: &Row) -> Option<(f64, f64)> {
     Some((row.count("samples")?, row.count("skipped")?))
 }
 
-/// Checks what `tardy show` printed.
+/// Checks the output of `tardy show`.
 pub(super) fn check(
     text: &str,
     paragraphs: &[String],

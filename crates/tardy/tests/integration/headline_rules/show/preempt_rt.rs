@@ -1,4 +1,4 @@
-//! The answer to "Do you need PREEMPT_RT?" against the verdict, the kernel and the loads.
+//! Checks the answer to "Do you need PREEMPT_RT?" against the verdict, the kernel and the loads.
 
 use super::super::Findings;
 use super::super::numbers::word_after;
@@ -64,7 +64,7 @@ fn check_kernel(page: &Page, found: &mut Findings) {
     );
 }
 
-/// The kernel's release in a line such as `board7: Linux 6.12.0 PREEMPT`.
+/// Finds the kernel release in a line such as `board7: Linux 6.12.0 PREEMPT`.
 fn release(line: &str) -> Option<&str> {
     let (host, _) = line.split_once("Linux ")?;
     let is_machine = host.is_empty() || host.ends_with(": ") && !host.trim_end().contains(' ');

@@ -1,4 +1,4 @@
-//! Each row of the tables of latencies and of loads, alone.
+//! Checks each row of the tables of latencies and of loads by itself.
 
 use super::super::Findings;
 use super::super::numbers::{
@@ -8,9 +8,9 @@ use super::super::tables::{LATENCY, LOAD, Row, Table};
 use super::verdict::Verdict;
 use super::{Latencies, Page, UPPER_BOUND, is_cpu};
 
-/// How much a rate for two digits may be rounded, with some room.
+/// Factor by which rounding to two digits may reduce a rate, with some room.
 const RATE_ROUNDING: f64 = 0.95;
-/// So many misses are expected where none was seen, at 95 %.
+/// Misses that a run without a miss does not exclude at 95 %: three, less some room.
 const EXPECTED_UNSEEN: f64 = 2.8;
 
 pub(super) fn check(page: &Page, verdict: &Verdict, found: &mut Findings) {
@@ -28,8 +28,8 @@ pub(super) fn check(page: &Page, verdict: &Verdict, found: &mut Findings) {
     }
 }
 
-/// The values rise from the smallest to the largest, and a percentile of the last place is the
-/// largest.
+/// Checks that the values rise from the smallest to the largest, and that a percentile of the
+/// highest rank equals the largest.
 fn check_values(page: &Page, table: &Table, row: &Row, found: &mut Findings) {
     let label = &row.label;
     let rises = |column: &&String| {
@@ -86,7 +86,7 @@ fn check_misses(verdict: &Verdict, row: &Row, found: &mut Findings) {
     );
 }
 
-/// The largest latency lies within the time that was measured.
+/// Checks that the largest latency lies within the measured time.
 fn check_time(page: &Page, row: &Row, found: &mut Findings) {
     let (at, measured) = (row.duration("at"), page.measured);
     found.add_if(
@@ -98,7 +98,7 @@ fn check_time(page: &Page, row: &Row, found: &mut Findings) {
     );
 }
 
-/// The upper bound of misses an hour against the misses of the row's time.
+/// Checks the upper limit of misses per hour against the row's misses and length.
 fn check_rate(row: &Row, found: &mut Findings) {
     let rate = row
         .text("an hour, 95 %")
@@ -118,7 +118,7 @@ fn check_rate(row: &Row, found: &mut Findings) {
     );
 }
 
-/// A CPU has no more due times than periods fit into the time that was measured.
+/// Checks that a CPU has no more due times than periods fit into the measured time.
 fn check_due_times(page: &Page, row: &Row, found: &mut Findings) {
     let (Some(measured), Some(period)) = (page.measured, page.period) else {
         return;

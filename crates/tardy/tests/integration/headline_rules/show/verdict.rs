@@ -1,4 +1,4 @@
-//! The sentence of the verdict in itself, and the exit code.
+//! Checks that the verdict's sentence is consistent and agrees with the exit code.
 
 use super::super::Findings;
 use super::super::numbers::{number_after, number_before, word_before};
@@ -6,7 +6,7 @@ use super::Page;
 
 const EXIT_CODES: [(&str, i32); 3] = [("PASSED", 0), ("FAILED", 1), ("INCONCLUSIVE", 4)];
 
-/// What the sentence says about a share of misses that is allowed.
+/// Statements of the verdict about an allowed share.
 #[derive(Clone, Copy, Default)]
 struct Claims {
     is_more: bool,
@@ -14,12 +14,12 @@ struct Claims {
     is_open: bool,
 }
 
-/// What the sentence of the verdict says.
+/// The values in the verdict's sentence.
 #[derive(Default)]
 pub(super) struct Verdict<'a> {
-    /// `PASSED`, `FAILED`, `INCONCLUSIVE`; empty if there is no verdict.
+    /// `PASSED`, `FAILED` or `INCONCLUSIVE`; empty without a verdict.
     pub(super) word: &'static str,
-    /// By the worst verdict: with several probes, each has one.
+    /// Exit code of the worst verdict: with several probes, each has a verdict.
     exit_code: i32,
     pub(super) sentence: &'a str,
     says_no_miss: bool,
@@ -29,12 +29,12 @@ pub(super) struct Verdict<'a> {
     pub(super) skipped_misses: f64,
     /// Skipped periods that would have been in time.
     pub(super) skipped_in_time: Option<f64>,
-    /// Skipped periods, where they are judged themselves.
+    /// Skipped periods, if the verdict judges them separately.
     pub(super) skipped_periods: Option<f64>,
     /// Bounds of the share of misses.
     bounds: Option<(f64, f64)>,
     pub(super) allowed: Option<f64>,
-    /// The count or share of skipped periods that is allowed.
+    /// The allowed count or share of skipped periods.
     skipped_allowed: Option<f64>,
     of_misses: Claims,
     of_skipped_periods: Claims,
@@ -50,7 +50,7 @@ impl<'a> Verdict<'a> {
         let Some(&(word, _, sentence)) = verdicts.first() else {
             return Self::default();
         };
-        // A failure outweighs what is undecided, and that what passed.
+        // A failure outweighs an inconclusive verdict, which outweighs a pass.
         let exit_code = [1, 4, 0]
             .into_iter()
             .find(|worst| verdicts.iter().any(|(_, code, _)| code == worst))
@@ -91,13 +91,13 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// The CPU that the sentence is about, if it is about one alone.
+    /// The CPU, if the sentence is about a single one.
     pub(super) fn cpu_alone(&self) -> Option<&'a str> {
         let place = self.sentence.find(" alone: ")?;
         self.sentence[..place].rsplit(' ').next()
     }
 
-    /// Whether the count of misses comes first, before any name.
+    /// Returns whether the sentence begins with the count of misses instead of a name.
     pub(super) fn starts_with_its_count(&self) -> bool {
         let counted = format!("{}: {}", self.word, self.misses.unwrap_or(-1.0));
         self.says_no_miss || self.sentence.starts_with(&counted)
@@ -111,7 +111,7 @@ impl<'a> Verdict<'a> {
         self.word == "FAILED"
     }
 
-    /// Whether the skipped periods themselves make the verdict `FAILED`.
+    /// Returns whether the skipped periods by themselves cause the verdict `FAILED`.
     pub(super) fn fails_by_skipped_periods(&self) -> bool {
         let claims = self.of_skipped_periods;
         self.skipped_periods.is_some() && !claims.is_at_most && !claims.is_open
@@ -126,7 +126,7 @@ fn bounds(sentence: &str) -> Option<(f64, f64)> {
     ))
 }
 
-/// The verdict against the exit code and the warnings.
+/// Checks the verdict against the exit code and the warnings.
 pub(super) fn check_exit_code(
     page: &Page,
     verdict: &Verdict,
@@ -157,7 +157,7 @@ pub(super) fn check_exit_code(
     );
 }
 
-/// The verdict against the misses that its sentence counts.
+/// Checks the verdict against the misses that its sentence counts.
 pub(super) fn check_count(verdict: &Verdict, found: &mut Findings) {
     let (Some(misses), Some(due)) = (verdict.misses, verdict.due_times) else {
         return;
@@ -178,13 +178,13 @@ pub(super) fn check_count(verdict: &Verdict, found: &mut Findings) {
     );
 }
 
-/// The share of misses against its bounds, and what is said about the share that is allowed.
+/// Checks the share of misses against its bounds and against the statement about the allowed share.
 pub(super) fn check_share(verdict: &Verdict, found: &mut Findings) {
     let (Some(misses), Some(due)) = (verdict.misses, verdict.due_times) else {
         return;
     };
     let share = misses / due;
-    // Three expected misses exclude none at 95 %.
+    // Without a miss, the upper bound at 95 % is that of three misses.
     let of_few_misses = if misses == 0.0 { 2.99 / due } else { share };
     let (low, high) = verdict.bounds.unwrap_or((0.0, of_few_misses));
     found.add_if(
@@ -211,7 +211,7 @@ pub(super) fn check_share(verdict: &Verdict, found: &mut Findings) {
     );
 }
 
-/// The skipped periods against what is said about the share that is allowed.
+/// Checks the skipped periods against the statement about the allowed share.
 pub(super) fn check_skipped_periods(verdict: &Verdict, found: &mut Findings) {
     let (Some(skipped), Some(due), Some(allowed)) = (
         verdict.skipped_periods,

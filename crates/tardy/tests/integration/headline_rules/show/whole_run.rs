@@ -1,4 +1,4 @@
-//! The row `all` against the rows of the CPUs, and the rows below it.
+//! Checks the row `all` against the rows of the CPUs, and the rows below it.
 
 use super::super::Findings;
 use super::super::numbers::{Duration, cpu_list, differ, exceeds, short_count, unequal};
@@ -41,7 +41,7 @@ fn check_sums(latencies: &Latencies, found: &mut Findings) {
     }
 }
 
-/// Each value of all CPUs together lies between those of the CPUs.
+/// Checks that each value of the row `all` lies between the values of the CPUs.
 fn check_range(latencies: &Latencies, found: &mut Findings) {
     for column in ["min", "mean", "max"].iter().chain(&latencies.percentiles) {
         let value = latencies.whole.duration(column);
@@ -97,7 +97,8 @@ fn check_with_skipped(latencies: &Latencies, found: &mut Findings) {
     }
 }
 
-/// The bound of a percentile is not below it, and is missing exactly where `~` says so.
+/// Checks that the upper bound of a percentile is not below the percentile, and is missing exactly
+/// where `~` says so.
 fn check_upper_bound(latencies: &Latencies, found: &mut Findings) {
     let (whole, label) = (latencies.whole, &latencies.whole.label);
     for column in &latencies.percentiles {

@@ -44,9 +44,9 @@ use Trouble::{Clock, Daemon, Delay, Endless, Full, Hang, Loss, Reboot};
 const TROUBLES: [Trouble; 8] = [Delay, Loss, Clock, Hang, Endless, Full, Reboot, Daemon];
 /// The faults of the brief form, which end quickly.
 const QUICK: [Trouble; 3] = [Clock, Endless, Full];
-/// For each step, a word in its command on the board, in the order of the steps. A fault occurs
-/// before the step's command does anything; in `WHILE_MEASURING`, it occurs after the first
-/// samples.
+/// The steps at which faults occur, each as a text that only the step's command on the board
+/// contains. Shorter forms try only the first step. A fault occurs before the step's command does
+/// anything; in `WHILE_MEASURING`, it occurs after the first samples.
 const STEPS: [&str; 5] = [
     WHILE_MEASURING,
     "tardy-machine",

@@ -41,7 +41,7 @@ pub(crate) fn look(place: &Place, name: &str) -> Result<Folder> {
     look_at(place, &place.path(name))
 }
 
-/// Inspects a folder anywhere.
+/// Inspects the folder at any path. `place` runs the tool.
 pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
     if !folder.exists() {
         return Ok(Folder::Absent);

@@ -39,7 +39,7 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
 
 /// An export format.
 pub trait Exporter: Sync {
-    /// Its name on the command line.
+    /// Returns the format's name on the command line.
     fn name(&self) -> &'static str;
 
     /// Returns a one-line description.

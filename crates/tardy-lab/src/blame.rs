@@ -19,7 +19,7 @@ use crate::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
 /// Tolerance for an attributed length. For long delays the tolerance is a fiftieth of the length.
 const LENGTH_OFF_MAX: Nanos = Nanos::from_micros(2);
-/// Name of the program that fires, as the guest's kernel shows it.
+/// Name that the guest's kernel shows for the thread that causes the injected delays.
 const FIRING_THREAD: &str = "exe";
 
 /// Why a run is not judged.

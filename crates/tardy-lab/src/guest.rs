@@ -43,7 +43,7 @@ const PRIORITY: u32 = 50;
 /// The only argument of the process that measures.
 const MEASURE: &str = "measure-for-guest";
 
-/// Environment variable that marks the process that fires known delays.
+/// Environment variable that marks the process that causes injected delays.
 const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 
 /// Returns whether this process is the first one of a guest of the lab, or a helper that the first

@@ -140,8 +140,8 @@ fn read_one(root: &Root, irq: u32) -> Option<IrqState> {
 }
 
 impl IrqPlan {
-    /// Plans to move every interrupt that may reach `freed` to its other allowed CPUs. If there are
-    /// none, the interrupt moves to all CPUs of `online` outside `freed`.
+    /// Creates a plan that moves every interrupt that may reach `freed` to its other allowed CPUs.
+    /// If an interrupt has no other allowed CPU, it moves to all CPUs of `online` outside `freed`.
     ///
     /// Interrupts that no driver has requested never occur, and are left alone.
     #[must_use]

@@ -62,8 +62,9 @@ pub enum Stretch {
     /// Interrupts or preemption are off, but not for calling the scheduler (`D_POID` of ECRTS
     /// 2020). Hard interrupts do not count.
     BeforeScheduler,
-    /// Interrupts and preemption are on although a switch is due (`D_PAIE`). Hard interrupts do not
-    /// count. For the idle task: from when the switch is due until it calls the scheduler.
+    /// Interrupts and preemption are on although a switch is due (`D_PAIE`). The time of hard
+    /// interrupts is left out of the length. For the idle task: from when the switch is due until
+    /// the task calls the scheduler.
     SwitchDue,
     /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). Hard interrupts
     /// do not count.

@@ -109,7 +109,7 @@ pub struct Block {
     pub instructions: u64,
 }
 
-/// The code executed before a sample, until the sample was announced.
+/// The code executed from before a sample's due time until the program reported the sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Window {
     /// When the sample was due, on the guest's clock.

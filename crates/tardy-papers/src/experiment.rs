@@ -63,8 +63,8 @@ pub struct Experiment {
     pub is_for_culprits: bool,
 }
 
-/// Limits of a guest that is as long as the paper's experiment: the longest takes 48 h, and an
-/// emulated CPU is slower than the time that it counts.
+/// Time limits for a guest that runs the experiment as long as the paper did. The longest
+/// experiment takes 48 h of the guest's time, and an emulated CPU needs more real time than that.
 const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
 
 impl Experiment {

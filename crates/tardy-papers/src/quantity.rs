@@ -127,7 +127,7 @@ pub struct Quantity {
 /// The source of a value in an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuantitySource {
-    /// Samples of a phase, of the probe named or the only one.
+    /// Samples of `probe` in a phase. Without `probe`, the phase's only probe is meant.
     Phase {
         phase: String,
         probe: Option<String>,

@@ -84,38 +84,38 @@ pub struct Thread {
 pub enum Kind {
     /// Another thread got the CPU.
     Switch {
-        /// The one that had it.
+        /// The thread that had the CPU.
         previous: Thread,
         /// Why it lost the CPU: 0 if it was still runnable, otherwise TASK_* of
         /// include/linux/sched.h.
         previous_state: i64,
-        /// The one that has it now.
+        /// The thread that has the CPU now.
         next: Thread,
     },
     /// A thread is being woken.
     Waking {
-        /// Which.
+        /// The woken thread.
         thread: Thread,
         /// The CPU on which the thread ran last, or will run next.
         target_cpu: u32,
     },
     /// A thread moves to another CPU.
     Migrate {
-        /// Which.
+        /// The moved thread.
         pid: i32,
-        /// Where to.
+        /// The CPU to which the thread moves.
         to_cpu: u32,
     },
     /// A device's interrupt is being served.
     IrqEntry {
-        /// Its number.
+        /// Number of the interrupt.
         irq: i64,
         /// Name of the handler.
         name: Text,
     },
-    /// No more.
+    /// A device's interrupt was served.
     IrqExit {
-        /// Its number.
+        /// Number of the interrupt.
         irq: i64,
         /// Return value of the handler: IRQ_* of include/linux/irqreturn.h, where bit 0 means that
         /// the interrupt came from this handler's device.
@@ -126,7 +126,7 @@ pub enum Kind {
         /// Name of the event.
         name: Text,
     },
-    /// No more.
+    /// A CPU-local interrupt was served.
     VectorExit {
         /// Name of the event.
         name: Text,
@@ -140,22 +140,22 @@ pub enum Kind {
     },
     /// A softirq was raised.
     SoftirqRaise {
-        /// Its number.
+        /// Number of the softirq.
         vector: i64,
     },
     /// A softirq is being served.
     SoftirqEntry {
-        /// Its number.
+        /// Number of the softirq.
         vector: i64,
     },
-    /// No more.
+    /// A softirq was served.
     SoftirqExit {
-        /// Its number.
+        /// Number of the softirq.
         vector: i64,
     },
     /// A timer is set.
     TimerStart {
-        /// Its address.
+        /// Address of the timer.
         timer: u64,
         /// The function that it calls.
         function: u64,
@@ -168,21 +168,21 @@ pub enum Kind {
     },
     /// A timer's function is being called.
     TimerExpireEntry {
-        /// Its address.
+        /// Address of the timer.
         timer: u64,
         /// The function that is called.
         function: u64,
         /// The time by the timer's own clock that the interrupt read, in ns.
         now: i64,
     },
-    /// No more.
+    /// A timer's function has returned.
     TimerExpireExit {
-        /// Its address.
+        /// Address of the timer.
         timer: u64,
     },
-    /// A timer is taken back.
+    /// A timer is cancelled.
     TimerCancel {
-        /// Its address.
+        /// Address of the timer.
         timer: u64,
     },
     /// A non-maskable interrupt's handler is done.
@@ -194,7 +194,7 @@ pub enum Kind {
     PageFault {
         /// Whether user code touched the page, rather than the kernel on its behalf.
         is_user: bool,
-        /// Where.
+        /// The touched address.
         address: u64,
     },
     /// A thread starts to wait for a lock of the kernel.

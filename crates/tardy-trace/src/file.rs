@@ -246,7 +246,7 @@ impl Options {
 }
 
 impl Parts {
-    /// Returns the head of both versions: `header_page`, `header_event`.
+    /// Reads `header_page` and `header_event`, with which a file of either version starts.
     fn headers(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         if cursor.take(12)? != b"header_page\0" {
             return Err(FileError::Mark("header_page"));

@@ -36,7 +36,7 @@ impl Item {
     }
 }
 
-/// Damage that was met.
+/// Damage that was found in a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     /// A page is damaged: later events in it are lost.

@@ -28,7 +28,8 @@ pub(crate) fn event(time: u64, cpu: u32, pid: i32, flags: u8, kind: Kind) -> Ite
     })
 }
 
-/// A thread sets a timer for `soft_expires`, and allows it to be late until `expires`.
+/// Creates the event that a thread sets a timer for `soft_expires`, and allows it to expire as late
+/// as `expires`.
 pub(crate) fn start(
     time: u64,
     pid: i32,

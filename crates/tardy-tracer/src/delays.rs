@@ -69,7 +69,7 @@ fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
 #[derive(Debug)]
 pub(crate) struct Holders {
     symbols: Symbols,
-    /// Names of functions that were met, by address.
+    /// Names of the functions that were looked up so far, by address.
     functions: BTreeMap<u64, Arc<str>>,
     places: HashMap<Key, usize>,
     pub(crate) words: Vec<DelayHolder>,
@@ -167,7 +167,7 @@ impl Holders {
         names
     }
 
-    /// Returns the functions that were met, as lines of /proc/kallsyms.
+    /// Returns the functions that were looked up so far, in the format of /proc/kallsyms.
     pub(crate) fn symbol_lines(&self) -> String {
         self.functions
             .iter()

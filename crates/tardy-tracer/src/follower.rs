@@ -47,7 +47,7 @@ pub(crate) struct Follower {
     pub(crate) kept: Option<KeptPages>,
     /// Whether the kernel records stacks.
     pub(crate) has_stacks: bool,
-    /// Measuring threads that the filters of events name.
+    /// IDs of the measuring threads to which the event filters are restricted, sorted.
     pub(crate) threads_known: Vec<i32>,
 }
 

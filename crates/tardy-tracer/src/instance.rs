@@ -446,10 +446,10 @@ impl Instance {
         }
     }
 
-    /// Records another part of an event from now on.
+    /// Records only the events of this kind that match `filter` from now on.
     ///
     /// # Errors
-    /// If the event knows no such filter.
+    /// Returns an error if the kernel refuses the filter.
     pub fn filter(
         &self,
         WantedEvent { system, event, .. }: WantedEvent,

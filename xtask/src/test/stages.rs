@@ -51,7 +51,7 @@ impl Stages {
         self.failed.push(name.to_owned());
     }
 
-    /// Returns a failure that names every failed stage, if any.
+    /// Returns an error that names every failed stage, if a stage failed.
     pub(super) fn result(&self) -> Result<()> {
         if self.failed.is_empty() {
             return Ok(());

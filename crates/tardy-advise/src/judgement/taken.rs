@@ -1,5 +1,5 @@
-//! Selects the series of a kernel's runs to judge, and the time that the model adds to their
-//! values.
+//! Selects which series of a kernel's runs are judged. Also determines the time that the model adds
+//! to the values of these series.
 
 use tardy_core::series::Descriptor;
 use tardy_core::summary::numbers::Numbers;

@@ -13,7 +13,7 @@ pub(super) struct PackedCounts {
 }
 
 impl PackedCounts {
-    /// Compresses values that ascend.
+    /// Creates the compressed form of `values`, which must ascend.
     pub(super) fn new(values: impl Iterator<Item = (i64, u64)>) -> Self {
         let mut bytes = Vec::new();
         let (mut first, mut previous, mut total) = (0, None, 0);

@@ -14,7 +14,8 @@ use tardy_statistics::moments::Moments;
 use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};
 
-/// Steps in each half of the distance to 100 %.
+/// Number of percentiles listed each time the remaining distance to 100 % halves
+/// (`percentileTicksPerHalfDistance` of HdrHistogram).
 const STEPS_A_HALF: f64 = 5.0;
 const SUB_BUCKETS: i64 = 2048;
 

@@ -58,7 +58,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Computes the names of all cells.
+    /// Creates the index, with the computed names of all cells.
     ///
     /// # Errors
     /// Returns errors of reading the guests' files.

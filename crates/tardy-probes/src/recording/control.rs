@@ -89,8 +89,8 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// Returns the time from which on due times do not count; `None` if the run was stopped at
-    /// once, because earlier due times still count.
+    /// Returns the time from which on due times do not count. If the run was stopped at once,
+    /// returns `Nanos::MAX`, because all due times before the stop still count.
     #[cold]
     #[must_use]
     pub fn end(&self) -> Nanos {

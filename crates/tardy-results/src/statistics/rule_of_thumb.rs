@@ -54,7 +54,8 @@ pub struct RuleVerdict {
 }
 
 impl RuleOfThumb {
-    /// Applies the rule to the maxima, each with its probe. The maxima of a probe must be adjacent.
+    /// Creates the results of the rule for the maxima, each given with its probe's name. The maxima
+    /// of a probe must be adjacent.
     pub(super) fn new(record: &RunRecord, given: Option<f64>, maxima: &[(&str, i64)]) -> Self {
         let (mhz, source) = rate(record, given);
         let worst_case_ns = mhz.map(|mhz| CYCLES / mhz * 1e3);

@@ -467,8 +467,9 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     }
 }
 
-/// Returns the options for one series. A deadline applies only to latencies, and samples count as
-/// early only beyond the error of the clock.
+/// Returns the options for one series. The deadline applies unless the series is outside of the
+/// verdict, and stalls are counted only in latencies. `early_below` allows for the error of the
+/// clock.
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {

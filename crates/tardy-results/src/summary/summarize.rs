@@ -95,7 +95,7 @@ impl LoadedRun {
     fn decision(&self, probes: &[ProbeSummary], verdict: Option<&Verdict>) -> Option<Decision> {
         let record = &self.record;
         let machine = &record.machine;
-        // A deadline applies to every probe that was judged by it.
+        // Probes without a verdict count only if they measure latencies or completion times.
         let is_time = |probe: &&ProbeSummary| {
             probe.verdict.is_some() || ["latency", "completion"].contains(&probe.quantity.as_str())
         };

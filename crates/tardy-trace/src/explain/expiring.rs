@@ -1,12 +1,12 @@
-//! Timers, and the one whose function a CPU runs.
+//! Stores the timers that are set, and describes the timer whose function a CPU runs.
 
 use foldhash::HashMap;
 
-/// The most timers that are remembered.
+/// Maximum number of timers that are stored.
 const SET_MAX: usize = 1 << 18;
-/// Number of timers at which overdue ones are first forgotten.
+/// Number of timers at which overdue timers are forgotten for the first time.
 const SET_USUAL: usize = 1 << 12;
-/// A timer that is overdue by more was cancelled, in ns.
+/// Time in ns after its expiry at which a stored timer must have been cancelled.
 const OVERDUE_NS: i64 = 1_000_000_000;
 
 /// A timer that is set.
@@ -15,7 +15,7 @@ pub(super) struct Timer {
     pub(super) expires: i64,
     pub(super) soft_expires: i64,
     pub(super) mode: Option<i64>,
-    /// The thread that set it.
+    /// The thread that set the timer.
     pub(super) by: i32,
 }
 
@@ -27,8 +27,8 @@ pub(super) struct ExpiringTimer {
     pub(super) function: u64,
     pub(super) timer: Option<Timer>,
     pub(super) interrupt: Option<u64>,
-    /// The thread that it is above, and whether it is in a hard interrupt: another thread's waking
-    /// is not its.
+    /// The thread that the timer's function interrupted. Wake-ups by any other thread do not come
+    /// from this function.
     pub(super) pid: i32,
     pub(super) is_in_interrupt: bool,
 }
@@ -37,7 +37,7 @@ pub(super) struct ExpiringTimer {
 #[derive(Debug)]
 pub(super) struct SetTimers {
     timers: HashMap<u64, Timer>,
-    /// Number of timers at which the overdue ones are forgotten.
+    /// Number of timers at which the overdue timers are forgotten.
     full: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for SetTimers {
 }
 
 impl SetTimers {
-    /// Remembers a timer that is set at `now`, in ns of the monotonic clock.
+    /// Stores a timer that is set at `now`, in ns of the monotonic clock.
     pub(super) fn insert(&mut self, address: u64, timer: Timer, now: u64) {
         if self.timers.len() >= self.full {
             self.forget_overdue(now);
@@ -63,8 +63,8 @@ impl SetTimers {
         self.timers.remove(&address)
     }
 
-    /// Returns the limit doubles the remaining timers before the next round, so the cost per timer
-    /// stays a few instructions.
+    /// Forgets timers that are overdue. Then sets the limit for the next round to twice the
+    /// remaining number of timers, so that the cost per timer stays a few instructions.
     fn forget_overdue(&mut self, now: u64) {
         let oldest = now.cast_signed().saturating_sub(OVERDUE_NS);
         self.timers.retain(|_, timer| timer.expires > oldest);

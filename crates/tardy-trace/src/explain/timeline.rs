@@ -117,7 +117,7 @@ pub(super) struct Timeline {
     are_softirqs_traced: bool,
     /// Senders of the interrupts that arrived at these times.
     senders: VecDeque<(u64, Text)>,
-    /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
+    /// By thread ID: the softirqs that a thread was serving when it was switched away (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
 }
 
@@ -271,8 +271,9 @@ impl Timeline {
         }
     }
 
-    /// Returns the intervals of `from..to` without a gap, each with what the CPU was doing;
-    /// neighbours with equal contexts are merged. Time before the first moment has no context.
+    /// Passes the intervals of `from..to` without a gap to `visit`, each with what the CPU was
+    /// doing. Neighbours with equal contexts are merged. Time before the first moment has no
+    /// context.
     pub(super) fn stretches(
         &self,
         from: u64,
@@ -359,7 +360,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the flags of other events reveal entries and exits that the trace lacks.
+    /// Adds entries and exits that the trace lacks, as the flags of other events reveal them.
     fn learn_context(&mut self, event: &Event) {
         let is_own = matches!(
             event.kind,
@@ -430,7 +431,8 @@ impl Timeline {
         (self.thread, self.interrupt) = (Some(next), None);
     }
 
-    /// Returns the kernel writes the event at the end of the handler, with the handler's duration.
+    /// Inserts the start and the end of a non-maskable interrupt. The kernel writes the event at
+    /// the end of the handler, with the handler's duration `took`.
     fn insert_nmi(&mut self, event: &Event, took: i64) {
         let Some(last) = self.moments.back().copied() else {
             return;

@@ -36,7 +36,8 @@ pub(super) fn read<'a>(
             &mut parts,
             &mut sections,
         )?;
-        // Each names the next one, which must be further on: a ring would have no end.
+        // Each section of options contains the offset of the next such section. The offsets must
+        // increase, because a cycle of sections would never end.
         if next != 0 && next <= place {
             return Err(FileError::Unreasonable {
                 what: "a next-options offset of",

@@ -65,7 +65,7 @@ pub struct RealTimeThreads {
 }
 
 impl RealTimeThreads {
-    /// Searches the machine at `root`.
+    /// Creates the search on the machine at `root`. The first call of the search looks at once.
     #[must_use]
     pub fn new(root: &Root) -> Self {
         Self {

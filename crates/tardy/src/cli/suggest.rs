@@ -19,8 +19,9 @@ const RUN: &str = "run";
 /// Name of a link to this program that makes it run the command `cyclictest`.
 const CYCLICTEST: &str = "cyclictest";
 
-/// Returns the command line of this process, and the settings of files that it uses. Prints an
-/// error of the command line and ends the process.
+/// Parses the command line of this process. Returns the parsed command line, and the settings that
+/// it uses from files. If the command line has an error or requests help, prints the message and
+/// ends the process.
 ///
 /// # Errors
 /// Returns errors of the files, which only `tardy run` reads.

@@ -18,8 +18,8 @@ fn clock_named(name: &Value) -> Clock {
     }
 }
 
-/// Returns by how much the run says that a clock is ahead, after comparing the value with reads of
-/// both clocks now.
+/// Returns the offset of a clock from CLOCK_MONOTONIC that the run recorded (`ahead_ns`). Asserts
+/// that the offset agrees with reads of both clocks now.
 #[track_caller]
 fn ahead(reading: &Value) -> i64 {
     let (clock, ahead) = (

@@ -5,7 +5,8 @@ use crate::support;
 use crate::report::report;
 use support::workplace::Workplace;
 
-/// A scenario that was read from a file is repeated by its file, whatever its name is.
+/// A report repeats a run of a scenario file with that file, even if the scenario has the name of
+/// another origin of plans.
 #[test]
 fn a_scenario_of_ones_own_is_repeated_by_its_file_whatever_its_name() {
     for name in ["flags", "respond"] {

@@ -212,8 +212,8 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
     if !lab_is_there("a loop from outside", true) {
         return;
     }
-    // Longer than the kernel's own longest stretch without a chance to switch, 2.3 ms at the end of
-    // the program.
+    // The kernel's own longest interval without a chance to switch takes 2.3 ms, when the program
+    // exits. The loop takes longer, so it is the longest interval of the run.
     const LENGTH: i64 = 5_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (out, modules) = (folder.path().join("runs"), modules());

@@ -16,7 +16,7 @@ use tardy_tracer::{FollowedLoop, FollowedSeries, NotTraced, Options, Tracer};
 use tardy_probes::probe::{self, Cycles};
 use tardy_probes::recording::series::PreparedSeries;
 
-/// A recording whose requirements are met.
+/// A recording that can start, because tracefs is available.
 pub(super) struct Recording {
     tracefs: Tracefs,
     instance: String,

@@ -400,7 +400,8 @@ pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     })
 }
 
-/// Returns whether the order of loads ranks them, and how late phases started.
+/// Returns a sentence about the order of loads: whether it allows comparing them, and how late
+/// phases started. Returns `None` for up to two loads.
 pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
     if summary.loads.len() <= 2 {
         return None;

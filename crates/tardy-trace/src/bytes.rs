@@ -10,7 +10,7 @@ pub struct EndOfData {
     pub wanted: usize,
 }
 
-/// A place in bytes.
+/// A position in bytes, from which they are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -18,13 +18,13 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at byte `at`; if that is past the end, every read fails.
+    /// Creates a cursor at byte `at`. If `at` is past the end, every read fails.
     #[must_use]
     pub fn at(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at }
     }
 
-    /// Bytes from the start.
+    /// Returns the position, in bytes from the start.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
@@ -33,7 +33,7 @@ impl<'a> Cursor<'a> {
     /// Returns the next `length` bytes.
     ///
     /// # Errors
-    /// Returns an error if there are fewer.
+    /// Returns an error if fewer bytes are left.
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], EndOfData> {
         let end = self.at.checked_add(length);
         let taken = end
@@ -50,34 +50,34 @@ impl<'a> Cursor<'a> {
         Ok(self.take(N)?.try_into().expect("take gave N bytes"))
     }
 
-    /// One byte.
+    /// Returns the next byte.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if no byte is left.
     pub fn u8(&mut self) -> Result<u8, EndOfData> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Two bytes, the low one first.
+    /// Returns a number of two bytes, the low one first.
     ///
     /// # Errors
-    /// Returns an error if there are fewer.
+    /// Returns an error if fewer bytes are left.
     pub fn u16(&mut self) -> Result<u16, EndOfData> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// Four bytes, the low one first.
+    /// Returns a number of four bytes, the low one first.
     ///
     /// # Errors
-    /// Returns an error if there are fewer.
+    /// Returns an error if fewer bytes are left.
     pub fn u32(&mut self) -> Result<u32, EndOfData> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// Eight bytes, the low one first.
+    /// Returns a number of eight bytes, the low one first.
     ///
     /// # Errors
-    /// Returns an error if there are fewer.
+    /// Returns an error if fewer bytes are left.
     pub fn u64(&mut self) -> Result<u64, EndOfData> {
         Ok(u64::from_le_bytes(self.array()?))
     }

@@ -22,9 +22,9 @@ const THREADS_MAX: usize = 4096;
 pub struct Link {
     /// Thread ID in the initial PID namespace.
     pub thread: i32,
-    /// When it was woken, in ns of the trace's clock.
+    /// When the thread was woken, in ns of the trace's clock.
     pub woken: i64,
-    /// When it got a CPU.
+    /// When the thread got a CPU.
     pub ran: i64,
     /// The thread that had this CPU last; ID 0 is the idle task.
     pub last: Thread,
@@ -35,7 +35,7 @@ pub struct Link {
 pub struct Chain {
     /// The context that woke the first thread.
     pub origin: Waker,
-    /// In the order of time.
+    /// The threads, in the order of time.
     pub links: Vec<Link>,
     /// Whether earlier links were dropped.
     pub is_longer: bool,
@@ -164,7 +164,7 @@ mod tests {
         chains.run(1, 110, thread(0), false).unwrap();
         wake(&mut chains, 150, Waker::Thread(1), 2);
         chains.run(2, 500, thread(77), false).unwrap();
-        // It blocks on its way: the wait is part of its time.
+        // The thread blocks before it wakes the next one: the wait is part of its time.
         wake(&mut chains, 550, IRQ, 2);
         assert_eq!(chains.run(2, 560, thread(0), true), None);
         wake(&mut chains, 600, Waker::Thread(2), 3);

@@ -15,7 +15,7 @@ const CPUS_MAX: usize = 8192;
 /// Waker of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waker {
-    /// Not in the trace.
+    /// The trace does not show the waker.
     #[default]
     Unknown,
     /// A timer's function.

@@ -6,9 +6,9 @@ use crate::text::Text;
 /// An event of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Event {
-    /// In the trace clock's unit.
+    /// Time of the event, in the trace clock's unit.
     pub time: u64,
-    /// The CPU that wrote it.
+    /// The CPU that wrote the event.
     pub cpu: u32,
     /// Fields that all events share.
     pub head: Head,
@@ -24,12 +24,12 @@ pub struct Head {
     pub flags: u8,
     /// Depth of sections without preemption in the low four bits.
     pub preempt_count: u8,
-    /// The thread on the CPU, by its number outside of any container; 0 is the idle one.
+    /// The thread on the CPU, by its number outside of any container; 0 is the idle thread.
     pub pid: i32,
 }
 
 impl Head {
-    /// Interrupts were off.
+    /// Returns whether interrupts were off.
     #[must_use]
     pub fn is_irqs_off(self) -> bool {
         self.flags & 0x01 != 0
@@ -41,19 +41,19 @@ impl Head {
         self.flags & 0x04 != 0
     }
 
-    /// A hard interrupt was being served.
+    /// Returns whether a hard interrupt was being served.
     #[must_use]
     pub fn is_in_interrupt(self) -> bool {
         self.flags & 0x08 != 0
     }
 
-    /// A softirq was being served.
+    /// Returns whether a softirq was being served.
     #[must_use]
     pub fn is_in_softirq(self) -> bool {
         self.flags & 0x10 != 0
     }
 
-    /// A non-maskable interrupt was being served.
+    /// Returns whether a non-maskable interrupt was being served.
     #[must_use]
     pub fn is_in_nmi(self) -> bool {
         self.flags & 0x40 != 0
@@ -75,7 +75,7 @@ pub struct Thread {
     /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 -
     /// priority), 100 to 139 all others.
     pub priority: i32,
-    /// As the kernel stores it.
+    /// The thread's name, as the kernel stores it.
     pub name: Text,
 }
 
@@ -86,7 +86,7 @@ pub enum Kind {
     Switch {
         /// The thread that had the CPU.
         previous: Thread,
-        /// Why it lost the CPU: 0 if it was still runnable, otherwise TASK_* of
+        /// Why the previous thread lost the CPU: 0 if it was still runnable, otherwise TASK_* of
         /// include/linux/sched.h.
         previous_state: i64,
         /// The thread that has the CPU now.
@@ -157,7 +157,7 @@ pub enum Kind {
     TimerStart {
         /// Address of the timer.
         timer: u64,
-        /// The function that it calls.
+        /// The function that the timer calls.
         function: u64,
         /// Latest expiry, in ns of the timer's clock.
         expires: i64,
@@ -190,7 +190,7 @@ pub enum Kind {
         /// Duration in ns.
         took: i64,
     },
-    /// A page was not there.
+    /// A thread touched a page that was not mapped.
     PageFault {
         /// Whether user code touched the page, rather than the kernel on its behalf.
         is_user: bool,
@@ -206,14 +206,14 @@ pub enum Kind {
     ContentionEnd,
     /// A kernel worker starts with a work item.
     WorkStart {
-        /// The function that it is.
+        /// The function that the work item calls.
         function: u64,
     },
     /// The worker finished the work.
     WorkEnd,
-    /// The CPU goes idle, or wakes from it.
+    /// The CPU goes idle, or leaves idle.
     CpuIdle {
-        /// The state; `None` on wake-up.
+        /// The idle state; `None` if the CPU leaves idle.
         state: Option<u32>,
     },
     /// A thread calls futex(2).
@@ -221,7 +221,7 @@ pub enum Kind {
         /// FUTEX_* with its flags.
         operation: i64,
     },
-    /// The functions that led to the event before it of the same CPU, as a trigger at that event
+    /// The functions that led to the previous event of the same CPU, as a trigger at that event
     /// records them.
     Stack {
         /// Index of the stack in the trace, if stacks are stored.
@@ -229,22 +229,22 @@ pub enum Kind {
     },
     /// A latency reported by the timerlat tracer.
     Timerlat {
-        /// 0 its timer's function, 1 its thread.
+        /// The tracer's context: 0 for its timer's function, 1 for its thread.
         context: i64,
         /// Latency since the due time, in ns.
         latency: u64,
     },
-    /// Text written to `trace_marker`, its start.
+    /// Text written to `trace_marker`.
     Marker {
-        /// The text that was written.
+        /// The start of the written text.
         text: Text,
     },
-    /// A thread reached one of the two functions between which its time is measured.
+    /// A thread reached one of the two functions between which the time is measured.
     Mark {
-        /// Whether the time ends there.
+        /// Whether the measured time ends at this function.
         is_end: bool,
     },
-    /// Something else.
+    /// Any other event.
     Other,
 }
 
@@ -422,9 +422,10 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
 
 /// Stack records that event triggers write.
 const STACKS: [&str; 2] = ["kernel_stack", "user_stack"];
-/// The most frames of a stack that are read.
+/// Maximum number of frames of a stack that are read.
 const FRAMES_MAX: usize = 64;
-/// Interrupts of CPUs that are not x86 have one event for all.
+/// System of the events for interrupts between CPUs on architectures other than x86. One event
+/// stands for all of these interrupts.
 const IPI: &str = "ipi";
 
 /// The rule by which the data of an event are read.
@@ -443,8 +444,8 @@ struct HeadFields {
     flags: Number,
     preempt_count: Number,
     pid: Number,
-    /// The fields are at the positions that all known kernels use: the number of the event, then
-    /// these without a gap.
+    /// Whether the fields are at the positions that all known kernels use: the number of the event,
+    /// followed by these fields without a gap.
     are_usual: bool,
 }
 
@@ -511,7 +512,7 @@ enum NumberKind {
     I16,
     U32,
     I32,
-    /// The sign of eight bytes changes nothing.
+    /// Eight bytes, whose value does not depend on whether the type has a sign.
     Whole,
 }
 
@@ -569,7 +570,7 @@ impl Number {
 #[derive(Debug, Clone)]
 pub struct Decoder {
     head: Option<HeadFields>,
-    /// Indexed by the event's number.
+    /// How to read each event, indexed by the event's number.
     readings: Vec<Option<Reading>>,
     known: Vec<&'static str>,
     kernel_stack: Option<StackFields>,
@@ -642,8 +643,8 @@ impl Decoder {
         }
     }
 
-    /// Returns whether the trace has the format of this event. trace-cmd stores those of the
-    /// recorded events, and often more.
+    /// Returns whether the trace has the format of this event. trace-cmd stores the formats of the
+    /// recorded events, and often of more events.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
         self.known.contains(&name)
@@ -764,7 +765,7 @@ impl Values<'_> {
         }
     }
 
-    /// Three fields: number, priority, name.
+    /// Reads a thread from three fields: number, priority, name.
     fn thread(&self, first: usize) -> Option<Thread> {
         Some(Thread {
             pid: self.pid(first)?,

@@ -88,7 +88,8 @@ pub enum Component {
 }
 
 impl Component {
-    /// Every one. A run folder stores places in this list: new ones come last.
+    /// Every component. A run folder stores positions in this list, so new components are added at
+    /// the end.
     pub const ALL: [Self; 9] = [
         Self::Timer,
         Self::Interrupt,
@@ -131,18 +132,19 @@ pub enum Cause {
     BeforeSoftirq,
     /// The switch itself.
     Switch,
-    /// The CPU left idle.
+    /// The CPU was leaving its idle state.
     LeavingIdle,
-    /// The interrupt came late though interrupts were on: hardware, firmware, host.
+    /// The interrupt came late although interrupts were on, because of hardware, firmware or the
+    /// host.
     LateInterrupt,
     /// The thread allowed its timer to be late (timer slack; by default 50 us, none for real-time
     /// threads).
     Slack,
-    /// The thread itself had not given the CPU up yet.
+    /// The thread itself had not left the CPU yet.
     Itself,
     /// The thread itself ran: its code and system calls.
     OwnCode,
-    /// The thread waited once more before it read the clock: for a page, for a lock.
+    /// The thread waited once more before it read the clock, for a page or for a lock.
     Blocked,
     /// The timer was set for later than the sample's due time.
     LaterTimer,
@@ -154,12 +156,12 @@ pub enum Cause {
     KernelLock,
     /// Events were lost.
     Lost,
-    /// The trace had not started, or is too far back.
+    /// The trace had not started, or the time is too far in the past.
     Unknown,
 }
 
 impl Cause {
-    /// Every one. A run folder stores places in this list: new ones come last.
+    /// Every cause. A run folder stores positions in this list, so new causes are added at the end.
     pub const ALL: [Self; 24] = [
         Self::Nmi,
         Self::Interrupt,
@@ -202,7 +204,7 @@ pub enum Certainty {
     Seen,
     /// Events leave no other likely cause.
     Inferred,
-    /// It is either the named cause, or this one.
+    /// The cause is either the named one, or this one.
     CannotTell(Cause),
 }
 
@@ -224,17 +226,17 @@ pub struct Holder {
 /// Part of the interval, with the holder of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// The part of the way that it belongs to.
+    /// The part of the way that contains the piece.
     pub component: Component,
-    /// Who.
+    /// The holder of the CPU during the piece.
     pub holder: Holder,
     /// The certainty of the cause.
     pub known: Certainty,
     /// The CPU.
     pub cpu: u32,
-    /// When it starts, in ns of the trace's clock.
+    /// When the piece starts, in ns of the trace's clock.
     pub start: u64,
-    /// When it ends.
+    /// When the piece ends.
     pub end: u64,
     /// Index of the stack of functions that the waking interrupt interrupted.
     pub stack: Option<u32>,
@@ -257,7 +259,7 @@ impl Holder {
 }
 
 impl Piece {
-    /// Returns its length in ns.
+    /// Returns the length of the piece in ns.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.end - self.start
@@ -283,7 +285,7 @@ pub enum DueFrom {
     Timer,
     /// The grid of periods that the caller gave.
     Period,
-    /// Something else woke the thread: the due time is the wake-up.
+    /// Something other than a timer woke the thread: the due time is the wake-up.
     Waking,
 }
 
@@ -292,7 +294,7 @@ pub enum DueFrom {
 pub struct Grid {
     /// One of the due times, in ns of the trace's clock.
     pub origin: u64,
-    /// Their distance in ns, at least 1.
+    /// The distance between due times in ns, at least 1.
     pub period_ns: f64,
 }
 
@@ -325,8 +327,8 @@ pub enum Waker {
 }
 
 impl Waker {
-    /// Returns whether it may have been a timer that the trace lacks: on PREEMPT_RT, and under
-    /// load, threads serve softirqs.
+    /// Returns whether the waker may have been a timer that the trace lacks: on PREEMPT_RT, and
+    /// under load, threads serve softirqs.
     #[must_use]
     pub fn may_be_timer(&self) -> bool {
         match self {
@@ -338,12 +340,12 @@ impl Waker {
     }
 }
 
-/// A wake-up of the thread, explained.
+/// A wake-up of a thread, with its explanation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WakeUp {
     /// The thread that was woken.
     pub thread: Thread,
-    /// When it was due, in ns of the trace's clock.
+    /// When the thread was due, in ns of the trace's clock.
     pub due: u64,
     /// The source of the due time.
     pub due_from: DueFrom,
@@ -353,18 +355,18 @@ pub struct WakeUp {
     pub interrupt: Option<u64>,
     /// The call of the timer's function.
     pub expiry: Option<u64>,
-    /// When it was made runnable.
+    /// When the thread was made runnable.
     pub waking: u64,
-    /// The CPU that it was woken from.
+    /// The CPU from which the thread was woken.
     pub waking_cpu: u32,
-    /// When it ran; if the trace lacks the switch, the last event before the thread is known to
-    /// run, so that the latency is a lower bound.
+    /// When the thread ran. If the trace lacks the switch, this is the last event before the thread
+    /// is known to run, so that the latency is a lower bound.
     pub ran: u64,
     /// The first event of the thread, if the trace lacks the switch.
     pub first_sign: Option<u64>,
-    /// The CPU that it ran on.
+    /// The CPU on which the thread ran.
     pub cpu: u32,
-    /// In the order of time, without a gap.
+    /// The pieces of the latency, in the order of time, without a gap.
     pub pieces: Vec<Piece>,
 }
 

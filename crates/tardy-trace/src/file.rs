@@ -22,15 +22,15 @@ use crate::symbols::Symbols;
 use crate::text::Text;
 
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
-/// The most CPUs that a file is believed to have.
+/// Maximum number of CPUs in a file.
 const CPUS_MAX: u32 = 1 << 16;
-/// The most instances.
+/// Maximum number of instances in a file.
 const BUFFERS_MAX: usize = 1000;
 
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The file has another magic.
+    /// The file does not start with the magic bytes of trace.dat.
     #[error("this is not a trace.dat of trace-cmd")]
     Magic,
     /// The version is not supported.
@@ -47,7 +47,7 @@ pub enum FileError {
         "trace.dat holds the text of a latency tracer, not events: record with `trace-cmd record`"
     )]
     Latency,
-    /// A number in it is out of all reason.
+    /// A number in the file has an impossible value.
     #[error("trace.dat claims {what} {value}, which is impossible")]
     Unreasonable {
         /// The item that was read.
@@ -64,21 +64,21 @@ pub enum FileError {
     /// The file is truncated.
     #[error("trace.dat is truncated: {0}")]
     End(#[from] EndOfData),
-    /// A part of it cannot be decompressed.
+    /// A part of the file cannot be decompressed.
     #[error(transparent)]
     Compression(#[from] CompressionError),
     /// The page layout is unknown.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The format of an event that it has cannot be read.
+    /// The format of an event in the file cannot be read.
     #[error(transparent)]
     Format(#[from] FormatError),
 }
 
-/// A trace.dat, open.
+/// A parsed trace.dat.
 #[derive(Debug)]
 pub struct TraceFile<'a> {
-    /// 6 or 7.
+    /// Version of the file: 6 or 7.
     pub version: u32,
     /// Page layout of the main buffer.
     pub layout: PageLayout,
@@ -92,43 +92,43 @@ pub struct TraceFile<'a> {
     pub kernel: Option<String>,
     /// Conversion of CPU counter stamps to ns, if the trace has such stamps.
     pub counter: Option<CounterRate>,
-    /// The main buffer, unless it is empty, and those of instances.
+    /// The main buffer, unless it is empty, and the buffers of instances.
     pub buffers: Vec<Buffer<'a>>,
 }
 
 /// ns = (counter * multiplier) >> shift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterRate {
-    /// Factor.
+    /// The multiplier.
     pub multiplier: u32,
-    /// Bits.
+    /// Number of bits of the shift.
     pub shift: u32,
 }
 
-/// A ring buffer: the main one, or that of an instance.
+/// A ring buffer: the main buffer, or the buffer of an instance.
 #[derive(Debug)]
 pub struct Buffer<'a> {
     /// Name of the instance; empty for the main buffer.
     pub name: String,
-    /// The clock of its stamps, such as `mono`; empty if the file does not name it.
+    /// The clock of the buffer's stamps, such as `mono`; empty if the file does not name the clock.
     pub clock: String,
-    /// Layout of its pages.
+    /// Layout of the buffer's pages.
     pub layout: PageLayout,
-    /// In the order of the file.
+    /// The pages of each CPU, in the order of the file.
     pub cpus: Vec<CpuPages<'a>>,
 }
 
 /// The pages of one CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuPages<'a> {
-    /// Which CPU.
+    /// Number of the CPU.
     pub cpu: u32,
     bytes: &'a [u8],
     compression: Compression,
 }
 
 impl<'a> CpuPages<'a> {
-    /// Bytes that the pages take in the file.
+    /// Returns the number of bytes that the pages take in the file.
     #[must_use]
     pub fn stored_bytes(&self) -> usize {
         self.bytes.len()
@@ -143,10 +143,10 @@ impl<'a> CpuPages<'a> {
 }
 
 impl<'a> TraceFile<'a> {
-    /// Reads all but the pages.
+    /// Parses everything except the pages.
     ///
     /// # Errors
-    /// If it is not a trace.dat, damaged, or of a kind that is not read.
+    /// Returns an error if `bytes` are not a trace.dat, are damaged, or are of an unsupported kind.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FileError> {
         let mut cursor = Cursor::at(bytes, 0);
         if cursor.take(MAGIC.len()) != Ok(MAGIC) {
@@ -176,8 +176,8 @@ impl<'a> TraceFile<'a> {
         }
     }
 
-    /// Returns the buffer of this name; without one the only buffer that has pages, or the main
-    /// one.
+    /// Returns the buffer with this name. Without a name, returns the main buffer if it has pages,
+    /// otherwise the first buffer that has pages, otherwise the first buffer.
     #[must_use]
     pub fn buffer(&self, name: Option<&str>) -> Option<&Buffer<'a>> {
         let filled = || {
@@ -273,7 +273,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Every round takes bytes of the file, so that its length bounds the work.
+    /// Reads formats of events. Every round consumes bytes of the file, so the file's length bounds
+    /// the work.
     fn some_formats(&mut self, system: &str, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         for _ in 0..cursor.u32()? {
             self.formats
@@ -342,7 +343,7 @@ fn long_text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, FileError> {
     Ok(String::from_utf8_lossy(cursor.take(length)?))
 }
 
-/// A text that a terminal can be given, without its zero.
+/// Returns a text without its zero and without characters that could act on a terminal.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default());
     text.chars()

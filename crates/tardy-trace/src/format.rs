@@ -5,27 +5,27 @@
 
 use crate::bytes;
 
-/// The longest format that is read. The longest of Linux 6.18 (a print format with all system
-/// calls' flags) has 40 kB.
+/// Maximum length of a format that is read. The longest format of Linux 6.18 (a print format with
+/// all system calls' flags) has 40 kB.
 pub const FORMAT_BYTES_MAX: usize = 1 << 20;
-/// The most fields of an event that are read.
+/// Maximum number of fields of an event that are read.
 pub const FIELDS_MAX: usize = 512;
 
-/// Why a text is no format of an event.
+/// Why a text is not a format of an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text is too long.
     #[error("an event format has {0} bytes: at most {FORMAT_BYTES_MAX} are read")]
     TooLong(usize),
-    /// A line that there must be is missing.
+    /// A required line is missing.
     #[error("an event format without {0}")]
     Missing(&'static str),
     /// A line cannot be understood.
     #[error("line {line} of an event format cannot be read: {text:?}")]
     Line {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
-        /// The line, cut.
+        /// The line, truncated.
         text: String,
     },
     /// There are too many fields.
@@ -36,24 +36,24 @@ pub enum FormatError {
 /// Describes the data of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFormat {
-    /// The folder of `events` that it is in, as in `sched`.
+    /// The folder of `events` that contains the event, such as `sched`.
     pub system: String,
-    /// Such as `sched_switch`.
+    /// Name of the event, such as `sched_switch`.
     pub name: String,
     /// The value of the first two bytes of the data.
     pub id: u16,
-    /// In the order of the file, the common ones first.
+    /// The fields in the order of the file. The fields that all events share come first.
     pub fields: Vec<Field>,
 }
 
 /// One field of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Such as `prev_comm`.
+    /// Name of the field, such as `prev_comm`.
     pub name: String,
-    /// Bytes from the start of the data.
+    /// Position of the field, in bytes from the start of the data.
     pub offset: usize,
-    /// Bytes; 0 for an array that fills the rest.
+    /// Length of the field in bytes; 0 for an array that fills the rest.
     pub size: usize,
     /// How to read the bytes.
     pub kind: FieldKind,
@@ -80,10 +80,10 @@ pub enum FieldKind {
 }
 
 impl EventFormat {
-    /// Reads the text of a file `format` in the folder `events/SYSTEM`.
+    /// Parses the text of a file `format` in the folder `events/SYSTEM`.
     ///
     /// # Errors
-    /// If it is not one.
+    /// Returns an error if the text is not such a file.
     pub fn parse(system: &str, text: &str) -> Result<Self, FormatError> {
         if text.len() > FORMAT_BYTES_MAX {
             return Err(FormatError::TooLong(text.len()));
@@ -125,7 +125,8 @@ impl EventFormat {
 }
 
 impl Field {
-    /// `field:TYPE NAME; offset:8; size:16; signed:0;` (tabs between), also `field special:`.
+    /// Parses a line `field:TYPE NAME; offset:8; size:16; signed:0;` (tabs between), also `field
+    /// special:`.
     fn parse(line: &str) -> Option<Self> {
         let mut parts = line.split(';').map(str::trim);
         let (_, declaration) = parts.next()?.split_once(':')?;
@@ -172,7 +173,8 @@ impl Field {
         })?
     }
 
-    /// Returns the field as a number, sign-extended, if it is one and lies in the data.
+    /// Returns the field as a number, sign-extended. Returns `None` if it is not a number, or lies
+    /// outside the data.
     #[must_use]
     #[expect(clippy::cast_possible_wrap, reason = "addresses keep their bits")]
     pub fn number(&self, data: &[u8]) -> Option<i64> {
@@ -183,8 +185,8 @@ impl Field {
         }
     }
 
-    /// Returns the bytes of the field, at any position in the data; of a text those before its
-    /// zero.
+    /// Returns the bytes of the field, at any position in the data. For a text, returns only the
+    /// bytes before its zero.
     #[must_use]
     pub fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         self.place(data).map(|bytes| match self.kind {

@@ -2,7 +2,7 @@
 
 use crate::format::{EventFormat, FormatError};
 
-/// The largest sub-buffer that is read; the kernel allows 16 pages of up to 64 KiB.
+/// Maximum size of a sub-buffer that is read. The kernel allows 16 pages of up to 64 KiB.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// The layout of a trace's pages.
@@ -16,7 +16,7 @@ pub struct PageLayout {
     pub page_bytes: usize,
 }
 
-/// Why a text is no layout of pages.
+/// Why a text is not a layout of pages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// The text cannot be parsed.
@@ -25,17 +25,17 @@ pub enum LayoutError {
     /// A field is missing.
     #[error("header_page has no field {0}")]
     Missing(&'static str),
-    /// It has values that no kernel writes.
+    /// The layout has values that no kernel writes.
     #[error(
         "header_page has a field {field} at offset {offset} with a size of {size} bytes, which no \
          known kernel has"
     )]
     Unknown {
-        /// Its name in header_page.
+        /// Name of the field in header_page.
         field: &'static str,
-        /// Its offset.
+        /// Offset of the field.
         offset: usize,
-        /// Its size.
+        /// Size of the field.
         size: usize,
     },
 }
@@ -46,7 +46,7 @@ impl PageLayout {
     /// # Errors
     /// Returns an error if it is not a layout of a known kernel.
     pub fn parse(text: &str) -> Result<Self, LayoutError> {
-        // The same lines as an event's format has, without its head.
+        // The text has the same lines as an event's format, except for the format's head.
         let format = EventFormat::parse("header", &format!("name: header_page\nID: 0\n{text}"))?;
         let find = |name| {
             format

@@ -15,11 +15,11 @@ use crate::merge::Item;
 use crate::page::{LostEvents, Page, PageError};
 use crate::recent::Recent;
 
-/// Events that wait at most: 4 million, or some 500 MB; 2 s at a million events a second.
+/// Maximum number of waiting events: 4 million, or some 500 MB; 2 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
 /// Capacity in events that a queue always keeps.
 const ROOM_KEPT: usize = 1 << 12;
-/// Stacks that are remembered, at least.
+/// Minimum number of recent stacks that are stored.
 const STACKS_MAX: usize = 1 << 12;
 
 /// Merges pages into one stream as they arrive.
@@ -35,12 +35,12 @@ pub struct Live {
     stacks: Stacks,
 }
 
-/// The stacks of the kernel that came last, each once.
+/// The most recent kernel stacks, each stored once.
 #[derive(Debug)]
 struct Stacks {
     places: Recent<Arc<[u64]>, u32>,
     stacks: Recent<u32, Arc<[u64]>>,
-    /// The next place; places are never reused.
+    /// The index for the next new stack; indices are never reused.
     next: u32,
     /// Frames of the current stack, reused so that a known stack allocates nothing.
     frames: Vec<u64>,
@@ -81,23 +81,23 @@ struct Stream {
     last: u64,
 }
 
-/// What was read so far.
+/// Counts of what was read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Pages.
+    /// Number of pages.
     pub pages: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
     /// Number of gaps.
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Stacks of the kernel, which are no events.
+    /// Number of kernel stacks, which do not count as events.
     pub stacks: u64,
 }
 
 impl Live {
-    /// Starts a stream of these CPUs.
+    /// Creates the stream for these CPUs.
     #[must_use]
     pub fn new(decoder: Decoder, layout: PageLayout, cpus: impl IntoIterator<Item = u32>) -> Self {
         let streams = cpus
@@ -259,7 +259,8 @@ mod tests {
     fn page(stacks: &[Vec<u8>]) -> Vec<u8> {
         let mut data = Vec::new();
         for stack in stacks {
-            // A length above five bits is stored in a separate word, which counts itself.
+            // A length that does not fit into five bits is stored in a separate word, and includes
+            // this word.
             data.extend_from_slice(&[0; 4]);
             data.extend_from_slice(&(u32::try_from(stack.len()).unwrap() + 4).to_le_bytes());
             data.extend_from_slice(stack);

@@ -26,7 +26,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// When, in the trace clock's unit.
+    /// Returns the time of the item, in the trace clock's unit.
     #[must_use]
     pub fn time(&self) -> u64 {
         match self {
@@ -52,7 +52,7 @@ pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
     /// The next item of each stream that has one: time and index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Damage met so far, as text, the first ones.
+    /// The first kinds of damage that were found, each with its CPU.
     damage: Vec<(u32, Damage)>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Merge<'a> {
         merge
     }
 
-    /// Damage met so far, with the CPU: the first ones.
+    /// Returns the first kinds of damage that were found so far, each with its CPU.
     #[must_use]
     pub fn damage(&self) -> &[(u32, Damage)] {
         &self.damage
@@ -120,7 +120,7 @@ impl Iterator for Merge<'_> {
     }
 }
 
-/// One CPU's pages. One is decoded at a time.
+/// The pages of one CPU. Only one page at a time is decoded.
 struct Stream<'a> {
     cpu: u32,
     layout: PageLayout,
@@ -130,12 +130,13 @@ struct Stream<'a> {
     chunk: Cow<'a, [u8]>,
     at: usize,
     queue: VecDeque<Item>,
-    /// The latest time so far: a stream never runs backwards, even if its pages do.
+    /// The latest time so far. The stream's time never decreases, even if the pages are out of
+    /// order.
     last: u64,
 }
 
 impl Stream<'_> {
-    /// Decodes the next page into the queue; false at the end.
+    /// Decodes the next page into the queue. Returns false at the end.
     fn read_page(&mut self) -> Result<bool, Damage> {
         if self.at >= self.chunk.len() {
             let Some(chunk) = self.chunks.next() else {
@@ -190,7 +191,7 @@ impl Stream<'_> {
 }
 
 impl CounterRate {
-    /// A count as ns.
+    /// Converts a count to ns.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,

@@ -5,7 +5,8 @@
 use crate::bytes::{Cursor, EndOfData};
 use crate::layout::PageLayout;
 
-/// The first word of an event: five bits of type or length, 27 of time since the event before.
+/// The first word of an event: five bits of type or length, and 27 bits of time since the previous
+/// event.
 const TYPE_BITS: u32 = 5;
 const DELTA_BITS: u32 = 27;
 const PADDING: u32 = 29;
@@ -36,9 +37,9 @@ pub enum PageError {
     /// An event has an impossible length.
     #[error("an event at byte {at} of a page's data claims a length of {length} bytes")]
     Length {
-        /// Its offset.
+        /// Offset of the event.
         at: usize,
-        /// The declared value.
+        /// The declared length.
         length: u32,
     },
 }
@@ -46,9 +47,9 @@ pub enum PageError {
 /// Events that were lost before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostEvents {
-    /// This many.
+    /// The kernel counted the lost events: this many.
     Counted(u64),
-    /// The number is unknown.
+    /// The number of lost events is unknown.
     Uncounted,
 }
 
@@ -57,7 +58,7 @@ pub enum LostEvents {
 pub struct Page<'a> {
     data: &'a [u8],
     at: usize,
-    /// In the trace clock's unit, of the event read last; at first of the page.
+    /// Time of the event read last, in the trace clock's unit; at first, the time of the page.
     time: u64,
     missed: Option<LostEvents>,
 }
@@ -65,18 +66,18 @@ pub struct Page<'a> {
 /// An event of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// In the trace clock's unit, ns for most clocks.
+    /// Time of the event, in the trace clock's unit, which is ns for most clocks.
     pub time: u64,
     /// The data that the event's format describes.
     pub data: &'a [u8],
 }
 
 impl<'a> Page<'a> {
-    /// Reads the head of a page. `bytes` may be longer than the data, as a page is, but not
+    /// Parses the head of a page. `bytes` may be longer than the data, like a whole page, but not
     /// shorter.
     ///
     /// # Errors
-    /// If it is not a page of this layout.
+    /// Returns an error if `bytes` are not a page of this layout.
     pub fn new(bytes: &'a [u8], layout: PageLayout) -> Result<Self, PageError> {
         let mut head = Cursor::at(bytes, 0);
         let time = head.u64()?;
@@ -111,13 +112,13 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// When the page starts, in the trace clock's unit.
+    /// Returns the time at which the page starts, in the trace clock's unit.
     #[must_use]
     pub fn time(&self) -> u64 {
         self.time
     }
 
-    /// Returns what was lost between the previous page and this one.
+    /// Returns the events that were lost between the previous page and this one.
     #[must_use]
     pub fn missed(&self) -> Option<LostEvents> {
         self.missed
@@ -132,8 +133,8 @@ impl<'a> Page<'a> {
                 (word & ((1 << TYPE_BITS) - 1), u64::from(word >> TYPE_BITS));
             match type_or_length {
                 PADDING if delta == 0 => break,
-                // An event that was given up after others had followed. Their times count from its
-                // time.
+                // The kernel discarded this event after it had written later events. The times of
+                // later events count from the time of this event.
                 PADDING => {
                     let length = cursor.u32()?;
                     self.time = self.time.wrapping_add(delta);
@@ -154,7 +155,7 @@ impl<'a> Page<'a> {
                     let length = if type_or_length > 0 {
                         type_or_length * 4
                     } else {
-                        // The length word counts itself.
+                        // The declared length includes the length word.
                         let said = cursor.u32()?;
                         said.checked_sub(4).ok_or(PageError::Length {
                             at: start,
@@ -174,7 +175,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the position after `head` bytes and `length` more.
+/// Returns the position after `head` bytes and another `length` bytes.
 fn skip(start: usize, head: usize, length: u32) -> Result<usize, PageError> {
     let end = start
         .checked_add(head)

@@ -18,7 +18,7 @@ use crate::event::{Event, Thread};
 use crate::explain::{Component, Piece, WakeUp};
 use crate::merge::Item;
 
-/// Perfetto refuses a file with a CPU from this number on.
+/// Number of CPUs above which Perfetto refuses a file.
 const CPUS_MAX: u32 = 1024;
 /// Maximum bytes of events that wait for other events of their CPU.
 const WAITING_BYTES_MAX: usize = 1 << 20;
@@ -53,17 +53,18 @@ struct Bundle {
     is_lost: bool,
 }
 
-/// What the file omits.
+/// Counts of what the file omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LeftOut {
-    /// Events of CPUs that Perfetto takes for an error.
+    /// Events of CPUs with a number that Perfetto refuses.
     pub events: u64,
-    /// Wake-ups that more than 16 others of their thread overlap.
+    /// Wake-ups that overlap with too many other wake-ups of their thread: there are at most 16
+    /// tracks.
     pub wake_ups: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a file. `is_monotonic`: stamps are of the monotonic clock.
+    /// Creates the writer of a file. `is_monotonic`: whether the stamps are of the monotonic clock.
     pub fn new(out: W, is_monotonic: bool) -> Self {
         Self {
             out,
@@ -76,10 +77,10 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Takes the next item of the stream in.
+    /// Processes the next item of the stream.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn item(&mut self, item: &Item) -> io::Result<()> {
         if !std::mem::replace(&mut self.has_begun, true) && self.is_monotonic {
             self.clocks(item.time())?;
@@ -96,10 +97,10 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Takes a wake-up in. `component` and `holder` are the words that slices are named by.
+    /// Writes a wake-up. `component` and `holder` return the names of slices.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn wake_up(
         &mut self,
         wake_up: &WakeUp,
@@ -133,7 +134,7 @@ impl<W: Write> Writer<W> {
     /// Writes the waiting events.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn finish(mut self) -> io::Result<LeftOut> {
         self.flush()?;
         self.out.flush()?;
@@ -197,7 +198,7 @@ impl<W: Write> Writer<W> {
         if lane == LANES_MAX {
             return Ok(None);
         }
-        // Not 0, which means no track.
+        // The number of a track must not be 0, which means no track.
         let track = (u64::from(wake_up.thread.pid.cast_unsigned()) << 8) + lane as u64 + 1;
         if lane < lanes.len() {
             lanes[lane] = wake_up.ran;

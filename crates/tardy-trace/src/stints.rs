@@ -21,25 +21,25 @@ const ENDED: i64 = 0x10 | 0x20;
 /// State of a thread during a stint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// It had a CPU.
+    /// The thread had a CPU.
     Running,
-    /// It was runnable, but lost its CPU.
+    /// The thread was runnable, but had lost its CPU.
     Preempted {
         /// The thread that got the CPU first.
         first: Thread,
         /// The thread that had the CPU last.
         last: Thread,
     },
-    /// It slept.
+    /// The thread slept.
     Asleep {
-        /// Index of its stack in the trace.
+        /// Index of the thread's stack in the trace.
         stack: Option<u32>,
-        /// Whether its last timer before the sleep was relative.
+        /// Whether the thread's last timer before the sleep was relative.
         is_relative: bool,
         /// The context that ended the sleep.
         waker: Waker,
     },
-    /// It was woken, and waited for a CPU.
+    /// The thread was woken, and waited for a CPU.
     Ready {
         /// The thread that had the CPU last; ID 0 is the idle task.
         last: Thread,
@@ -51,16 +51,16 @@ pub enum Doing {
 pub struct Stint {
     /// Thread ID in the initial PID namespace.
     pub thread: i32,
-    /// In ns of the trace's clock.
+    /// Start of the stint, in ns of the trace's clock.
     pub start: i64,
-    /// The start of the next stint.
+    /// End of the stint, which is the start of the next one.
     pub end: i64,
     /// State of the thread.
     pub doing: Doing,
 }
 
 impl Stint {
-    /// In ns.
+    /// Returns the length of the stint in ns.
     #[must_use]
     pub fn length(&self) -> i64 {
         self.end - self.start

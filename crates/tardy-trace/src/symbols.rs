@@ -4,7 +4,7 @@
 /// Functions by address.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// In the order of addresses.
+    /// Addresses and names, in the order of addresses.
     addresses: Vec<(u64, String)>,
 }
 
@@ -36,7 +36,7 @@ impl Symbols {
         Self { addresses }
     }
 
-    /// Returns the name, or the address if it has none.
+    /// Returns the name of the function at `address`, or the address if no name is known.
     #[must_use]
     pub fn name_or_address(&self, address: u64) -> String {
         self.name(address)
@@ -51,7 +51,8 @@ impl Symbols {
             .map(|(name, _)| name)
     }
 
-    /// Returns the last function that starts at `address` or before it, and how many bytes before.
+    /// Returns the last function that starts at `address` or before it, and the number of bytes
+    /// from its start to `address`.
     #[must_use]
     pub fn nearest(&self, address: u64) -> Option<(&str, u64)> {
         let after = self

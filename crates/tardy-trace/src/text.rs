@@ -21,7 +21,7 @@ impl Text {
             return text;
         }
         let mut text = Self::default();
-        // Nearly every name; each event of the scheduler has two.
+        // Fast path for nearly every name. Each event of the scheduler has two names.
         let end = memchr::memchr(0, given).unwrap_or(given.len());
         if end <= text.bytes.len()
             && given[..end].iter().fold(true, |is_plain, byte| {
@@ -91,8 +91,8 @@ impl Text {
     }
 }
 
-/// Whole words: names are hashed for every piece of every sample. Equal texts have equal padding,
-/// too.
+/// Hashes whole words, because names are hashed for every piece of every sample. Equal texts have
+/// equal padding, too.
 impl Hash for Text {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for word in self.bytes.chunks_exact(8) {

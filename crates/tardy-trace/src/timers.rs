@@ -6,32 +6,33 @@
 
 use serde::Serialize;
 
-/// The monotonic clock at an expiry, and what a timer of that clock read there, lie no further
-/// apart, in ns.
+/// Maximum distance between the monotonic clock at an expiry and the time that a timer of that
+/// clock read then, in ns.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
-/// The same limit for a clock that can be set, which is compared by its offset at the last reading.
+/// The same limit for a clock that can be set. The clock is compared by its offset at the last
+/// reading.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
-/// What a program set, by the function that its timer calls.
+/// How a program set a timer, as the timer's function shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {
-    /// A sleep, or a wait with a time limit: clock_nanosleep, futex, poll, epoll, select. The
-    /// thread's stack has the timer.
+    /// A sleep, or a wait with a time limit: clock_nanosleep, futex, poll, epoll, select. The timer
+    /// is on the thread's stack.
     Sleep,
     /// timer_create(2).
     PosixTimer,
     /// timerfd_create(2).
     Timerfd,
-    /// setitimer(2) and alarm(2), of ITIMER_REAL.
+    /// setitimer(2) and alarm(2), with ITIMER_REAL.
     Itimer,
 }
 
 impl TimerKind {
-    /// Every one.
+    /// Every kind.
     pub const ALL: [Self; 4] = [Self::Sleep, Self::PosixTimer, Self::Timerfd, Self::Itimer];
 
-    /// The kernel's function that a timer of this kind calls.
+    /// Returns the kernel's function that a timer of this kind calls.
     #[must_use]
     pub fn function(self) -> &'static str {
         match self {
@@ -54,17 +55,19 @@ impl TimerKind {
     }
 }
 
-/// The clock that a timer was set on, as its expiry shows.
+/// The clock of a timer, as its expiry shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerClock {
-    /// CLOCK_MONOTONIC; also CLOCK_BOOTTIME of a machine that was never suspended.
+    /// CLOCK_MONOTONIC; also CLOCK_BOOTTIME on a machine that was never suspended.
     Monotonic,
     /// CLOCK_REALTIME.
     Realtime,
     /// CLOCK_BOOTTIME.
     Boottime,
-    /// CLOCK_TAI.
+    /// A clock that matches no offset of the last reading, because it was set since then. Due times
+    /// are then relative to the moment of the expiry. They are too late by at most the time from
+    /// the interrupt's reading of the clock to the timer's function.
     Tai,
     /// A clock that matches no offset of the last reading: it was set since then. Due times are
     /// then relative to the moment of the expiry, and too late by at most the time from the
@@ -72,7 +75,7 @@ pub enum TimerClock {
     Set,
 }
 
-/// Distances of clocks ahead of the monotonic clock, in ns.
+/// Offsets of other clocks from the monotonic clock, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockOffsets {
     /// CLOCK_REALTIME.
@@ -84,8 +87,8 @@ pub struct ClockOffsets {
 }
 
 impl ClockOffsets {
-    /// The clock that read `now` at an expiry, and how far it is ahead of the monotonic one, which
-    /// read `time` shortly after.
+    /// Returns the clock that read `now` at an expiry, and its offset from the monotonic clock,
+    /// which read `time` shortly after.
     pub(crate) fn clock(self, time: i64, now: i64) -> (TimerClock, i64) {
         let ahead = now.saturating_sub(time);
         if ahead.saturating_abs()
@@ -120,16 +123,16 @@ impl ClockOffsets {
 /// How the timers of one kind ended: `started = wake_ups + unawaited + cancelled + lost + pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct TimerCounts {
-    /// Timers that followed threads set; one that is set again counts again.
+    /// Timers that followed threads set. A timer that is set again counts again.
     pub started: u64,
-    /// They woke a followed thread.
+    /// Timers that woke a followed thread.
     pub wake_ups: u64,
-    /// They expired while no followed thread waited for them.
+    /// Timers that expired while no followed thread waited for them.
     pub unawaited: u64,
     /// Timers that were cancelled or set again before they expired: the wait had ended.
     pub cancelled: u64,
-    /// Their end may be among lost events.
+    /// Timers whose end may be among lost events.
     pub lost: u64,
-    /// Their end had not come when the trace ended.
+    /// Timers that had neither expired nor been cancelled when the trace ended.
     pub pending: u64,
 }

@@ -41,7 +41,7 @@ const NESTED_MAX: usize = 16;
 /// Smallest `prev_state` of a preempted thread (TASK_REPORT_MAX); a thread that yields has 0.
 pub(crate) const PREEMPTED: i64 = 0x100;
 
-/// What woke a thread.
+/// The cause of a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A timer that a followed thread had set.
@@ -62,7 +62,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The waker.
+    /// Returns the waker.
     #[must_use]
     pub fn waker(self) -> Waker {
         match self {
@@ -76,18 +76,19 @@ impl Cause {
 }
 
 /// Parts of the latency between the due time and the time when the thread ran, in ns. They follow
-/// one another, and their sum is always the latency. Only timers have the first three.
+/// one another, and their sum is always the latency. Only wake-ups by timers have the first three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
     /// From the due time until the thread set the timer, if it set the timer after the due time.
     pub armed: i64,
-    /// From there to the end of the timer slack of the thread.
+    /// From the due time, or from setting the timer if that was later, to the end of the thread's
+    /// timer slack.
     pub slack: i64,
-    /// From there to the call of the timer's function.
+    /// From the end of `slack` to the call of the timer's function.
     pub timer: i64,
-    /// From there, or from the entry of the interrupt or softirq, to `sched_waking`.
+    /// From the end of `timer`, or from the entry of the interrupt or softirq, to `sched_waking`.
     pub waking: i64,
-    /// From there to the switch to the thread.
+    /// From `sched_waking` to the switch to the thread.
     pub switch: i64,
 }
 
@@ -95,26 +96,26 @@ impl Parts {
     /// Names of the parts, in the order of time.
     pub const NAMES: [&'static str; 5] = ["armed", "slack", "timer", "waking", "switch"];
 
-    /// In the order of [`Parts::NAMES`].
+    /// Returns the parts in the order of [`Parts::NAMES`].
     #[must_use]
     pub fn values(&self) -> [i64; 5] {
         [self.armed, self.slack, self.timer, self.waking, self.switch]
     }
 }
 
-/// A thread that was woken.
+/// A wake-up of a followed thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WakeUp {
     /// The thread that was woken.
     pub thread: i32,
-    /// What woke it.
+    /// The cause of the wake-up.
     pub cause: Cause,
-    /// The CPU that it ran on; if the switch is not in the trace, the CPU that woke it.
+    /// The CPU on which the thread ran; if the switch is not in the trace, the CPU that woke it.
     pub cpu: u32,
-    /// Its reference time, in ns of the monotonic clock; for a timer, the time that the program
-    /// asked for, without slack.
+    /// The reference time of the wake-up, in ns of the monotonic clock; for a timer, the time that
+    /// the program asked for, without slack.
     pub due: i64,
-    /// When it ran.
+    /// When the thread ran.
     pub ran: i64,
     /// The parts of the latency.
     pub parts: Parts,
@@ -125,9 +126,9 @@ pub struct WakeUp {
 /// How a woken thread came to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// By a switch to it.
+    /// The CPU switched to the thread.
     Switch,
-    /// It had not left the CPU yet, and continues after the interrupt.
+    /// The thread had not left the CPU yet, and continues after the interrupt.
     OnCpu,
     /// No switch is in the trace, but a later event shows that the thread ran: either it had not
     /// left its CPU, or the kernel does not trace that switch. Its latency is a lower bound.
@@ -152,17 +153,18 @@ impl WakeUp {
 /// `wakings = measured + no_entry + unknown_timer + lost + pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct WakingCounts {
-    /// All.
+    /// All events.
     pub wakings: u64,
-    /// Those with a latency.
+    /// Wake-ups with a latency.
     pub measured: u64,
-    /// By an interrupt or a softirq whose entry is not in the trace.
+    /// Wake-ups by an interrupt or a softirq whose entry is not in the trace.
     pub no_entry: u64,
-    /// By a timer that no followed thread was seen to set, or that woke another thread before.
+    /// Wake-ups by a timer that no followed thread was seen to set, or that had already woken
+    /// another thread.
     pub unknown_timer: u64,
-    /// The lost events may include the one that shows the thread running.
+    /// Wake-ups for which lost events may include the event that shows the thread running.
     pub lost: u64,
-    /// The thread had not run when the trace ended.
+    /// Wake-ups after which the thread had not run when the trace ended.
     pub pending: u64,
 }
 

@@ -1,5 +1,6 @@
-//! Follows the wake-ups of a running program through the kernel's trace. It reads only /proc, and
-//! never stops the program; between two functions, the kernel measures by uprobes.
+//! Follows the wake-ups of a running program through the kernel's trace. Of the program itself, it
+//! reads only /proc, and it never stops the program. For the time between two functions, the kernel
+//! uses uprobes.
 
 mod error;
 mod filters;
@@ -65,7 +66,7 @@ const MARK: &str = "tardy: attach";
 pub enum End {
     /// The given time has passed.
     Time,
-    /// The observer stopped it.
+    /// The observer stopped the recording.
     Stopped,
     /// The program exited.
     Process,
@@ -73,7 +74,7 @@ pub enum End {
     Trace,
 }
 
-/// Everything that was recorded besides the wake-ups.
+/// The result of a recording, apart from the wake-ups.
 #[derive(Debug, Clone)]
 pub struct Recording {
     /// Start, by the monotonic clock.
@@ -85,7 +86,7 @@ pub struct Recording {
     pub threads: BTreeMap<i32, String>,
     /// Outcomes of the timers of each kind.
     pub counts: Vec<(TimerKind, TimerCounts)>,
-    /// Outcomes of the wake-ups of these threads.
+    /// Outcomes of the wake-ups of the followed threads.
     pub wakings: WakingCounts,
     /// Wake-ups by anything but the threads' own timers.
     pub other_wake_ups: u64,
@@ -95,11 +96,11 @@ pub struct Recording {
     pub cycles: Cycles,
     /// Reason why the places where threads slept are unknown.
     pub no_stacks: Option<String>,
-    /// Events that were read.
+    /// Number of events that were read.
     pub events_read: u64,
     /// Number of places where events were lost.
     pub losses: u64,
-    /// Number of events lost there, as far as the kernel counted them.
+    /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
     /// Reason why the trace is incomplete, other than a full buffer.
     pub incomplete: Option<String>,
@@ -110,7 +111,7 @@ pub trait Observer {
     /// Waits for `pause`, and returns whether to stop following.
     fn wait(&mut self, pause: Duration) -> bool;
 
-    /// Receives a wake-up of this kind, of a thread with this name.
+    /// Receives a wake-up of this kind, of the thread with this name.
     fn wake_up(&mut self, wake_up: &WakeUp, kind: &WakeUpKind, name: &str);
 
     /// Receives the threads that are no longer followed.
@@ -159,7 +160,8 @@ pub struct Attachment {
     incomplete: Option<String>,
     /// The trace around the worst wake-ups, if it is kept.
     evidence: Option<Evidence>,
-    // Dropped in this order: open files keep the instance alive, and the journal must outlive it.
+    // Dropped in this order: open files keep the instance alive, and the journal must outlive the
+    // instance.
     state: State,
     reader: PageReader,
     instance: Instance,
@@ -195,7 +197,7 @@ impl Attachment {
         )?;
         let threads = match target.look() {
             Look::There(threads) => threads,
-            // The first turn finds the reason.
+            // The first turn reports the reason.
             Look::Unknown | Look::Ended => BTreeMap::new(),
         };
         let cpus = root.online_cpus().unwrap_or_default();
@@ -400,8 +402,8 @@ impl Attachment {
                 if self.is_between_functions {
                     continue;
                 }
-                // If its last sleep ended before the wake-up, the thread was woken before it slept
-                // again.
+                // If the thread's last sleep ended before the wake-up, the thread was woken before
+                // it slept again.
                 let slept = self.slept.get(&wake_up.thread);
                 let call = slept
                     .filter(|(end, _)| *end >= wake_up.woken())
@@ -465,7 +467,7 @@ impl Attachment {
         }
     }
 
-    /// Records which thread woke which.
+    /// Records which thread woke which other thread.
     fn link(&mut self, item: &Item) {
         self.chains.take_loss(item);
         let Item::Event(event) = item else {
@@ -532,7 +534,7 @@ impl Attachment {
             self.has_new_link = false;
             let followed = self.followed.now.iter().copied();
             for (event, filter) in filters(&self.functions, followed, &self.linked) {
-                // If an event does not support filters, all of it is recorded anyway.
+                // If an event does not support filters, all events of its kind are recorded anyway.
                 let _ = self.instance.filter(event, &filter);
             }
             if self.is_between_functions {
@@ -595,7 +597,7 @@ impl SoFar<'_> {
         evidence.as_mut()?.changed(head, reader.cpus())
     }
 
-    /// Forgets the worst wake-ups, so that those of the next hour are kept.
+    /// Forgets the worst wake-ups, so that the worst wake-ups of the next hour are kept.
     pub fn forget_worst(&mut self) {
         if let Some(evidence) = &mut self.0.evidence {
             evidence.forget();
@@ -603,7 +605,7 @@ impl SoFar<'_> {
     }
 }
 
-/// Files of the instance through which another program could stop it or change its clock.
+/// Files of the instance. Through them another program could stop the instance or change its clock.
 #[derive(Debug)]
 struct State {
     is_on: File,
@@ -618,7 +620,7 @@ impl State {
         })
     }
 
-    /// Returns a text if another program changed one of them.
+    /// Returns a description of the change if another program changed one of the files.
     fn change(&self) -> Option<String> {
         let text = |file: &File| {
             let mut bytes = [0; 512];
@@ -634,7 +636,7 @@ impl State {
     }
 }
 
-/// Keeps the trace around a wake-up, if it is one of the worst.
+/// Keeps the trace around a wake-up if the wake-up is one of the worst.
 fn keep(evidence: &mut Option<Evidence>, wake_up: &WakeUp) {
     if let Some(evidence) = evidence
         && let Ok(due) = u64::try_from(wake_up.due)
@@ -653,8 +655,8 @@ struct FollowedThreads {
 }
 
 impl FollowedThreads {
-    /// Returns the threads that are new and those that have ended, given the current ones. A thread
-    /// has ended if two looks in a row do not find it: its last events have been read by then.
+    /// Returns the new threads and the ended threads, given the current threads. A thread has ended
+    /// if two searches in a row do not find it: its last events have been read by then.
     fn look(&mut self, there: BTreeSet<i32>) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let come = &there - &self.now;
         let absent = &self.now - &there;

@@ -21,7 +21,8 @@ use crate::pages::PageReader;
 
 const SLEEPS: u64 = 100;
 const SLEEP_NS: i64 = 300_000;
-/// Above ordinary tasks, so that it takes no longer than its sleeps under any load of them.
+/// Priority of the calibration: above ordinary tasks, so that their load does not prolong its
+/// sleeps.
 const PRIORITY: u32 = 1;
 /// Text by which the trace identifies the calibration thread.
 const MARK: &str = "tardy: calibration";
@@ -30,13 +31,13 @@ const MARK: &str = "tardy: calibration";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CalibrationResult {
     pub(crate) found: Calibration,
-    /// Whether the trace and this process use the same thread numbers, which fails in a PID
-    /// namespace.
+    /// Whether the trace and this process use the same thread numbers. In a PID namespace they do
+    /// not.
     pub(crate) are_numbers_shared: bool,
 }
 
-/// Sleeps on `cpu` and checks what the trace recorded of it. Afterwards the thread is an ordinary
-/// one, bound to `housekeeping_cpus`.
+/// Sleeps on `cpu`, and checks what the trace recorded of the sleeps. Afterwards the thread is an
+/// ordinary thread, bound to `housekeeping_cpus`.
 pub(crate) fn calibrate(
     instance: &Instance,
     reader: &mut PageReader,
@@ -94,13 +95,14 @@ pub(crate) fn calibrate(
     })
 }
 
-/// Returns the thread's number.
+/// Sleeps as often as the calibration needs. Returns the thread's number.
 fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<i32> {
     let _ = affinity::set(0, &[cpu.0]);
     let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
     mark(instance, MARK)?;
     for _ in 0..SLEEPS {
-        // Relative to now: after a pause, the machine would find past due times, and not sleep.
+        // Each due time is relative to now. After a pause, due times on a grid would lie in the
+        // past, and the thread would not sleep.
         let mut due = Instant::from_nanos(clock::monotonic());
         due.advance(SLEEP_NS);
         clock::sleep_until(&due)?;
@@ -117,7 +119,7 @@ fn mark(instance: &Instance, text: &str) -> io::Result<()> {
         .write_all(text.as_bytes())
 }
 
-/// Names of functions. The kernel shows their addresses to those who may see them.
+/// Returns the names of functions. The kernel shows their addresses to privileged processes only.
 pub(crate) fn kernel_symbols() -> String {
     fs::read_to_string("/proc/kallsyms").unwrap_or_default()
 }

@@ -16,7 +16,7 @@ use tardy_trace::text::Text;
 
 /// Maximum number of distinct holders; names of threads keep changing.
 const HOLDERS_MAX: usize = 1 << 16;
-/// Above this number, holders are forgotten once no chunk of a file needs them.
+/// Number of holders above which all holders are forgotten, once no chunk of a file needs them.
 const HOLDERS_KEPT: usize = 1 << 12;
 /// Maximum number of innermost frames that may belong to the recording itself.
 const OWN_FRAMES_MAX: usize = 16;
@@ -49,8 +49,9 @@ fn is_schedulers(name: &str) -> bool {
     name.starts_with("__schedule")
 }
 
-/// Returns the number of frames, from the innermost on, that belong to the recording: up to the
-/// first ones that `is_own`. A softirq has the interrupt before it further out.
+/// Returns the number of frames, from the innermost on, that belong to the recording: up to and
+/// including the first adjacent frames that `is_own` accepts. In a stack of a softirq, the
+/// interrupt's frames are further out.
 fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
     let first = names
         .iter()
@@ -65,7 +66,7 @@ fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
     })
 }
 
-/// Holders by place, in words that outlive the machine.
+/// Holders by index, in names that stay valid on other machines.
 #[derive(Debug)]
 pub(crate) struct Holders {
     symbols: Symbols,
@@ -157,7 +158,7 @@ impl Holders {
         name
     }
 
-    /// Returns the functions of a stack, without those that record it.
+    /// Returns the functions of a stack, without the functions that record it.
     fn functions(&mut self, stack: &[u64], is_own: fn(&str) -> bool) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = stack
             .iter()
@@ -199,7 +200,7 @@ pub(crate) struct DelayFile {
 }
 
 impl DelayFile {
-    /// Creates the file; with `bytes`, its explanations take at most so much.
+    /// Creates the file. With `bytes`, the file's explanations take at most this many bytes.
     pub(crate) fn create(
         path: &Path,
         counts: ExplainedSeries,
@@ -224,7 +225,7 @@ impl DelayFile {
         })
     }
 
-    /// Stores the way of a sample.
+    /// Stores the explanation of a sample.
     pub(crate) fn store(&mut self, due: Nanos, delay: &Delay, holders: &mut Holders, live: &Live) {
         self.counts.explained += 1;
         let is_unknown = |piece: &Piece| matches!(piece.holder.cause, Cause::Lost | Cause::Unknown);
@@ -262,7 +263,8 @@ impl DelayFile {
         }
     }
 
-    /// Writes the waiting samples of all files, whose next chunks then name their holders again.
+    /// Writes the waiting samples of all files. The next chunks of the files then name their
+    /// holders again.
     pub(crate) fn flush_all<'a>(files: impl Iterator<Item = &'a mut Self>, holders: &mut Holders) {
         let are_forgotten = holders.forget();
         for file in files {

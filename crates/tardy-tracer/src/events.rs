@@ -11,9 +11,9 @@
 /// An event, by its folder below `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedEvent {
-    /// Such as `sched`.
+    /// The folder of the event's system, such as `sched`.
     pub system: &'static str,
-    /// Such as `sched_switch`.
+    /// Name of the event, such as `sched_switch`.
     pub event: &'static str,
     /// Whether explanations require it.
     pub is_needed: bool,
@@ -25,8 +25,8 @@ impl std::fmt::Display for WantedEvent {
     }
 }
 
-/// Every one. Events that come with each wake-up are few: each costs about a quarter of a
-/// microsecond on the CPU that is measured.
+/// Every event that explanations use. Few events come with each wake-up, because each costs about a
+/// quarter of a microsecond on the measured CPU.
 ///
 /// Two events are left out: `hrtimer_expire_exit`, because the end of the interrupt gives the same
 /// time, and `hrtimer_cancel`, because an expiring timer was enqueued again (`enqueue_hrtimer` of
@@ -49,8 +49,8 @@ pub const WANTED: &[WantedEvent] = &[
     helpful("ipi", "ipi_send_cpumask"),
 ];
 
-/// Events recorded for measuring threads only: why one of them waited in the kernel. Loads have a
-/// hundred thousand of them in a second.
+/// Events recorded for measuring threads only: they show why a measuring thread waited in the
+/// kernel. Loads cause a hundred thousand of these events per second.
 pub const OF_PROBES: &[WantedEvent] = &[
     helpful("exceptions", "page_fault_user"),
     helpful("exceptions", "page_fault_kernel"),
@@ -62,8 +62,9 @@ pub const OF_PROBES: &[WantedEvent] = &[
 /// through the slow path of its system calls, so other runs omit them.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
-/// Interrupts between CPUs, and CPU-local timers: by system, because each architecture has its own
-/// events. All their events that end in `_entry` or `_exit` are recorded.
+/// Systems of events: interrupts between CPUs, and CPU-local timers. Only the systems are listed,
+/// because each architecture has its own events. All events of these systems that end in `_entry`
+/// or `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
 /// Events about the timers of a running program and the wake-ups they cause.
@@ -72,26 +73,27 @@ pub mod of_timers {
 
     /// A timer is set.
     pub const START: WantedEvent = needed("timer", "hrtimer_start");
-    /// A timer is taken back.
+    /// A timer is cancelled.
     pub const CANCEL: WantedEvent = needed("timer", "hrtimer_cancel");
     /// A timer's function is called.
     pub const EXPIRE_ENTRY: WantedEvent = needed("timer", "hrtimer_expire_entry");
-    /// The function has returned: this timer causes no later wake-up.
+    /// A timer's function has returned: this timer causes no later wake-up.
     pub const EXPIRE_EXIT: WantedEvent = needed("timer", "hrtimer_expire_exit");
     /// A thread is woken.
     pub const WAKING: WantedEvent = needed("sched", "sched_waking");
     /// A thread runs.
     pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
-    /// Interrupts and softirqs that may wake a thread, and which of them are recorded: softirqs of
-    /// timers, networks, block devices and tasklets. The others, of the scheduler and of RCU, come
-    /// with every tick.
+    /// Interrupts and softirqs that may wake a thread, each with a filter. Recorded are softirqs of
+    /// timers, networks, block devices and tasklets. Softirqs of the scheduler and of RCU are left
+    /// out, because they come with every tick.
     pub const INTERRUPTS: [(WantedEvent, Option<&str>); 4] = [
         (helpful("irq", "irq_handler_entry"), None),
         (helpful("irq", "irq_handler_exit"), None),
         (helpful("irq", "softirq_entry"), Some(THAT_WAKE)),
         (helpful("irq", "softirq_exit"), Some(THAT_WAKE)),
     ];
-    /// From TIMER_SOFTIRQ to TASKLET_SOFTIRQ, and HRTIMER_SOFTIRQ, of include/linux/interrupt.h.
+    /// The softirqs from TIMER_SOFTIRQ to TASKLET_SOFTIRQ, and HRTIMER_SOFTIRQ, of
+    /// include/linux/interrupt.h.
     const THAT_WAKE: &str = "(vec >= 1 && vec <= 6) || vec == 8";
 }
 

@@ -14,36 +14,36 @@ const WORST: usize = 16;
 const RECENT_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of stored pages of one sample, per CPU.
 const PAGES_MAX: usize = 64;
-/// Time before due and after the clock read that belongs to the story, in ns.
+/// Time before due and after the clock read for which pages are stored, in ns.
 const AROUND: u64 = 1_000_000;
 /// Flag in the word with the length of a page's data: events were lost before it
 /// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
-/// A page of one CPU.
+/// A stored page of one CPU.
 #[derive(Debug, Clone)]
 struct KeptPage {
-    /// Counted on each CPU, so that gaps show.
+    /// Number of the page, counted for each CPU, so that gaps are visible.
     number: u64,
     begins: u64,
     bytes: Arc<Vec<u8>>,
 }
 
-/// Recent pages, and those selected for storage.
+/// Recent pages, and the pages selected for storage.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     recent: Vec<VecDeque<KeptPage>>,
     numbers: Vec<u64>,
     bytes: Vec<usize>,
-    /// Worst first: latency, and pages by index of the CPU.
+    /// The worst samples, worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
-    /// Bytes that their pages may take.
+    /// Maximum number of bytes of the worst samples' pages.
     bytes_max: u64,
     has_changed: bool,
 }
 
 impl Evidence {
-    /// Makes an empty store for `cpus` CPUs that holds at most `bytes_max` bytes.
+    /// Creates an empty store for `cpus` CPUs that holds at most `bytes_max` bytes.
     pub(crate) fn new(cpus: usize, bytes_max: Option<u64>) -> Self {
         Self {
             recent: vec![VecDeque::new(); cpus],
@@ -114,7 +114,7 @@ impl Evidence {
         }
     }
 
-    /// The bytes of the file, if they have changed since the last call.
+    /// Returns the bytes of the file, if they have changed since the last call.
     pub(crate) fn changed(
         &mut self,
         head: impl FnOnce() -> TraceHead,
@@ -130,7 +130,7 @@ impl Evidence {
     }
 
     fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {
-        // A file has all CPUs up to the last one, whether they have pages or not.
+        // A file contains all CPUs up to the last one, even CPUs without pages.
         let mut by_cpu: Vec<BTreeMap<u64, &KeptPage>> =
             vec![BTreeMap::new(); cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1)];
         for (place, page) in self.worst.iter().flat_map(|(_, pages)| pages) {

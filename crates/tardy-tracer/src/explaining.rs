@@ -24,15 +24,15 @@ use crate::tap::Batch;
 /// The stream must have passed a sample by this time, in ns, before the sample is explained,
 /// because the thread's first event after the clock read may decide the explanation.
 const SETTLED_NS: u64 = 20_000_000;
-/// How long events before the last sample are remembered, in ns; also the limit for a series
-/// without samples.
+/// Time for which events before the last sample are kept, in ns. The second value is the limit for
+/// a series without samples.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
 /// Maximum number of samples per series that wait for the trace; it is reached only if the trace
 /// stalls.
 const WAITING_MAX: usize = 1 << 20;
-/// Events after which samples are explained. A late reader gets more of them at once than are
-/// remembered per CPU.
+/// Number of events after which samples are explained. A late reader gets more events at once than
+/// are stored per CPU.
 const STEP_EVENTS: usize = 1 << 14;
 /// Prefix of the text that a measuring thread writes into the trace; the probe's index follows.
 pub(crate) const MARK: &str = "tardy ";
@@ -40,14 +40,14 @@ pub(crate) const MARK: &str = "tardy ";
 /// A series whose samples are explained.
 #[derive(Debug)]
 pub(crate) struct SeriesFollower {
-    /// Index of the probe whose threads take its samples.
+    /// Index of the probe whose threads take the samples of the series.
     pub(crate) place: usize,
     /// The CPU to examine if the trace does not show which one was used.
     pub(crate) home: u32,
     pub(crate) file: DelayFile,
     pub(crate) left_out: Arc<AtomicU64>,
     pub(crate) waiting: VecDeque<Sample>,
-    /// When the last sample that was explained was due.
+    /// Due time of the last explained sample.
     pub(crate) explained_until: u64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct SeriesFollower {
 pub struct FollowedLoop {
     /// Index of the sample's probe.
     pub place: usize,
-    /// Its thread, by the kernel's number.
+    /// The loop's thread, by the kernel's number.
     pub thread: i32,
 }
 
@@ -65,9 +65,9 @@ pub struct FollowedLoop {
 pub(crate) struct SampleExplainer {
     pub(crate) live: Live,
     pub(crate) samples: Samples,
-    /// Threads by the place that they wrote into the trace.
+    /// Threads by the probe index that they wrote into the trace.
     pub(crate) threads: HashMap<usize, Vec<i32>>,
-    /// Set if the timerlat tracer runs too.
+    /// Comparison with the timerlat tracer, if that tracer runs, too.
     pub(crate) opinions: Option<Opinions>,
     /// Loops of programs.
     pub(crate) loops: Vec<FollowedLoop>,
@@ -79,7 +79,7 @@ pub(crate) struct SampleExplainer {
 }
 
 impl SampleExplainer {
-    /// Writes the explanations that wait.
+    /// Writes the explanations that are not yet in the files.
     pub(crate) fn flush(&mut self) {
         let files = self.series.iter_mut().map(|series| &mut series.file);
         DelayFile::flush_all(files, &mut self.holders);
@@ -143,7 +143,7 @@ impl SampleExplainer {
         let Kind::Marker { text } = event.kind else {
             return;
         };
-        // The kernel ends the line, and `Text` shows that as a mark.
+        // The kernel adds a line end, which `Text` shows as a question mark.
         let place = text
             .as_str()
             .strip_prefix(MARK)
@@ -207,7 +207,7 @@ impl SampleExplainer {
                 series.waiting.pop_front();
             }
         }
-        // Samples arrive in order of time, however far behind the recorder is.
+        // Samples arrive in the order of time, even if the recorder is far behind.
         let explained = self
             .series
             .iter()
@@ -363,7 +363,7 @@ mod tests {
             batches: batches_end,
             new_series,
         };
-        // More events than are remembered per CPU, in 2 s, all at once.
+        // Events of 2 s, all at once: more than are stored per CPU.
         let mut pages = Pages {
             time: 0,
             page: Vec::new(),

@@ -26,16 +26,17 @@ use crate::pages::PageReader;
 
 /// Interval between reads of pages: long enough for whole pages, and short enough for the buffers.
 const PERIOD: Duration = Duration::from_millis(100);
-/// An event may be written this long after its time, by a CPU that was interrupted or that a host
-/// stopped in between, in ns.
+/// Maximum time from an event's time to its commit, in ns. A CPU may be interrupted, or stopped by
+/// a host, in between.
 const LATE_NS: u64 = 20_000_000;
-/// Pages of a CPU that are read before their events are explained.
+/// Maximum number of pages of a CPU that are read before their events are explained.
 const PAGES_MAX: usize = 128;
 /// Interval between writes of evidence during the run, in ns.
 const EVIDENCE_NS: i64 = 10_000_000_000;
 /// Interval between writes of delays, in ns; a killed run has no explanation for its last samples.
 const FLUSH_NS: i64 = 2_000_000_000;
-/// Names of threads in the head of a file of pages; loads that fork make many.
+/// Maximum number of thread names in the head of a file of pages; loads that fork create many
+/// threads.
 const NAMES_MAX: usize = 16_384;
 
 /// The state of the tracing thread.
@@ -96,9 +97,9 @@ impl Follower {
         self.write_evidence();
     }
 
-    /// Reads the available pages. If there may be more, returns the time before which these have no
-    /// events: a backlog is explained as it is read, because its events take several times the
-    /// memory of the pages.
+    /// Reads the available pages. If there may be more pages, returns a time before which the
+    /// unread pages have no events. A backlog is explained while it is read, because its events
+    /// take several times the memory of the pages.
     fn read(&mut self) -> Option<u64> {
         let mut unread: Option<u64> = None;
         for place in 0..self.reader.cpus().len() {

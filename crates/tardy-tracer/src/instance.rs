@@ -28,23 +28,24 @@ use crate::attach::function::Function;
 use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, WantedEvent};
 use crate::second_opinion::TIMERLAT;
 
-/// Interrupts that a probe's timer may use, x86 first: for other architectures all device
-/// interrupts, which include the timer's.
+/// Interrupts that a probe's timer may use. The first is that of x86. Other architectures need all
+/// device interrupts, which include the timer's.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
-/// The function of the tick's timer (kernel/time/tick-sched.c): up to Linux 6.8, and since.
+/// The function of the tick's timer (kernel/time/tick-sched.c): its name up to Linux 6.8, and its
+/// name since then.
 const TICKS: [&str; 2] = ["tick_sched_timer", "tick_nohz_handler"];
 /// Maximum number of threads in a filter; beyond it, priority selects the threads.
 const FILTER_PIDS_MAX: usize = 64;
 
 /// Buffer size per CPU in KiB: it holds a second of 200,000 events of 40 bytes.
 const BUFFER_KIB: u32 = 8192;
-/// The clock of the trace, which is also that of samples.
+/// The clock of the trace, which is also the clock of samples.
 pub(crate) const CLOCK: &str = "mono";
 
-/// Why no instance can record.
+/// Why an instance cannot record.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// The instance could not be made, or one of its files not written.
+    /// The instance could not be made, or one of its files could not be written.
     #[error("{path}: {error}")]
     System {
         /// The file, relative to tracefs.
@@ -52,7 +53,7 @@ pub enum InstanceError {
         /// The error of the kernel.
         error: io::Error,
     },
-    /// An event without which nothing can be explained is not there.
+    /// The kernel lacks an event that explanations require.
     #[error("the kernel has no event {0}")]
     Absent(String),
     /// The kernel's event formats could not be parsed.
@@ -63,19 +64,19 @@ pub enum InstanceError {
     Layout(#[from] LayoutError),
 }
 
-/// The instance; it is removed when this is dropped.
+/// A tracefs instance, which is removed on drop.
 #[derive(Debug)]
 pub struct Instance {
     tracefs: Tracefs,
     name: String,
     path: PathBuf,
-    /// Recorded events, and those that the kernel lacks.
+    /// Names of the recorded events.
     pub enabled: Vec<String>,
     /// Events that the kernel does not have.
     pub absent: Vec<String>,
     /// Formats of the recorded events, and of marks.
     pub formats: Vec<EventFormat>,
-    /// Layout of its pages.
+    /// Layout of the instance's pages.
     pub layout: PageLayout,
     /// The head for a file of the instance's pages.
     pub head: TraceHead,
@@ -87,9 +88,10 @@ pub struct Instance {
 struct RecordedEvent {
     system: String,
     event: String,
-    /// Whether the instance is useless without it.
+    /// Whether the instance is useless without the event.
     is_needed: bool,
-    /// Filter of its events; all are recorded if it is absent, or if the event lacks a field of it.
+    /// Filter of the event. All events of this kind are recorded if the filter is absent, or names
+    /// a field that the event lacks.
     filter: Option<String>,
 }
 
@@ -175,7 +177,7 @@ impl Instance {
         self.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
         // The kernel marks lost events only if new ones overwrite old ones.
         self.write("options/overwrite", "1")?;
-        // Off, so that waking the reader does not disturb the measurement: it polls by the clock.
+        // Waking the reader would disturb the measurement, so the reader polls by the clock.
         let _ = self.write("buffer_percent", "100");
         self.write("tracing_cpumask", &cpus.to_mask())?;
         self.read_head(root)?;
@@ -218,11 +220,11 @@ impl Instance {
         Ok(())
     }
 
-    /// Makes the events [`MARKS`] of two functions of a program, and records those of the threads
-    /// that `of_threads` lets through.
+    /// Creates the events [`MARKS`] for two functions of a program, and records these events for
+    /// threads that pass the filter `of_threads`.
     ///
     /// # Errors
-    /// If the kernel has no such events, or refuses one.
+    /// Returns an error if the kernel has no such events, or refuses one of them.
     pub fn record_marks(
         &mut self,
         functions: &[Function; 2],
@@ -244,7 +246,7 @@ impl Instance {
         self.enable(events)
     }
 
-    /// Records [`MARKS`] of these threads from now on.
+    /// Records [`MARKS`] only of threads that pass the filter `of_threads` from now on.
     pub fn filter_marks(&self, of_threads: &str) {
         let group = tracefs::uprobe_group(&self.name);
         for event in MARKS {
@@ -266,7 +268,7 @@ impl Instance {
         let of_all = WANTED
             .iter()
             .map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, None));
-        // Matches no thread, until the threads have announced themselves.
+        // A filter that matches no thread, until the threads have written their probe indices.
         let of_nobody = || Some("common_pid < 0".to_owned());
         let of_threads = self
             .of_threads
@@ -292,8 +294,8 @@ impl Instance {
         wanted
     }
 
-    /// Reads what all instances share: the page layout, and the formats of records outside any
-    /// event system.
+    /// Reads the data that all instances share: the page layout, and the formats of records outside
+    /// any event system.
     fn read_head(&mut self, root: &Root) -> Result<(), InstanceError> {
         let top = self.tracefs.path().to_owned();
         let read = |name: &str| read_at_once(&top.join(name)).map_err(|error| system(name, error));
@@ -320,7 +322,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Returns the folder of its files.
+    /// Returns the folder of the instance's files.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -331,11 +333,11 @@ impl Instance {
         &self.name
     }
 
-    /// Has the kernel record its stack whenever a timer's interrupt comes into something other than
+    /// Makes the kernel record its stack whenever a timer's interrupt interrupts any thread except
     /// the idle thread.
     ///
     /// # Errors
-    /// If its events have no such triggers.
+    /// Returns an error if the events have no such triggers.
     pub fn record_stacks(&mut self) -> Result<(), InstanceError> {
         self.learn_stacks()?;
         let events = self.path.join("events");
@@ -352,7 +354,7 @@ impl Instance {
     /// Reads the format of stacks, which a decoder needs.
     ///
     /// # Errors
-    /// If the kernel has none.
+    /// Returns an error if the kernel has no such format.
     pub fn learn_stacks(&mut self) -> Result<(), InstanceError> {
         const FORMAT: &str = "events/ftrace/kernel_stack/format";
         let text = read_at_once(&self.tracefs.path().join(FORMAT))
@@ -363,13 +365,14 @@ impl Instance {
     }
 
     /// Makes the kernel record its stack whenever a thread that passes the filter `of_threads` goes
-    /// to sleep; replaces the previous filter.
+    /// to sleep. Replaces the previous filter.
     ///
     /// # Errors
-    /// If the event has no such trigger.
+    /// Returns an error if the event has no such trigger.
     pub fn record_stacks_of_sleeps(&self, of_threads: &str) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
-        // An event has one trigger of a kind. The first time there is none to remove.
+        // An event has one trigger of a kind. The first time, no trigger exists that could be
+        // removed.
         let _ = self.write(TRIGGER, "!stacktrace");
         // The kernel adds TASK_REPORT_MAX to the state of a thread that was preempted.
         let sleeps = "prev_state != 0 && prev_state < 256";
@@ -379,7 +382,7 @@ impl Instance {
     /// Runs the timerlat tracer in this instance, which records its output.
     ///
     /// # Errors
-    /// If the kernel has no such tracer.
+    /// Returns an error if the kernel has no such tracer.
     pub fn run_timerlat(&mut self) -> Result<(), InstanceError> {
         let path = format!("events/ftrace/{TIMERLAT}/format");
         let text =
@@ -390,14 +393,15 @@ impl Instance {
         Ok(())
     }
 
-    /// Makes the kernel record its stack at switches from a thread to one of `pids`; replaces the
+    /// Makes the kernel record its stack at switches from a thread to one of `pids`. Replaces the
     /// previous filter.
     ///
     /// # Errors
-    /// If the event has no such trigger.
+    /// Returns an error if the event has no such trigger.
     pub fn record_stacks_of_switches_to(&self, pids: &[i32]) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
-        // An event has one trigger of a kind. The first time there is none to remove.
+        // An event has one trigger of a kind. The first time, no trigger exists that could be
+        // removed.
         let _ = self.write(TRIGGER, "!stacktrace");
         let named: Vec<String> = pids
             .iter()
@@ -411,9 +415,9 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
-    /// Leaves out the tick timer, which is set at each entry to and exit from idle; no thread
-    /// sleeps on it. `symbols` is /proc/kallsyms; without addresses there, or if the event lacks
-    /// such a filter, the tick timer is recorded too.
+    /// Leaves out the tick timer, which is set at each entry to and exit from idle, and on which no
+    /// thread sleeps. `symbols` is /proc/kallsyms. If it contains no addresses, or if the event
+    /// lacks such a filter, the tick timer is recorded, too.
     pub fn leave_out_tick(&self, symbols: &str) {
         let address = |line: &str| -> Option<u64> {
             let mut words = line.split_ascii_whitespace();
@@ -430,7 +434,8 @@ impl Instance {
         }
     }
 
-    /// Records the per-thread events for these threads only.
+    /// Records the per-thread events only for these threads from now on, for at most
+    /// [`FILTER_PIDS_MAX`] of them.
     pub fn record_events_of(&self, pids: &[i32]) {
         let named: Vec<String> = pids
             .iter()
@@ -438,7 +443,7 @@ impl Instance {
             .map(|pid| format!("common_pid == {pid}"))
             .collect();
         for WantedEvent { system, event, .. } in &self.of_threads {
-            // Absent events were noted.
+            // Absent events are already known, so errors are ignored.
             let _ = self.write(
                 &format!("events/{system}/{event}/filter"),
                 &named.join(" || "),
@@ -458,7 +463,7 @@ impl Instance {
         self.write(&format!("events/{system}/{event}/filter"), filter)
     }
 
-    /// Records nothing any more.
+    /// Stops the recording.
     pub fn stop(&self) {
         let _ = self.write("tracing_on", "0");
     }
@@ -478,14 +483,14 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.stop();
         let _ = self.write("current_tracer", "nop");
-        // If another process is reading it, the instance stays until the journal or the next run
+        // If another process is reading the instance, it stays until the journal or the next run
         // removes it.
         let _ = self.tracefs.remove_instance(&self.name);
     }
 }
 
-/// Some files of tracefs answer the first read only (kernel/trace/trace_events.c, `show_header`):
-/// the buffer must fit all.
+/// Reads a file with a single read. Some files of tracefs answer only the first read
+/// (kernel/trace/trace_events.c, `show_header`), so the buffer must have room for the whole file.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; 64 << 10];
     let (mut file, mut length) = (File::open(path)?, 0);

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use tardy_trace::file::TraceHead;
 
-/// The files, by index of the CPU.
+/// The files of pages, by index of the CPU.
 #[derive(Debug)]
 pub(crate) struct KeptPages {
     files: Vec<Option<File>>,

@@ -1,4 +1,4 @@
-//! Reads pages of the ring buffers, raw, one CPU at a time.
+//! Reads undecoded pages of the ring buffers, one CPU at a time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use crate::instance::Instance;
 /// Reads the pages of several CPUs.
 #[derive(Debug)]
 pub(crate) struct PageReader {
-    /// In the order of [`PageReader::cpus`].
+    /// The open files, in the order of [`PageReader::cpus`].
     files: Vec<File>,
     cpus: Vec<u32>,
     /// Buffer for one page.

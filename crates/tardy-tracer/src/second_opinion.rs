@@ -14,7 +14,8 @@ use tardy_trace::explain::{Component, Delay, Samples};
 
 /// Name of the tracer and of its records.
 pub(crate) const TIMERLAT: &str = "timerlat";
-/// Contexts of its records (kernel/trace/trace_osnoise.c): the timer's function, and the thread.
+/// Contexts of timerlat's records (kernel/trace/trace_osnoise.c): the timer's function, and the
+/// thread.
 const IN_INTERRUPT: i64 = 0;
 const IN_THREAD: i64 = 1;
 /// Maximum number of records that wait for the trace; it is reached only if the trace stalls.
@@ -25,8 +26,8 @@ const WAITING_MAX: usize = 1 << 16;
 struct TimerlatRecord {
     time: u64,
     cpu: u32,
-    /// The thread, taken from its own record; the record of the interrupt names the interrupted
-    /// thread.
+    /// The thread, taken from the record that the thread wrote; the interrupt's record names the
+    /// interrupted thread.
     pid: i32,
     context: i64,
     latency: u64,
@@ -42,7 +43,7 @@ pub(crate) struct Opinions {
 }
 
 impl Opinions {
-    /// Takes in an event, and follows threads of timerlat.
+    /// Processes an event, and starts to follow threads of timerlat.
     pub(crate) fn take(&mut self, event: &Event, samples: &mut Samples) {
         let Kind::Timerlat { context, latency } = event.kind else {
             return;

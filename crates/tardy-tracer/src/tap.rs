@@ -1,4 +1,4 @@
-//! The way of samples from a recorder to the explainer: batches over a channel that never makes the
+//! Passes samples from a recorder to the explainer: batches over a channel that never makes the
 //! recorder wait.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// The recorder's end, for one series.
+/// The recorder's end of the channel, for one series.
 #[derive(Debug)]
 pub struct Tap {
     series: usize,
@@ -34,7 +34,7 @@ impl Tap {
         }
     }
 
-    /// Takes note of a sample.
+    /// Adds a sample to the next batch.
     pub fn note(&mut self, sample: Sample) {
         self.waiting.push(sample);
     }

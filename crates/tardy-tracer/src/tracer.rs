@@ -37,12 +37,13 @@ const STACK_BYTES: usize = 512 << 10;
 /// Maximum number of waiting batches, at eight per second and series; a reader that is half a
 /// minute behind drops the excess and reports it.
 const BATCHES_MAX: usize = 4096;
-/// Runs before the loads and after the recorder: events that it loses cannot be explained.
+/// Nice value of the reader: it runs before the loads and after the recorder. Events that it loses
+/// cannot be explained.
 const NICE: i32 = -10;
 /// Least share of the calibration's wake-ups that must be in the trace for it to explain anything.
 const WAKE_UPS_MIN: f64 = 0.5;
 
-/// Why nothing is recorded.
+/// Why a run is not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTraced {
     /// No usable tracefs exists.
@@ -53,7 +54,7 @@ pub enum NotTraced {
         "this process is in a time namespace, whose clock differs from that of the kernel's trace"
     )]
     TimeNamespace,
-    /// The instance cannot be made, or lacks what is needed.
+    /// The instance cannot be made, or lacks required events.
     #[error(transparent)]
     Instance(#[from] InstanceError),
     /// Another operation failed.
@@ -96,7 +97,7 @@ impl NotTraced {
     }
 }
 
-/// What to record.
+/// Options of the recording.
 #[derive(Debug)]
 pub struct Options<'a> {
     /// The machine's files.
@@ -127,28 +128,28 @@ pub struct Options<'a> {
 /// A series whose samples are explained.
 #[derive(Debug, Clone)]
 pub struct FollowedSeries {
-    /// Name of its file.
+    /// Name of the series' file.
     pub file: String,
     pub probe: String,
-    /// The CPU that it is bound to.
+    /// The CPU to which the series is bound.
     pub cpu: Option<CpuId>,
-    /// The place that the threads which take its samples wrote with [`Marker::write`].
+    /// The probe index that the threads of these samples wrote with [`Marker::write`].
     pub place: usize,
 }
 
-/// Lets threads announce their probe index in the trace: in a container they do not know their
+/// Lets threads write their probe index into the trace. In a container, threads do not know their
 /// numbers in the trace.
 #[derive(Debug, Clone)]
 pub struct Marker(Arc<File>);
 
 impl Marker {
-    /// Announces in the trace that the calling thread measures for this probe index.
+    /// Writes into the trace that the calling thread measures for this probe index.
     pub fn write(&self, place: usize) {
         let _ = (&*self.0).write_all(format!("{MARK}{place}").as_bytes());
     }
 }
 
-/// The recording under way.
+/// A running recording.
 #[derive(Debug)]
 pub struct Tracer {
     marker: Marker,
@@ -161,8 +162,8 @@ pub struct Tracer {
     disk: Option<u64>,
 }
 
-/// The thread that reads the trace, and with it the instance. If the run ends before its time, it
-/// ends too, and removes the instance.
+/// The thread that reads the trace and owns the instance. If the run ends early, the thread ends,
+/// too, and removes the instance.
 #[derive(Debug)]
 struct ReaderThread {
     is_ending: Arc<AtomicBool>,
@@ -170,7 +171,7 @@ struct ReaderThread {
 }
 
 impl ReaderThread {
-    /// Ends the thread; `None` if it panicked.
+    /// Ends the thread. Returns `None` if the thread panicked.
     fn end(&mut self) -> Option<TracerEnd> {
         let handle = self.handle.take()?;
         self.is_ending.store(true, Ordering::Release);
@@ -192,10 +193,10 @@ struct TracerEnd {
 }
 
 impl Tracer {
-    /// Makes the instance, calibrates, and reads from now on.
+    /// Creates the instance, calibrates, and starts to read the trace.
     ///
     /// # Errors
-    /// Returns [`NotTraced`] after removing everything it made.
+    /// Returns [`NotTraced`] after undoing everything.
     pub fn start(tracefs: Tracefs, options: &Options<'_>) -> Result<Self, NotTraced> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(options.root)?;
@@ -307,7 +308,7 @@ impl Tracer {
         };
         drop(symbols);
         if options.keep_all {
-            // A killed run has no other.
+            // Written at the start, so that a killed run has a head, too.
             KeptPages::write_head(&folder, &follower.head(), follower.reader.cpus())
                 .map_err(failed("cannot keep the trace's pages"))?;
         }
@@ -344,7 +345,7 @@ impl Tracer {
         })
     }
 
-    /// Returns the marker with which measuring threads announce themselves.
+    /// Returns the marker with which measuring threads write their probe index.
     #[must_use]
     pub fn marker(&self) -> Marker {
         self.marker.clone()
@@ -362,11 +363,11 @@ impl Tracer {
         self.are_numbers_shared
     }
 
-    /// Makes the files of the series' delays. Each series gets the tap through which its recorder
-    /// passes samples. `loops` are those of programs.
+    /// Creates the files of the series' delays. Returns a tap for each series, through which its
+    /// recorder passes samples. `loops` are loops of programs.
     ///
     /// # Errors
-    /// Returns errors of making the files.
+    /// Returns errors of creating the files.
     pub fn follow(
         &self,
         series: &[FollowedSeries],
@@ -402,7 +403,7 @@ impl Tracer {
                 explained_until: 0,
             });
         }
-        // A thread that is gone is found when it is joined.
+        // If the thread has ended, joining it reports this.
         let _ = self.new_series.send((followed, loops));
         Ok(taps)
     }
@@ -411,7 +412,8 @@ impl Tracer {
     /// then removed.
     ///
     /// # Errors
-    /// If the thread ended before its time.
+    /// Returns an error if the thread has panicked, or if the head of the stored pages cannot be
+    /// written.
     pub fn finish(mut self) -> io::Result<TracingRecord> {
         let ended = self
             .reader

@@ -1,9 +1,10 @@
 //! Records when explained threads waited in the kernel without expecting a wake-up: for a page, or
 //! for a lock.
 //!
-//! A thread in an uninterruptible wait was not waiting for its wake-up. Such a wait is a page fault
-//! or a lock of the kernel, even if the sample became due in it and another thread woke it. Without
-//! this rule, the wait would count as the path of the thread that woke the probe.
+//! A thread in an uninterruptible wait does not wait for the wake-up that a sample measures. Such a
+//! wait is a page fault or a lock of the kernel, even if the sample became due in it and another
+//! thread woke it. Without this rule, the wait would count as the path of the thread that woke the
+//! probe.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use crate::event::{Event, Kind, Thread};
 /// waits for a time, a pipe or a futex have another state.
 const UNINTERRUPTIBLE: i64 = 2;
 const INTERRUPTIBLE: i64 = 1;
-/// Maximum number of waits remembered per thread.
+/// Maximum number of waits stored per thread.
 const SPANS_MAX: usize = 1 << 12;
 
 /// Waits by thread.
@@ -30,7 +31,7 @@ pub(super) struct ThreadWaits {
 struct Stint {
     has_fault: bool,
     has_contention: bool,
-    /// Start and cause of its current wait.
+    /// Start and cause of the thread's current wait.
     since: Option<(u64, Cause)>,
     spans: VecDeque<Span>,
 }
@@ -155,8 +156,8 @@ impl ThreadWaits {
                     laid.push(piece);
                     continue;
                 }
-                // The waker of the thread is the one that released the lock; the source of a page
-                // is traced.
+                // For a lock, the thread that releases the lock is the waker. For a page, the trace
+                // shows the page fault itself.
                 let known = if span.holder.cause == Cause::KernelLock {
                     Certainty::Inferred
                 } else {

@@ -6,7 +6,7 @@ use crate::event::Thread;
 
 /// The idle thread's number.
 const IDLE: i32 = 0;
-/// The first priority that is not real-time.
+/// The smallest priority number of threads that are not real-time.
 const FAIR: i32 = 100;
 /// Names of softirqs by number (include/linux/interrupt.h).
 const SOFTIRQS: [&str; 10] = [
@@ -20,11 +20,11 @@ pub(super) struct Wait<'a> {
     /// The thread that waits.
     pub(super) thread: Thread,
     pub(super) component: Component,
-    /// An event between due and the timer interrupt found interrupts on.
+    /// Whether an event between due and the timer interrupt found interrupts on.
     pub(super) were_interrupts_on: bool,
     /// Depth of sections without preemption that the waking interrupt found on its CPU.
     pub(super) interrupted_depth: Option<u8>,
-    /// The thread on the CPU when the waiting one was woken.
+    /// The thread that had the CPU when the waiting thread was woken.
     pub(super) found: Option<i32>,
 }
 
@@ -106,8 +106,7 @@ impl Wait<'_> {
         (if is_named { of_thread } else { nobody(cause) }, known)
     }
 
-    /// Returns the timer is due, and nothing but a thread is on its CPU: why does no interrupt
-    /// come?
+    /// Returns why no interrupt comes although the timer is due and only a thread is on its CPU.
     fn before_waking(&self, thread: Thread) -> (Cause, Certainty) {
         if self.component != Component::Timer {
             return (Cause::BeforeSoftirq, Certainty::Inferred);
@@ -128,7 +127,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Returns the thread is woken, and another one is on its CPU.
+    /// Returns why the woken thread does not run while `thread` is on its CPU.
     fn before_switch(&self, thread: Thread, is_short: bool) -> (Cause, Certainty) {
         let waiting = self.thread;
         if thread.pid == waiting.pid {
@@ -150,7 +149,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Returns the thread had the CPU, and has not read the clock yet.
+    /// Returns why a thread that was awake has not read the clock yet.
     fn awake(&self, thread: Thread) -> (Cause, Certainty) {
         let own = self.thread;
         if thread.pid == own.pid {
@@ -171,7 +170,7 @@ impl Wait<'_> {
         }
     }
 
-    /// A thread of lower priority keeps running although it should be preempted.
+    /// Returns why a thread of lower priority keeps running although it should be preempted.
     fn not_preempted(&self, is_short: bool) -> (Cause, Certainty) {
         match (self.interrupted_depth, self.facts.preemption) {
             _ if is_short => (Cause::Switch, Certainty::Inferred),

@@ -21,7 +21,7 @@ const WAKERS_MAX: usize = 1000;
 /// Counts of actions that a real-time loop must avoid.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// Pages that the program touched and that were not there.
+    /// Pages that the program touched and that were not mapped.
     pub page_faults_user: u64,
     /// Page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
@@ -30,7 +30,7 @@ pub struct Rules {
     pub sleeps_relative: u64,
     /// Sleeps on a clock that can be set.
     pub sleeps_on_wall_clock: u64,
-    /// Waits at a futex that knows no priority inheritance.
+    /// Waits at a futex without priority inheritance.
     pub futex_waits_plain: u64,
     /// Wake-ups by threads of lower priority, by name and priority of the waker.
     pub woken_by_lower: BTreeMap<(Text, i32), u64>,
@@ -38,8 +38,8 @@ pub struct Rules {
     pub woken_from_softirq: u64,
     /// Waits for locks of the kernel.
     pub lock_waits: LockWaits,
-    /// Page faults before the first wake-up by a timer, which are in none of the other counts: a
-    /// thread that starts has some, and may.
+    /// Page faults before the first wake-up by a timer. The other counts exclude them, because a
+    /// thread may have page faults when it starts.
     pub page_faults_at_start: u64,
     has_begun: bool,
 }
@@ -47,13 +47,13 @@ pub struct Rules {
 /// Waits for locks of the kernel.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct LockWaits {
-    /// How many.
+    /// Number of waits.
     pub count: u64,
-    /// Their sum, in ns.
+    /// Sum of all waits, in ns.
     pub sum_ns: u64,
-    /// The longest, in ns.
+    /// Length of the longest wait, in ns.
     pub max_ns: u64,
-    /// When the one under way started.
+    /// Start of the current wait.
     began: Option<u64>,
 }
 
@@ -62,13 +62,13 @@ pub struct LockWaits {
 pub(super) struct RuleScopes {
     all: Rules,
     threads: Option<Vec<(i32, Rules)>>,
-    /// Threads of the measuring tool: their wake-ups, which end a loop, do not count as a fault of
-    /// the loop.
+    /// Threads of the measuring tool. They wake the threads of a loop when the run ends; these
+    /// wake-ups do not count as a fault of the loop.
     observers: Vec<i32>,
 }
 
 impl RuleScopes {
-    /// Nobody yet.
+    /// Creates the counts for individual threads, without a thread so far.
     pub(super) fn single_threads() -> Self {
         Self {
             threads: Some(Vec::new()),
@@ -118,7 +118,7 @@ impl RuleScopes {
 }
 
 impl Rules {
-    /// Takes an event of the thread in.
+    /// Processes an event of the thread.
     pub(super) fn take(&mut self, event: &Event) {
         // Ignores what an interrupt does while the thread is on the CPU.
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
@@ -143,7 +143,7 @@ impl Rules {
         }
     }
 
-    /// Takes a wake-up of the thread in.
+    /// Processes a wake-up of the thread.
     pub(super) fn woken(&mut self, thread: Thread, waker: Waker) {
         match waker {
             Waker::Softirq => self.woken_from_softirq += 1,
@@ -173,7 +173,7 @@ impl Rules {
         }
     }
 
-    /// Takes a sleep in that the thread itself started and that ended.
+    /// Processes the end of a sleep that the thread itself started.
     pub(super) fn slept(&mut self, mode: Option<i64>, soft_expires: i64) {
         self.sleeps_relative += u64::from(mode.is_some_and(|mode| mode & RELATIVE != 0));
         self.sleeps_on_wall_clock += u64::from(soft_expires > WALL_CLOCK_NS);

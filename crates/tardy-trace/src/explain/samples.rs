@@ -34,7 +34,7 @@ pub struct Samples {
     explainer: Explainer,
     /// Duration of the context switch itself, in ns.
     switch_ns: u64,
-    /// By thread, in order of time.
+    /// Wake-ups by thread, in the order of time.
     wake_ups: BTreeMap<i32, VecDeque<WakeUp>>,
 }
 
@@ -43,18 +43,19 @@ pub struct Samples {
 pub struct Delay {
     /// The thread that took the sample, if the trace shows it.
     pub pid: Option<i32>,
-    /// The CPU that it ran on.
+    /// The CPU on which the thread ran.
     pub cpu: u32,
     /// The waker; `None` if the thread was awake.
     pub waker: Option<Waker>,
     /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
-    /// In the order of time, without a gap, from due to the clock read.
+    /// The pieces in the order of time, without a gap, from due to the clock read.
     pub pieces: Vec<Piece>,
 }
 
 impl Samples {
-    /// Starts with an unread trace, and with no thread. `threads` are names known in advance.
+    /// Creates the state for an unread trace, without a followed thread. `threads` are names known
+    /// in advance.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
         let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, threads);
@@ -66,7 +67,7 @@ impl Samples {
         }
     }
 
-    /// Explains samples of this thread too.
+    /// Starts to explain samples of this thread, too.
     pub fn follow(&mut self, pid: i32) {
         self.explainer.follow(pid);
     }
@@ -92,7 +93,7 @@ impl Samples {
         self.explainer.names()
     }
 
-    /// Takes the next item of the stream in.
+    /// Processes the next item of the stream.
     pub fn take(&mut self, item: &Item) {
         self.explainer.take(item);
         if !self.explainer.has_finished() {
@@ -107,7 +108,7 @@ impl Samples {
         }
     }
 
-    /// Forgets events before `time`, whose samples are explained.
+    /// Forgets events before `time`. All samples up to then must have been explained.
     pub fn forget_before(&mut self, time: u64) {
         self.explainer.forget_before(time);
         for kept in self.wake_ups.values_mut() {
@@ -118,7 +119,8 @@ impl Samples {
         }
     }
 
-    /// When the last wake-up of a thread was due that a timer made and that ended before `time`.
+    /// Returns the due time of the thread's last wake-up that ended by `time`; `None` if a timer
+    /// did not cause this wake-up.
     #[must_use]
     pub fn due_of_wake_up(&self, pid: i32, time: u64) -> Option<u64> {
         let kept = self.wake_ups.get(&pid)?;
@@ -129,7 +131,7 @@ impl Samples {
         (last.due_from == DueFrom::Timer).then_some(last.due)
     }
 
-    /// Takes back the memory of a sample that is done with.
+    /// Reuses the memory of a sample that is finished.
     pub fn give_back(&mut self, delay: Delay) {
         self.explainer.give_back(delay.pieces);
     }
@@ -210,8 +212,8 @@ impl Samples {
         }
     }
 
-    /// The thread was not woken in the interval: it was awake, or the trace does not have
-    /// it.
+    /// Explains a sample without a wake-up in its interval: the thread was awake, or the trace
+    /// lacks the wake-up.
     fn awake(&self, pid: i32, home: u32, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
         let on = |time| {
             self.explainer
@@ -229,7 +231,7 @@ impl Samples {
         };
         self.explainer
             .cut(way, Component::Awake, cpu, due, woke, &mut pieces);
-        // Its wake-up may be among the lost events.
+        // The thread's wake-up may be among the lost events.
         let is_lost = pieces.iter().any(|piece| piece.holder.cause == Cause::Lost);
         if is_lost || found.is_none() {
             return Delay {
@@ -253,7 +255,7 @@ impl Samples {
     }
 }
 
-/// An interval that is not in the trace.
+/// Returns an interval that the trace does not explain.
 fn nobody_s(cpu: u32, due: u64, woke: u64, cause: Cause) -> Delay {
     let piece = Piece {
         component: Component::Awake,

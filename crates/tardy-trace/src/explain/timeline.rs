@@ -13,18 +13,18 @@ use crate::text::Text;
 /// Maximum number of moments per CPU: at 10,000 events a second 13 s, at 200,000 half a second, in
 /// 12 MB.
 const MOMENTS_MAX: usize = 1 << 17;
-/// Maximum number of interrupts per CPU whose senders are remembered.
+/// Maximum number of interrupts per CPU whose senders are stored.
 const SENDERS_MAX: usize = 1 << 14;
-/// The softirq in which timers expire unless they do so in a hard interrupt.
+/// The softirq in which timers expire unless they expire in a hard interrupt.
 const HRTIMER_SOFTIRQ: i64 = 8;
 
 /// The context on top of the CPU's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     Nmi,
-    /// The name, if the trace has it.
+    /// An interrupt, with its name if the trace has it.
     Interrupt(Option<Text>),
-    /// The number, if the trace has it.
+    /// A softirq, with its number if the trace has it.
     Softirq(Option<i64>),
     Thread,
 }
@@ -38,7 +38,7 @@ pub(super) struct Moment {
     pub(super) thread: Option<Thread>,
     /// The context that the event recorded.
     pub(super) head: Head,
-    /// Events were lost after it.
+    /// Whether events were lost after this moment.
     pub(super) is_lost: bool,
     /// The call stack, if a trigger recorded it.
     pub(super) stack: Option<u32>,
@@ -102,20 +102,22 @@ pub(super) struct Timeline {
     /// Contexts above the thread.
     stack: Vec<Context>,
     thread: Option<Thread>,
-    /// When the outermost interrupt started, if its entry was seen, and how deep in sections
-    /// without preemption it found the thread.
+    /// When the outermost interrupt started, and the depth of sections without preemption that it
+    /// found. `None` if its entry was not seen.
     pub(super) interrupt: Option<(u64, u8)>,
-    /// The timer whose function it runs.
+    /// The timer whose function the CPU runs.
     pub(super) expiring: Option<ExpiringTimer>,
     /// The interrupted functions, if a trigger recorded them.
     pub(super) interrupted_stack: Option<u32>,
     /// The interrupt that last raised the softirq of timers.
     pub(super) timer_softirq_raised: Option<u64>,
-    /// The kernel flags events in softirqs. It does not on PREEMPT_RT, where threads serve them.
+    /// Whether the kernel flags events in softirqs. On PREEMPT_RT it does not, because threads
+    /// serve softirqs.
     are_softirqs_flagged: bool,
-    /// Entries of softirqs are events of this trace, and none was lost since the last one.
+    /// Whether the trace has events for the entries of softirqs, and no event was lost since the
+    /// last of them.
     are_softirqs_traced: bool,
-    /// Senders of the interrupts that arrived at these times.
+    /// Senders of interrupts, each with the time at which the interrupt arrived.
     senders: VecDeque<(u64, Text)>,
     /// By thread ID: the softirqs that a thread was serving when it was switched away (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
@@ -127,7 +129,7 @@ impl Timeline {
         self.thread
     }
 
-    /// When the last event was.
+    /// Returns the time of the last event.
     pub(super) fn last(&self) -> Option<u64> {
         self.moments.back().map(|moment| moment.time)
     }
@@ -157,8 +159,8 @@ impl Timeline {
         before + begin + moments[begin..].partition_point(|moment| moment.time <= time)
     }
 
-    /// Takes an event in. `known` are names and priorities of threads by number.
-    /// `sender` is who sent an interrupt that comes in.
+    /// Processes an event. `known` are names and priorities of threads by number. `sender` is the
+    /// sender of an interrupt that arrives.
     pub(super) fn apply(
         &mut self,
         event: &Event,
@@ -213,7 +215,7 @@ impl Timeline {
         }
     }
 
-    /// Takes in the stack of the last event.
+    /// Adds the stack of the last event.
     pub(super) fn apply_stack(&mut self, place: u32) {
         let Some(last) = self.moments.back_mut() else {
             return;
@@ -341,8 +343,9 @@ impl Timeline {
         });
     }
 
-    /// Some kernels do not trace the switch from idle; then the next event shows which thread has
-    /// the CPU since some time after the previous event.
+    /// Sets the thread on the CPU from an event's head. Some kernels do not trace the switch from
+    /// idle; then the next event shows which thread has had the CPU since some time after the
+    /// previous event.
     fn learn_thread(&mut self, head: Head, known: &Recent<i32, Thread>) {
         if self.thread.is_some_and(|thread| thread.pid == head.pid) {
             return;

@@ -4,12 +4,12 @@ use super::{DueFrom, Waker};
 use crate::event::Thread;
 use crate::text::Text;
 
-/// Whose wake-ups.
+/// The threads whose wake-ups are explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The threads with these numbers, outside any container.
     Pids(Vec<i32>),
-    /// All threads of these names.
+    /// All threads with one of these names.
     Names(Vec<Text>),
 }
 
@@ -22,7 +22,7 @@ impl Target {
     }
 }
 
-/// The wait that an interval belongs to.
+/// The wait that contains an interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) thread: Thread,
@@ -31,7 +31,7 @@ pub(super) struct Way {
     pub(super) functions: Functions,
 }
 
-/// The functions that were interrupted by the waking interrupt, if stacks were recorded.
+/// The functions that the waking interrupt interrupted, if stacks were recorded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Functions {
     pub(super) stack: Option<u32>,
@@ -52,14 +52,14 @@ pub(super) struct WaitingThread {
     pub(super) waking_cpu: u32,
     pub(super) interrupted_depth: Option<u8>,
     pub(super) functions: Functions,
-    /// The first CPU on whose run queue the thread was put, and since when.
+    /// The first CPU on whose run queue the thread was put, and the time of this.
     pub(super) queue: (u64, u32),
-    /// The CPUs that it was moved to.
+    /// The CPUs to which the thread was moved.
     pub(super) moves: Vec<(u64, u32)>,
 }
 
 impl WaitingThread {
-    /// Returns the CPU that it waits for last, and from when on.
+    /// Returns the last CPU for which the thread waits, and the start of that wait.
     pub(super) fn last_queue(&self) -> (u64, u32) {
         self.moves.last().copied().unwrap_or(self.queue)
     }

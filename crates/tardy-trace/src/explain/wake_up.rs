@@ -24,20 +24,22 @@ use crate::merge::Item;
 use crate::recent::Recent;
 use crate::text::Text;
 
-/// Threads that are remembered, at least.
+/// Minimum number of recently seen threads that are stored.
 const THREADS_MAX: usize = 1 << 14;
-/// The most kernel workers that are remembered.
+/// Maximum number of kernel workers that are stored.
 const WORKERS_MAX: usize = 1 << 18;
 /// Number of pieces that most wake-ups need; space for them is reserved at once.
 pub(super) const PIECES_USUAL: usize = 8;
 /// Maximum number of buffers for pieces that are kept for reuse.
 const SPARE_MAX: usize = 64;
-/// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
+/// Interrupts of CPUs that other CPUs send: x86's names, and the single name of other
+/// architectures.
 const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
-/// An interrupt that was sent comes within this time, or another one was; in ns.
+/// Maximum time from the sending of an interrupt to its arrival, in ns. A later interrupt was sent
+/// by another CPU.
 const SENT_NS: u64 = 1_000_000;
-/// Upper bound of the distance between stamps of the monotonic clock and times that a timer of that
-/// clock reads.
+/// Upper bound of the distance between stamps of the monotonic clock and the times that a timer of
+/// that clock reads.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
 /// Reads a trace event by event, and emits wake-ups.
@@ -49,9 +51,9 @@ pub struct Explainer {
     /// The last known state of each thread.
     threads: Recent<i32, Thread>,
     timers: SetTimers,
-    /// The work that each kernel worker runs.
+    /// The work item that each kernel worker runs.
     work: HashMap<i32, u64>,
-    /// Wake-ups under way, by thread.
+    /// Unfinished wake-ups, by thread.
     waiting: HashMap<i32, WaitingThread>,
     /// Due times of threads by number, used instead of timers, and the last due time for which the
     /// thread was woken.
@@ -67,7 +69,7 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Starts with an unread trace. `threads` are names known in advance.
+    /// Creates an explainer for an unread trace. `threads` are names known in advance.
     #[must_use]
     pub fn new(
         target: Target,
@@ -101,9 +103,9 @@ impl Explainer {
         }
     }
 
-    /// Takes due times from grids, by the thread's number, and no more from timers. Due on a grid
-    /// is the first wake-up of each period that may be a timer's; a thread without a grid is due
-    /// when it is woken.
+    /// Takes due times from grids, by the thread's number, instead of from timers. The first
+    /// wake-up of each period that may come from a timer is due on the grid. A thread without a
+    /// grid is due when it is woken.
     #[must_use]
     pub fn with_grids(mut self, grids: impl IntoIterator<Item = (i32, Grid)>) -> Self {
         self.grids = grids
@@ -113,7 +115,7 @@ impl Explainer {
         self
     }
 
-    /// Takes the next item of the stream in.
+    /// Processes the next item of the stream.
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.event(event),
@@ -123,7 +125,7 @@ impl Explainer {
         }
     }
 
-    /// Explains wake-ups of this thread too, from now on.
+    /// Starts to explain wake-ups of this thread, too.
     pub fn follow(&mut self, pid: i32) {
         match &mut self.target {
             Target::Pids(pids) if !pids.contains(&pid) => pids.push(pid),
@@ -132,12 +134,12 @@ impl Explainer {
         }
     }
 
-    /// Returns whether a wake-up ended since the last call that took them.
+    /// Returns whether a wake-up has ended since the last call of [`Explainer::finished`].
     pub(super) fn has_finished(&self) -> bool {
         !self.finished.is_empty()
     }
 
-    /// Takes back the memory of pieces that are done with.
+    /// Reuses the memory of pieces that are finished.
     pub(super) fn give_back(&mut self, mut pieces: Vec<Piece>) {
         if self.spare.len() < SPARE_MAX {
             pieces.clear();
@@ -145,7 +147,7 @@ impl Explainer {
         }
     }
 
-    /// Returns a buffer for pieces.
+    /// Returns an empty buffer for pieces.
     pub(super) fn room(&mut self) -> Vec<Piece> {
         self.spare
             .pop()
@@ -163,17 +165,18 @@ impl Explainer {
         self.judged.all()
     }
 
-    /// Counts only those of single threads given to [`Explainer::judge`].
+    /// Counts only the actions of the threads given to [`Explainer::judge`], for each thread
+    /// individually.
     pub(super) fn judge_single_threads(&mut self) {
         self.judged = RuleScopes::single_threads();
     }
 
-    /// Counts those of this thread too.
+    /// Starts to count the actions of this thread, too.
     pub(super) fn judge(&mut self, pid: i32) {
         self.judged.add(pid);
     }
 
-    /// Wakings by this thread are no fault of a loop.
+    /// Excludes wake-ups by this thread from the faults of a loop.
     pub(super) fn add_observer(&mut self, pid: i32) {
         self.judged.add_observer(pid);
     }
@@ -197,8 +200,8 @@ impl Explainer {
             }
             return;
         }
-        // An event of the thread itself: it runs. If the switch was not traced this is the first
-        // sign.
+        // An event of the thread itself shows that it runs. If the switch was not traced, this is
+        // the first sign.
         if self.waiting.contains_key(&event.head.pid) {
             self.first_sign(event);
         }
@@ -277,7 +280,7 @@ impl Explainer {
         }
     }
 
-    /// A CPU sends an interrupt to others.
+    /// Records that a CPU sends an interrupt to other CPUs.
     fn send(&mut self, event: &Event, cpu: Option<u32>, mask: u64) {
         let name = self.threads.get(&event.head.pid).map_or_else(
             || {
@@ -314,7 +317,7 @@ impl Explainer {
         };
         match event.kind {
             Kind::Switch { previous, next, .. } => {
-                // The one that has the CPU was learnt when it was switched to.
+                // The thread that has the CPU was learnt when it got the CPU.
                 if self.cpus.get(event.cpu).and_then(Timeline::thread) != Some(previous) {
                     learn(previous);
                 }
@@ -452,7 +455,7 @@ impl Explainer {
             queue: (event.time, target_cpu),
             moves: Vec::new(),
         };
-        // A thread that is woken twice ran in between, unseen.
+        // A thread that is woken twice ran in between, but the trace does not show it.
         if self.waiting.insert(thread.pid, waiting).is_some() {
             self.unfinished += 1;
         }
@@ -474,8 +477,8 @@ impl Explainer {
     }
 
     fn first_sign(&mut self, event: &Event) {
-        // The switch to it is the one event that the thread before it writes; and while it is woken
-        // before it slept, it is on a CPU.
+        // A thread that is on its way to sleep may be woken; its event then shows only that it has
+        // not left its CPU yet.
         if matches!(event.kind, Kind::Waking { thread, .. } if thread.pid == event.head.pid) {
             return;
         }
@@ -491,7 +494,8 @@ impl Explainer {
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
 
-    /// Ends the wake-up of a thread that is known to run at `woke`, before an event shows it.
+    /// Ends the wake-up of a thread that runs at `woke` according to a sample, before an event
+    /// shows it.
     pub(super) fn settle(&mut self, pid: i32, woke: u64) {
         let Some(waiting) = self.waiting.remove(&pid) else {
             return;
@@ -563,7 +567,7 @@ impl Explainer {
 
     fn finish(&mut self, waiting: WaitingThread, cpu: u32, ran: u64, first_sign: Option<u64>) {
         let ran = ran.max(waiting.waking);
-        // Marks in order, each not before the one before it.
+        // The marks of the way, in order: no mark lies before the previous one.
         let interrupt = waiting
             .interrupt
             .map(|time| time.clamp(waiting.due, waiting.waking));

@@ -1,4 +1,4 @@
-//! Compressed parts of trace.dat: zlib, zstd, or as they are.
+//! Decompresses parts of trace.dat: zlib, zstd, or uncompressed.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -8,9 +8,9 @@ use ruzstd::decoding::StreamingDecoder;
 
 use crate::bytes::{Cursor, EndOfData};
 
-/// The most that a part other than pages may become: symbols of a kernel are some 15 MB.
+/// Maximum decompressed size of a part other than pages. The symbols of a kernel take about 15 MB.
 pub const SECTION_BYTES_MAX: usize = 256 << 20;
-/// The most that a chunk of pages may become; trace-cmd makes chunks of some dozens of pages.
+/// Maximum decompressed size of a chunk of pages. trace-cmd makes chunks of some dozens of pages.
 pub const CHUNK_BYTES_MAX: usize = 64 << 20;
 
 /// Why a part cannot be decompressed.
@@ -22,12 +22,12 @@ pub enum CompressionError {
          --compression none` helps"
     )]
     Unknown(String),
-    /// It would expand too much.
+    /// The part would expand too much.
     #[error(
         "a compressed part of trace.dat claims to expand to {0} bytes, more than is read at once"
     )]
     TooMuch(usize),
-    /// Its expanded length differs from the declared one.
+    /// The expanded length of the part differs from the declared length.
     #[error("a compressed part of trace.dat expanded to {became} bytes instead of {said}")]
     Length {
         /// The actual size.
@@ -38,7 +38,7 @@ pub enum CompressionError {
     /// The compressed bytes are damaged.
     #[error("a compressed part of trace.dat is damaged: {0}")]
     Damaged(#[from] io::Error),
-    /// It is truncated.
+    /// The part is truncated.
     #[error("a compressed part of trace.dat is cut short: {0}")]
     End(#[from] EndOfData),
 }
@@ -48,17 +48,17 @@ pub enum CompressionError {
 pub enum Compression {
     /// Uncompressed.
     None,
-    /// RFC 1950.
+    /// zlib (RFC 1950).
     Zlib,
-    /// RFC 8878.
+    /// zstd (RFC 8878).
     Zstd,
 }
 
 impl Compression {
-    /// Returns the method that the file names.
+    /// Returns the method with this name.
     ///
     /// # Errors
-    /// If it is one that is not read here.
+    /// Returns an error if the method is not supported.
     pub fn named(name: &[u8]) -> Result<Self, CompressionError> {
         match name {
             b"none" => Ok(Self::None),
@@ -68,7 +68,7 @@ impl Compression {
         }
     }
 
-    /// A part: compressed length, length, bytes.
+    /// Decompresses a part, which consists of the compressed length, the length, and the bytes.
     pub(super) fn part<'a>(
         self,
         cursor: &mut Cursor<'a>,

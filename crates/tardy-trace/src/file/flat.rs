@@ -1,4 +1,4 @@
-//! Version 6: a sequence of parts.
+//! Reads files of version 6: a sequence of parts.
 
 use super::{
     Buffer, CPUS_MAX, Compression, CpuPages, FileError, Options, Parts, TraceFile, chosen_clock,
@@ -50,7 +50,7 @@ pub(super) fn read<'a>(
         &parts.options,
     )?];
     for option in &parts.options.buffers {
-        // Position of the option's table in the file, and its name.
+        // The option contains the position of its table in the file, and the name of the instance.
         let mut option = Cursor::at(option, 0);
         let place = usize::try_from(option.u64()?).map_err(|_| FileError::Mark("buffer"))?;
         let name = printable(option.terminated()?);

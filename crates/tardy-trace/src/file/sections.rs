@@ -1,4 +1,5 @@
-//! Version 7: sections in any order, which options point to, and which may be compressed.
+//! Reads files of version 7: sections in any order. Options contain the positions of the sections,
+//! and sections may be compressed.
 
 use std::borrow::Cow;
 
@@ -66,7 +67,8 @@ pub(super) fn read<'a>(
     parts.into_file(7, buffers)
 }
 
-/// Reads options up to the last one, which names the next group.
+/// Reads options up to the last one, which contains the position of the next section of options.
+/// Returns this position.
 fn options(
     content: &[u8],
     parts: &mut Parts,
@@ -94,7 +96,8 @@ fn options(
     }
 }
 
-/// Reads the head of a section: number, flags, description, length. The cursor is then after it.
+/// Reads the head of a section: number, flags, description, length. The returned cursor is behind
+/// the head.
 fn head(bytes: &[u8], place: u64, id: u16) -> Result<(Cursor<'_>, bool, u64), FileError> {
     let place = usize::try_from(place).map_err(|_| FileError::Unreasonable {
         what: "a section offset of",
@@ -127,7 +130,8 @@ fn section<'a>(
     Ok(Cow::Borrowed(cursor.take(length)?))
 }
 
-/// Returns the option contains the positions of the section and of each CPU's pages.
+/// Returns the buffer that an option describes. The option contains the positions of the buffer's
+/// section and of each CPU's pages.
 fn buffer<'a>(
     bytes: &'a [u8],
     option: &[u8],

@@ -1,4 +1,4 @@
-//! Messages of protobuf as bytes: a varint is all that it takes
+//! Encodes protobuf messages. Only varints and fields of bytes are needed
 //! (protobuf.dev/programming-guides/encoding).
 
 /// A message that is being written, field by field.
@@ -7,9 +7,9 @@ pub(super) struct Message {
     bytes: Vec<u8>,
 }
 
-/// A number.
+/// Type of a field that is a number.
 const VARINT: u64 = 0;
-/// Bytes with a length.
+/// Type of a field that is bytes with a length.
 const BYTES: u64 = 2;
 
 impl Message {
@@ -17,14 +17,14 @@ impl Message {
         &self.bytes
     }
 
-    /// A field of type bool, enum, uint32 or uint64.
+    /// Adds a field of type bool, enum, uint32 or uint64.
     pub(super) fn number(mut self, field: u64, value: u64) -> Self {
         self.varint(field << 3 | VARINT);
         self.varint(value);
         self
     }
 
-    /// A field of type int32 or int64: a negative number takes all 64 bits in both.
+    /// Adds a field of type int32 or int64. A negative number takes all 64 bits for both types.
     pub(super) fn signed(self, field: u64, value: i64) -> Self {
         self.number(field, value.cast_unsigned())
     }

@@ -101,7 +101,7 @@ fn a_thread_woken_on_its_way_to_sleep_sleeps_no_time_but_an_old_wake_up_ends_no_
             (200, 230, ready(OTHER))
         ]
     );
-    // The thread had not left the CPU: the following sleep is a new one.
+    // The thread had not left the CPU, so the sleep that follows is a new sleep.
     let later = stints(&[
         switch_of(100, 0, (OTHER, 1), LOOP),
         waking(110, OTHER, 0, LOOP),

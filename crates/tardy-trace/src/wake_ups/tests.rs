@@ -8,7 +8,7 @@ const TIMERFD: u64 = 0xf001;
 const TICK: u64 = 0xf002;
 const LOOP: i32 = 10;
 const OTHER: i32 = 20;
-/// As if the clocks had these distances: 2026, and a minute of suspend.
+/// Offsets of clocks in the year 2026, after a minute of suspend.
 const OFFSETS: ClockOffsets = ClockOffsets {
     realtime: 1_790_000_000_000_000_000,
     boottime: 60_000_000_000,
@@ -44,8 +44,8 @@ fn watched(items: &[Item]) -> (WakeUpWatch, Vec<WakeUp>) {
     (watch, found)
 }
 
-/// One sleep until 1 000 000 by a clock that is so far ahead, with the interrupt into the idle
-/// thread.
+/// Returns a sleep until 1 000 000 by a clock with this offset. The timer's interrupt interrupts
+/// the idle thread.
 fn sleep(ahead: i64) -> Vec<Item> {
     vec![
         start(
@@ -66,8 +66,8 @@ fn sleep(ahead: i64) -> Vec<Item> {
 
 #[test]
 fn a_thread_that_was_on_another_cpu_when_it_was_woken_is_not_as_late_as_its_next_switch() {
-    // Its timer stayed on CPU 0, where it was set; the thread is on CPU 1, on its way to sleep, and
-    // goes on there until it is preempted.
+    // The timer stayed on CPU 0, where the thread set it. The thread is on CPU 1 on its way to
+    // sleep, and continues there until it is preempted.
     let elsewhere = |time, previous, previous_state, next| {
         event(
             time,
@@ -99,7 +99,7 @@ fn a_thread_that_was_on_another_cpu_when_it_was_woken_is_not_as_late_as_its_next
         );
         assert_eq!(watch.counts(TimerKind::Sleep).wake_ups, 1);
     }
-    // One that has left its CPU behind the waking is as late as the switch to it.
+    // If the thread left its CPU after it was woken, its latency lasts until the switch to it.
     let mut items = items;
     items[4] = elsewhere(1_050_000, LOOP, 1, OTHER);
     let (_, found) = watched(&items);
@@ -162,8 +162,8 @@ fn due_times_of_every_clock_are_those_of_the_monotonic_one() {
             (Some(clock), 1_000_000, 70_000)
         );
     }
-    // A clock that was set since: the look of the interrupt at it counts, 500 ns before the timer's
-    // function.
+    // For a clock that was set since the last reading, the interrupt's reading counts, which is 500
+    // ns before the timer's function.
     let (_, found) = watched(&sleep(OFFSETS.realtime - 5_000_000_000));
     assert_eq!(
         (clock(&found[0]), found[0].due, found[0].lateness()),
@@ -197,8 +197,8 @@ fn a_machine_that_was_never_suspended_has_no_boot_time_of_its_own() {
 
 #[test]
 fn a_thread_that_sets_its_timer_too_late_is_late_itself() {
-    // Due since 1 000 000, and set half a millisecond after that; the interrupt comes into the
-    // thread, which has not left the CPU.
+    // The timer is due at 1 000 000, and is set half a millisecond later. The interrupt comes while
+    // the thread is still on the CPU.
     let (watch, found) = watched(&[
         start(1_500_000, LOOP, 7, WAKEUP, 1_000_000, 1_000_000),
         entry(1_502_000, LOOP, 7, WAKEUP, 1_501_000),
@@ -259,7 +259,7 @@ fn kernels_that_tell_of_a_timers_end_as_taken_back_too_cancel_nothing() {
         ),
     );
     assert_eq!(watched(&items).1.len(), 1);
-    // A thread that is not followed takes nothing back: it is the one that serves timers on
+    // A thread that is not followed does not cancel the timer: this thread serves timers on
     // PREEMPT_RT.
     items[2] = cancel(1_060_400, OTHER, 7);
     assert_eq!(watched(&items).1.len(), 1);
@@ -272,7 +272,7 @@ fn a_timer_that_is_set_anew_was_cancelled_and_one_that_nobody_waits_for_wakes_no
         start(200, LOOP, 7, TIMERFD, 2_000_000, 2_000_000),
         entry(2_000_100, OTHER, 7, TIMERFD, 2_000_000),
         exit(2_000_300, OTHER, 7),
-        // Behind the function's end the thread is woken by somebody else.
+        // After the end of the timer's function, another interrupt wakes the followed thread.
         waking(2_000_400, OTHER, HARD_INTERRUPT, LOOP),
         start(2_100_000, LOOP, 7, TIMERFD, 9_000_000, 9_000_000),
     ]);
@@ -310,7 +310,7 @@ fn a_thread_that_has_ended_is_followed_no_more_and_its_last_wake_up_counts() {
         "it ran, or it would not have ended"
     );
     let counts = watch.counts(TimerKind::Sleep);
-    // The number is another program's.
+    // The thread ID now belongs to another program.
     sleep(0).iter().for_each(|item| watch.take(item));
     assert_eq!(
         (
@@ -327,7 +327,7 @@ fn timers_of_other_threads_and_of_other_functions_are_passed_over() {
     let (watch, found) = watched(&[
         start(100, OTHER, 7, WAKEUP, 1_000, 1_000),
         start(110, LOOP, 8, TICK, 1_000, 1_000),
-        // The tick's timer is set in an interrupt that came into the thread.
+        // The tick's timer is set in an interrupt of the thread.
         event(
             120,
             0,
@@ -356,7 +356,7 @@ fn timers_of_other_threads_and_of_other_functions_are_passed_over() {
 fn a_thread_that_was_not_seen_to_be_switched_to_had_not_left_the_cpu() {
     let mut items = sleep(0);
     items.truncate(5);
-    // It is on its way to sleep on another CPU when it is woken, and goes on there.
+    // The thread is on its way to sleep on another CPU when it is woken, and continues there.
     items.push(start(1_065_000, LOOP, 8, WAKEUP, 2_000_000, 2_000_000));
     let (watch, found) = watched(&items);
     assert_eq!((found[0].ran, found[0].start), (1_061_000, Start::Unseen));
@@ -369,7 +369,7 @@ fn a_thread_that_was_not_seen_to_be_switched_to_had_not_left_the_cpu() {
             ..TimerCounts::default()
         }
     );
-    // A switch away from it is none that it made before it slept.
+    // A switch away from the thread after its wake-up is not the switch by which it went to sleep.
     let mut items = sleep(0);
     items.insert(5, switch(1_063_000, LOOP, 0));
     assert_eq!(watched(&items).1[0].start, Start::Switch);
@@ -402,7 +402,7 @@ fn what_is_under_way_where_events_are_lost_is_lost() {
     }
 }
 
-/// An interrupt or a softirq on CPU 0.
+/// Returns an event of an interrupt or a softirq on CPU 0.
 fn handler(time: u64, flags: u8, kind: Kind) -> Item {
     event(time, 0, 0, flags, kind)
 }
@@ -442,7 +442,8 @@ fn a_wake_up_by_an_interrupt_or_a_softirq_is_due_at_its_entry() {
         );
         assert_eq!(watch.wakings().measured, 1);
     }
-    // An interrupt above a softirq is not the softirq, and what has left wakes nobody.
+    // An interrupt above a softirq does not count as the softirq, and a context that has ended
+    // wakes no thread.
     for (entry, flags) in [(softirq, HARD_INTERRUPT), (irq, SOFT_INTERRUPT)] {
         let (watch, found) = found(entry, flags);
         assert_eq!((found.len(), watch.wakings().no_entry), (0, 1));
@@ -536,8 +537,7 @@ fn a_timer_that_was_set_before_or_that_woke_another_thread_gives_no_latency() {
     );
 }
 
-/// What may come, in any order: of two threads that are followed, one that is not, and three
-/// timers.
+/// Generates any item, in any order, for two followed threads, one other thread, and three timers.
 fn any_item() -> impl Strategy<Value = Item> {
     let pid = prop_oneof![Just(LOOP), Just(LOOP + 1), Just(OTHER), Just(0)];
     let function = prop_oneof![Just(WAKEUP), Just(TIMERFD), Just(TICK)];

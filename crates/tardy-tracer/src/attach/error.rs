@@ -1,4 +1,4 @@
-//! Reasons why nothing can be followed.
+//! Reasons why a program cannot be followed.
 
 use std::io;
 

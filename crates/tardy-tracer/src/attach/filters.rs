@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn many_threads_become_ranges_with_the_fewest_others_in_a_filter_that_the_kernel_takes() {
-        // Pairs that are 100 apart, with a pair of its own at a distance.
+        // Pairs of thread IDs at a distance of 1, with a distance of 100 from one pair to the next.
         let threads: Vec<i32> = (0..300).map(|n| 1_000_000 + n / 2 * 100 + n % 2).collect();
         let found = ranges(
             &threads

@@ -35,7 +35,7 @@ pub enum NoFunction {
     /// The list of mapped files cannot be read.
     #[error("the files of process {process} cannot be read: {error}")]
     Maps { process: u32, error: io::Error },
-    /// A file of the program is no ELF file that tardy can read.
+    /// A file of the program is not an ELF file that tardy can read.
     #[error("{}: {reason}", .path.display())]
     File { path: PathBuf, reason: String },
 }
@@ -51,7 +51,7 @@ fn advice(names: &[String]) -> String {
 /// A place in a program that causes an event when a thread reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// As given by the user.
+    /// Name of the function, as given by the user.
     pub name: String,
     /// Path of the file below /proc, which also works outside the program's container.
     pub path: PathBuf,

@@ -24,7 +24,7 @@ const SCHEDULER: [&str; 8] = [
     "io_schedule_timeout",
     "rt_mutex_schedule",
 ];
-/// Prefixes of such functions.
+/// Prefixes of further functions of the scheduler and of tracing.
 const SCHEDULER_PREFIXES: [&str; 6] = [
     "trace_event_raw_",
     "event_triggers_",

@@ -51,7 +51,7 @@ pub struct Process {
     root: Root,
     /// Process ID.
     pub id: u32,
-    /// Its name, as shown by ps(1).
+    /// Name of the process, as shown by ps(1).
     pub name: String,
     /// Distinguishes the process from a later one with the same ID.
     start_time: Option<u64>,
@@ -250,8 +250,8 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
-/// Replaces control characters: a program chooses the names of its threads, and they must not act
-/// on a terminal.
+/// Replaces control characters. A program chooses the names of its threads, and the names must not
+/// act on a terminal.
 pub(super) fn printable(name: &str) -> String {
     name.chars()
         .map(|character| {
@@ -277,7 +277,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// A process whose main thread has its number, and one more thread.
+    /// A process whose main thread has the process's ID, and one more thread.
     fn machine() -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());

@@ -1,4 +1,4 @@
-//! The threads that are followed: those of a program, or every real-time thread of the machine.
+//! The followed threads: threads of a program, or every real-time thread of the machine.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const REAL_TIME: [u32; 3] = [1, 2, 6];
 /// takes at most 5 % of one CPU.
 const PAUSES: u32 = 19;
 
-/// Whose threads are followed.
+/// The threads to follow.
 #[derive(Debug)]
 pub enum Target {
     /// The threads of a program, or one of them.
@@ -35,13 +35,13 @@ pub(super) enum Look {
 }
 
 impl Target {
-    /// Searches for the current threads.
+    /// Searches for the current threads of the target.
     pub(super) fn look(&mut self) -> Look {
         match self {
             Self::Process { process, .. } if !process.is_there() => Look::Ended,
             Self::Process { process, only } => {
                 let mut there = process.threads();
-                // A running program has a thread, so this list could not be read.
+                // A running program has a thread, so an empty list could not be read.
                 if there.is_empty() {
                     return Look::Unknown;
                 }
@@ -133,7 +133,7 @@ impl Stat {
     fn parse(text: &str) -> Option<Self> {
         let (head, rest) = text.rsplit_once(')')?;
         let (_, name) = head.split_once('(')?;
-        // The first two fields precede the bracket.
+        // The first two fields are before the bracket.
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let flags: u64 = fields.nth(5)?.parse().ok()?;

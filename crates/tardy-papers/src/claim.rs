@@ -30,7 +30,7 @@ const FILES: [(&str, &str); 4] = [
 /// A paper: its experiments, its claims, and its tables to compare with.
 #[derive(Debug, Clone)]
 pub struct Paper {
-    /// Its name in this project.
+    /// Name of the paper in this project.
     pub name: &'static str,
     /// Author, title, year.
     pub title: String,
@@ -44,27 +44,27 @@ pub struct Paper {
 /// The statement of a paper.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// Its name, unique among all papers.
+    /// Name of the claim, unique among all papers.
     pub id: String,
-    /// Section, table or figure.
+    /// The place in the paper: section, table or figure.
     pub place: String,
     /// The claim in short.
     pub words: String,
-    /// The experiment whose numbers it is about.
+    /// The experiment that produces the numbers of the claim.
     pub experiment: String,
     pub rule: Rule,
     /// The values of the rule, by name.
     pub values: Vec<Value>,
     /// A note for the reader of the outcome, such as the stand-in for a device of the paper.
     pub note: Option<String>,
-    /// Why it does not hold here, if that is known.
+    /// Why the claim does not hold here, if the reason is known.
     pub reason: Option<Reason>,
-    /// Why it cannot be tested in the lab; absent if it can.
+    /// Why the claim cannot be tested in the lab; absent if the lab can test it.
     pub lab: Option<String>,
-    /// Why it cannot be tested on this machine alone; absent if it can.
+    /// Why the claim cannot be tested on this machine alone; absent if this machine can test it.
     pub local: Option<String>,
-    /// The paper's own numbers break the rule: it contradicts itself, or refers to another
-    /// experiment.
+    /// Whether the paper's own numbers break the rule: the paper contradicts itself, or refers to
+    /// another experiment.
     pub contradicts: bool,
 }
 
@@ -72,17 +72,18 @@ pub struct Claim {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// The functions that a trace shows, with the command that shows them or the page that has it.
+    /// The functions that a trace shows, with the command that shows them or the page that contains
+    /// the trace.
     Traced(String),
     /// A source file, a commit or a document.
     Published(String),
     Unknown,
 }
 
-/// A value of a rule: ours, and the paper's if it printed one.
+/// A value of a rule: our value, and the paper's if the paper printed one.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// Its name in the rule.
+    /// Name of the value in the rule.
     pub name: String,
     pub ours: Quantity,
     pub paper: Option<PublishedCell>,
@@ -95,22 +96,22 @@ pub struct TableBeside {
     /// The table's name.
     pub published: String,
     pub experiment: String,
-    /// The unit of its cells, as in [`PublishedCell`]; `own` if the row's cell `unit` or the
-    /// column's suffix states it.
+    /// The unit of the table's cells, as in [`PublishedCell`]; `own` if the row's cell `unit` or
+    /// the column's suffix states the unit.
     pub unit: String,
-    /// Keys of its rows, separated by commas, and their words in a quantity: [`NOTHING`] without a
-    /// counterpart of ours.
+    /// Keys of the table's rows, separated by commas, each with the words of the row in a quantity.
+    /// The words are [`NOTHING`] if we have no counterpart.
     pub rows: Vec<(String, String)>,
-    /// Its columns, with the rest of the quantity, or [`NOTHING`].
+    /// The table's columns, each with the rest of the quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
-    /// Columns are kernels, and rows the rest of a quantity.
+    /// Whether columns are kernels, and rows are the rest of a quantity.
     #[serde(default)]
     pub is_of_services: bool,
     /// Why our value is missing, or how to read it.
     pub note: Option<String>,
 }
 
-/// Instead of words: the paper's number has no counterpart.
+/// Stands in place of a quantity's words if the paper's number has no counterpart.
 pub const NOTHING: &str = "-";
 
 #[derive(Deserialize)]
@@ -165,10 +166,10 @@ pub enum ClaimError {
     Experiment { what: String, experiment: String },
 }
 
-/// Every paper.
+/// Returns every paper.
 ///
 /// # Panics
-/// If a file that is part of the binary were wrong, which the tests of this module rule out.
+/// Panics if a file that is part of the binary is invalid, which the tests of this module rule out.
 #[must_use]
 pub fn papers() -> Vec<Paper> {
     FILES
@@ -303,8 +304,8 @@ impl WrittenClaim {
 }
 
 impl Claim {
-    /// Returns whether the paper's own numbers keep the rule; `None` if it printed none for one of
-    /// the values.
+    /// Returns whether the paper's own numbers keep the rule; `None` if the paper printed no number
+    /// for one of the values.
     #[must_use]
     pub fn holds_in_the_paper(&self) -> Option<bool> {
         let value = |name: &str| {
@@ -315,7 +316,7 @@ impl Claim {
                 .as_ref()
                 .map(|cell| cell.value)
         };
-        // A rule of limits alone is not about the paper's numbers.
+        // A rule that consists of limits alone does not concern the paper's numbers.
         self.rule.holds(&value)
     }
 }
@@ -324,7 +325,7 @@ impl TableBeside {
     /// Returns the published number of a cell, if the paper has one.
     #[must_use]
     pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
-        // Spaces within a key would end it.
+        // A space within a key would end the key.
         let keys = row.replace(' ', "_").replace(',', " ");
         let unit = if self.unit == "own" {
             self.own_unit(&keys, column)?
@@ -342,11 +343,11 @@ impl TableBeside {
         of_row.or_else(|| column.rsplit_once('_').map(|(_, unit)| unit))
     }
 
-    /// Returns our counterpart for a cell, by the words of its row and column; `None` if there is
-    /// none.
+    /// Returns our counterpart for a cell, by the words of its row and column; `None` if we have no
+    /// counterpart.
     ///
     /// # Errors
-    /// Returns [`QuantityError`] for words that are no quantity.
+    /// Returns [`QuantityError`] for words that are not a quantity.
     pub fn quantity(&self, row: &str, column: &str) -> Result<Option<Quantity>, QuantityError> {
         let (kernel, rest) = if self.is_of_services {
             (column, row)

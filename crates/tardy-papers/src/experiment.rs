@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The machine of experiments.
+/// Where experiments run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -22,9 +22,9 @@ pub enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Extent {
-    /// All of them within minutes.
+    /// Short runs: all experiments together take minutes.
     Quick,
-    /// As long as the paper's.
+    /// Runs as long as the paper's.
     Full,
 }
 
@@ -32,9 +32,9 @@ pub enum Extent {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Its name, and that of its folder.
+    /// Name of the experiment, and of its folder.
     pub name: String,
-    /// The experiment it repeats, and the differences.
+    /// The experiment of the paper that is repeated, and the differences.
     pub about: String,
     /// Arguments of `tardy run`.
     #[serde(default)]
@@ -42,13 +42,13 @@ pub struct Experiment {
     /// Additional arguments of a quick experiment.
     #[serde(default)]
     pub quick: Vec<String>,
-    /// Additional arguments of one as long as the paper's.
+    /// Additional arguments of an experiment that is as long as the paper's.
     #[serde(default)]
     pub full: Vec<String>,
     /// Services whose cost is measured with `tardy cost`, instead of latencies.
     pub cost: Option<Vec<String>>,
-    /// Kernels of the lab: each the name, then `preempt=MODEL` or other words of its command line.
-    /// None: not for the lab.
+    /// Kernels of the lab: for each kernel its name, followed by `preempt=MODEL` or other words of
+    /// its command line. Empty if the experiment cannot run in the lab.
     #[serde(default)]
     pub kernels: Vec<String>,
     /// Further options of `tardy lab run`.
@@ -57,8 +57,8 @@ pub struct Experiment {
     /// Further options of `tardy run` on this machine.
     #[serde(default)]
     pub local: Vec<String>,
-    /// Whether it looks for the causes of late samples: no claim is tested on it, because tracing
-    /// takes time.
+    /// Whether the experiment looks for the causes of late samples. No claim is tested on such an
+    /// experiment, because tracing takes time.
     #[serde(default)]
     pub is_for_culprits: bool,
 }
@@ -68,7 +68,7 @@ pub struct Experiment {
 const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
 
 impl Experiment {
-    /// Returns the command without `--out`; `None` if it cannot run there.
+    /// Returns the command without `--out`; `None` if the experiment cannot run at `place`.
     #[must_use]
     pub fn command(&self, place: Place, extent: Extent, replicas: u32) -> Option<Vec<String>> {
         let length = match extent {
@@ -107,7 +107,7 @@ impl Experiment {
             ),
             (Place::Lab, _) if self.kernels.is_empty() => None,
             (Place::Lab, metrics) => {
-                // Otherwise boots would take most of a short experiment.
+                // Without snapshots, boots would take most of the time of a short experiment.
                 let mut command = words(&[
                     "lab",
                     "run",
@@ -132,7 +132,7 @@ impl Experiment {
         }
     }
 
-    /// Returns the names of its kernels in the lab, as claims have them.
+    /// Returns the names of the experiment's kernels in the lab, as claims use them.
     #[must_use]
     pub fn kernel_names(&self) -> Vec<String> {
         let name = |kernel: &String| {
@@ -155,7 +155,7 @@ impl Experiment {
     }
 }
 
-/// A kernel's name in claims, from its preemption model, its age and its timers.
+/// Returns a kernel's name in claims, from its preemption model, its age and its timers.
 #[must_use]
 pub fn kernel_name(mode: &str, is_older: bool, has_ticks: bool) -> String {
     format!(

@@ -27,23 +27,24 @@ pub enum FigureKind {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Its number in the paper.
+    /// Number of the figure in the paper.
     pub place: String,
     /// The content of our version, and the differences.
     pub about: String,
     pub kind: FigureKind,
-    /// The experiments whose runs are drawn: of a sweep one a point, otherwise one.
+    /// The experiments whose runs are drawn: for a sweep one experiment for each point, otherwise a
+    /// single experiment.
     pub experiments: Vec<String>,
     /// Kernels, as claims name them.
     pub kernels: Vec<String>,
-    /// The probe; absent if there is one.
+    /// The probe; absent if the experiments have only one probe.
     pub probe: Option<String>,
-    /// Whether each kernel has a separate chart, instead of one for all.
+    /// Whether each kernel has a separate chart, instead of one chart for all kernels.
     #[serde(default)]
     pub is_apart: bool,
-    /// The phase or load whose samples are drawn; absent for all of them.
+    /// The phase or load whose samples are drawn; absent if all samples are drawn.
     pub load: Option<String>,
-    /// For a sweep: the number of each experiment, in their order.
+    /// For a sweep: the number of each experiment, in the order of the experiments.
     #[serde(default)]
     pub at: Vec<u32>,
     /// For a sweep: the name of the numbers on the axis.

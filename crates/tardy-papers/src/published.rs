@@ -1,9 +1,9 @@
-//! Published numbers: a table a file, whose first line names the source.
+//! Published numbers: one file for each table. The first line of a file names the source.
 
 /// A published table.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name for [`find`]: the paper, and the subject.
+    /// Name of the table for [`find`]: the paper, and the subject.
     pub name: &'static str,
     text: &'static str,
 }
@@ -35,7 +35,7 @@ tables![
     "koolwal2009_lmbench_cut",
 ];
 
-/// Returns the table of this name.
+/// Returns the table with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.name == name)
@@ -50,7 +50,7 @@ impl Table {
             .map_or(self.name, |(paper, _)| paper)
     }
 
-    /// Returns the source of its numbers, and caveats for reading them.
+    /// Returns the source of the table's numbers, and caveats for reading them.
     #[must_use]
     pub fn source(&self) -> &'static str {
         self.text
@@ -60,20 +60,21 @@ impl Table {
             .unwrap_or_default()
     }
 
-    /// Returns the names of its columns.
+    /// Returns the names of the table's columns.
     #[must_use]
     pub fn head(&self) -> Vec<&'static str> {
         self.lines().next().unwrap_or_default()
     }
 
-    /// Returns its rows, as printed; a cell is empty if the paper's is.
+    /// Returns the table's rows, as printed. A cell is empty if the paper's cell is empty.
     #[must_use]
     pub fn rows(&self) -> Vec<Vec<&'static str>> {
         self.lines().skip(1).collect()
     }
 
     /// Returns the text in `column` of the row that starts with `keys`, in which an underscore may
-    /// replace a space; empty if the paper's cell is, `None` if there is no such cell.
+    /// replace a space. The text is empty if the paper's cell is empty. Returns `None` if the table
+    /// has no such cell.
     #[must_use]
     pub fn cell(&self, keys: &[&str], column: &str) -> Option<&'static str> {
         let place = self.head().iter().position(|name| *name == column)?;

@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use crate::experiment::Place;
 use crate::published;
 
-/// Name of a kernel that means every kernel of the experiment in turn.
+/// Name that stands for every kernel of the experiment.
 pub const EACH: &str = "each";
 
 /// The unit of numbers.
@@ -27,11 +27,11 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A number for a reader.
+    /// Formats a number for readers.
     #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {
-            // The largest time that is ever shown is far below 2^53 ns.
+            // The largest time that is shown is far below 2^53 ns.
             Self::Time => Nanos(value.round() as i64).to_string(),
             Self::Share => format!("{:.4} %", value * 100.0),
             Self::Instructions => format!("{value:.0} instructions"),
@@ -62,14 +62,14 @@ pub enum Statistic {
     Below(i64),
     /// Number of samples.
     Samples,
-    /// Difference of the largest and the smallest.
+    /// Difference between the largest and the smallest value.
     Range,
     /// The largest absolute value.
     Magnitude,
 }
 
 impl Statistic {
-    /// Returns the unit of its numbers.
+    /// Returns the unit of the statistic's numbers.
     #[must_use]
     pub fn unit(self) -> Unit {
         match self {
@@ -138,8 +138,8 @@ pub enum QuantitySource {
 }
 
 impl Quantity {
-    /// Returns the unit of its numbers: the lab counts the instructions of a service, and a machine
-    /// its time.
+    /// Returns the unit of the quantity's numbers: the lab counts the instructions of a service,
+    /// and a machine measures its time.
     #[must_use]
     pub fn unit(&self, place: Place) -> Unit {
         match (&self.of, place) {
@@ -200,11 +200,11 @@ impl FromStr for Quantity {
 /// space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedCell {
-    /// The number, in ns for a time, as a share of 1 for a share; for a bandwidth its reciprocal,
-    /// which grows with the cost.
+    /// The number: in ns for a time, as a share of 1 for a share. For a bandwidth it is the
+    /// reciprocal, which grows with the cost.
     pub value: f64,
     pub unit: Unit,
-    /// As printed, with its unit.
+    /// The number as printed, with its unit.
     pub printed: String,
 }
 

@@ -19,8 +19,8 @@ struct Comparison {
     right: Side,
 }
 
-/// Terms, worked out from left to right; one kind of operator in a side, or multiplications before
-/// additions.
+/// Terms, calculated from left to right. A side has only one kind of operator, or has its
+/// multiplications before its additions.
 #[derive(Debug, Clone, PartialEq)]
 struct Side {
     first: Term,
@@ -49,7 +49,7 @@ enum Operator {
     Over,
 }
 
-/// Why a text is no rule.
+/// Why a text is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a rule ({what}): write names, numbers and times with spaces between, as in \
@@ -61,7 +61,7 @@ pub struct RuleError {
 }
 
 impl Rule {
-    /// Returns the names in it, each once.
+    /// Returns the names in the rule, each once.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let sides = self
@@ -82,7 +82,7 @@ impl Rule {
         names
     }
 
-    /// Returns whether it holds; `None` if a value is not known.
+    /// Returns whether the rule holds; `None` if a value is unknown.
     #[must_use]
     pub fn holds(&self, value: &dyn Fn(&str) -> Option<f64>) -> Option<bool> {
         let holds = self

@@ -1,4 +1,4 @@
-//! No bytes make the reader of trace.dat panic, and what is damaged is reported.
+//! Tests that no bytes make the reader of trace.dat panic, and that the reader reports damage.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ fn data(name: &str) -> Vec<u8> {
     .expect("it is kept beside the tests")
 }
 
-/// Reads everything: how many events, how many places where some were lost, how many kinds of
-/// damage.
+/// Reads a whole file. Returns the number of events, the number of places where events were lost,
+/// and the number of kinds of damage.
 fn read(bytes: &[u8]) -> Result<(usize, usize, usize), FileError> {
     let file = TraceFile::parse(bytes)?;
     let decoder = Decoder::new(&file.formats);
@@ -65,7 +65,7 @@ fn files_that_are_not_read_are_refused_by_name() {
 #[test]
 fn a_damaged_page_costs_its_own_events() {
     let mut bytes = data("local.dat");
-    // The first page of CPU 1 begins on a page's border of the file; its length cannot be.
+    // The first page of CPU 1 starts at a page boundary of the file. Its length is impossible.
     let start =
         TraceFile::parse(&bytes).expect("it is whole").buffers[1].cpus[0].stored_bytes() + 0x6000;
     bytes[start + 8..start + 11].copy_from_slice(&[255, 255, 3]);

@@ -1,5 +1,5 @@
-//! Wake-ups cut into pieces: the sum is the lateness whatever the trace says, and who held the CPU
-//! is who did, in made streams of known truth and in a kept trace.
+//! Explained wake-ups, in generated streams of known truth and in a stored trace: the pieces add up
+//! to the latency, and the holder of the CPU is the true one.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn explain_on(grid: Option<(i32, Grid)>, facts: Facts, items: &[Item]) -> (Vec<W
     (found, explainer)
 }
 
-/// A stream of one CPU, or of two.
+/// A stream of events of one or two CPUs.
 #[derive(Default)]
 struct EventStream {
     items: Vec<Item>,
@@ -93,7 +93,7 @@ impl EventStream {
         )
     }
 
-    /// The loop sets its timer, and another thread gets the CPU.
+    /// Creates a stream in which the loop sets its timer, and another thread gets the CPU.
     fn sleeping(due: i64, running: i32) -> Self {
         let mut made = Self {
             pid: LOOP,
@@ -113,7 +113,7 @@ impl EventStream {
         made
     }
 
-    /// The timer interrupt wakes the loop.
+    /// Adds the timer interrupt that wakes the loop.
     fn timer_interrupt(&mut self, entry: u64, due: i64, depth: u8) -> &mut Self {
         (self.flags, self.depth) = (IN_INTERRUPT, depth);
         self.at(
@@ -256,7 +256,7 @@ fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
             .switch(waking + 2_000, OTHER);
     };
     wake(&mut made, 1_001_000, 1_002_000);
-    // A second wake-up of the same period is no periodic one.
+    // The second wake-up in a period does not count as the periodic one.
     wake(&mut made, 1_101_000, 1_102_000);
     wake(&mut made, 3_004_000, 3_005_000);
     let grid = Grid {
@@ -284,7 +284,7 @@ fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
         ]
     );
     sums_are_whole(&found);
-    // A thread of another number has no grid, and its timers are not asked.
+    // A thread with another number has no grid, and its timers do not count.
     let (found, _) = explain_on(Some((OTHER, grid)), Facts::default(), &made.items);
     assert!(
         found
@@ -299,14 +299,13 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
         origin: 500,
         period_ns: 1_000.4,
     };
-    // Each due time is rounded, and then lies before the line at times: it is still that of its own
-    // place.
+    // A rounded due time may lie before the exact one; it still belongs to its own period.
     for place in 0..1_000_i64 {
         let due = 500 + (place as f64 * 1_000.4).round() as u64;
         assert_eq!(grid.last_due(due), (place, due));
         assert_eq!(grid.last_due(due + 900), (place, due));
     }
-    // Before the first one the grid goes on.
+    // The grid also extends to before its origin.
     assert_eq!(
         Grid {
             origin: 5_000,
@@ -317,7 +316,7 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
     );
 }
 
-/// What is said of the longest stretch after the waking.
+/// Returns the cause, the name and the certainty of the first wake-up's longest piece.
 fn longest(facts: Facts, made: &EventStream) -> (Cause, String, Certainty) {
     let (found, _) = explain(facts, &made.items);
     let piece = found[0]
@@ -679,7 +678,7 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     .collect();
     let (found, explainer) = explain(Facts::default(), &items);
     sums_are_whole(&found);
-    // 300 cycles. Each ends with one sleep; no timer is left out.
+    // There are 300 cycles. Each ends with one sleep, and no timer is missing.
     let timed: Vec<&WakeUp> = found
         .iter()
         .filter(|wake_up| wake_up.due_from == DueFrom::Timer)
@@ -716,8 +715,8 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
         "{} of {all} ns",
         of("interference")
     );
-    // Each 50th cycle touches a page; the one more is at the end, where the loop joins its threads,
-    // the last of which wakes it.
+    // Each 50th cycle touches a page. One more page fault occurs at the end, where the loop joins
+    // its threads, and is woken by the last of them.
     assert_eq!(
         explainer.rules().page_faults_user,
         6 + 1,
@@ -727,7 +726,7 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     assert_eq!(explainer.rules().woken_by_lower.values().sum::<u64>(), 1);
 }
 
-/// Any event, of few threads, timers and CPUs, so that they meet.
+/// Generates any event, of so few threads, timers and CPUs that events concern the same ones.
 fn kind() -> impl Strategy<Value = Kind> {
     let pid = prop::sample::select(vec![0, LOOP, OTHER, 30, 31]);
     prop_oneof![

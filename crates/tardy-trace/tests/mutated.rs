@@ -1,5 +1,5 @@
-//! What fuzzing looks for, in short and always the same: pages and event formats of real kernels
-//! with bytes changed. They make nothing panic, and what is explained from them still adds up.
+//! A short, reproducible form of fuzzing: bytes of real pages and event formats are changed. No
+//! change may cause a panic, and the explanations must still add up.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tardy_trace::layout::PageLayout;
 use tardy_trace::live::Live;
 use tardy_trace::merge::Item;
 
-/// The pages of one CPU that are taken at a time.
+/// Number of pages of a CPU that are changed in one case.
 const PAGES: usize = 4;
 
 fn data(name: &str) -> Vec<u8> {
@@ -26,7 +26,7 @@ fn data(name: &str) -> Vec<u8> {
     .expect("it is kept beside the tests")
 }
 
-/// Formats, layout, and the pages of each CPU that has any.
+/// Returns the formats, the layout, and the pages of each CPU that has pages.
 fn trace(bytes: &[u8]) -> (Vec<EventFormat>, PageLayout, Vec<Vec<Vec<u8>>>) {
     let file = TraceFile::parse(bytes).expect("it is whole");
     let layout = file.layout;
@@ -50,7 +50,7 @@ fn trace(bytes: &[u8]) -> (Vec<EventFormat>, PageLayout, Vec<Vec<Vec<u8>>>) {
     (file.formats, layout, cpus)
 }
 
-/// Texts of the formats of a trace.dat that is not compressed.
+/// Returns the texts of the formats in an uncompressed trace.dat.
 fn formats(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let begins: Vec<usize> = text
@@ -90,7 +90,7 @@ proptest! {
                     page[at.index(within)] = value;
                 }
                 bytes_given += page.len();
-                // Damage is reported, and ends the page.
+                // Damage ends the page, and is reported.
                 let _ = live.page(cpu, &page);
             }
         }

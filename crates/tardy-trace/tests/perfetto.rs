@@ -1,6 +1,6 @@
-//! What Perfetto is given is what the trace has: events as `trace-cmd report` prints them, wake-ups
-//! as they were explained. The file is read here by the numbers of the published schema;
-//! `cargo xtask perfetto` reads it with the schema itself.
+//! Tests that files for Perfetto contain what the trace contains: events as `trace-cmd report`
+//! prints them, and wake-ups as they were explained. These tests read the file by the numbers of
+//! the published schema; `cargo xtask perfetto` reads it with the schema itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
@@ -12,14 +12,14 @@ use tardy_trace::file::TraceFile;
 use tardy_trace::merge::{Item, Merge};
 use tardy_trace::perfetto::{LeftOut, Writer};
 
-/// A field's value.
+/// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Fields of a message in their order.
+/// Fields of a message, in order.
 struct Message<'a>(Vec<(u64, Value<'a>)>);
 
 fn varint(bytes: &mut &[u8]) -> u64 {
@@ -100,7 +100,7 @@ fn packets(file: &[u8]) -> Vec<Message<'_>> {
     packets
 }
 
-/// Events of the kernel: CPU, message.
+/// Returns the kernel's events: CPU and message.
 fn kernel_events<'a>(packets: &[Message<'a>]) -> Vec<(u64, Message<'a>)> {
     let bundles = packets.iter().filter_map(|packet| packet.message(1));
     bundles
@@ -113,7 +113,8 @@ fn kernel_events<'a>(packets: &[Message<'a>]) -> Vec<(u64, Message<'a>)> {
         .collect()
 }
 
-/// Slices of each track, by its name: begin, end, depth, name, in the order of their begins.
+/// Returns the slices of each track, by the track's name: start, end, depth, name. The slices are
+/// in the order of their starts.
 fn slices<'a>(packets: &[Message<'a>]) -> BTreeMap<&'a str, Vec<(u64, u64, usize, &'a str)>> {
     let names: HashMap<u64, &str> = packets
         .iter()
@@ -167,7 +168,7 @@ fn holder(piece: &Piece) -> String {
     )
 }
 
-/// The kept trace as Perfetto has it, and its wake-ups.
+/// Returns the stored trace as a file for Perfetto, and the trace's wake-ups.
 fn written() -> (Vec<u8>, Vec<WakeUp>) {
     let bytes =
         std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.dat"))
@@ -202,7 +203,7 @@ fn written() -> (Vec<u8>, Vec<WakeUp>) {
     (out, found)
 }
 
-/// The events of a name in what trace-cmd prints: CPU, time in ns, fields.
+/// Returns the events with this name that trace-cmd prints: CPU, time in ns, fields.
 fn printed(event: &str) -> Vec<(u64, u64, String)> {
     let bytes = std::fs::read(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.report.gz"),
@@ -227,7 +228,7 @@ fn printed(event: &str) -> Vec<(u64, u64, String)> {
     lines
 }
 
-/// The same from the file: `fields` writes an event as trace-cmd does.
+/// Returns the same from the file for Perfetto. `fields` writes an event in the form of trace-cmd.
 fn of_kind(
     events: &[(u64, Message<'_>)],
     field: u64,
@@ -282,7 +283,7 @@ fn events_are_those_that_trace_cmd_prints_field_by_field() {
         assert_eq!(found.len(), count);
         assert_eq!(found, printed(name));
     }
-    // The schema has the vector's number; the trace's reader knows the vector by its name.
+    // The schema has the vector's number, but the trace's reader knows the vector by its name.
     for (field, name) in [(559, "local_timer_entry"), (560, "local_timer_exit")] {
         let found: Vec<_> = of_kind(&events, field, |_| String::new())
             .into_iter()
@@ -294,7 +295,7 @@ fn events_are_those_that_trace_cmd_prints_field_by_field() {
             .collect();
         assert_eq!((found.len(), &found), (1086, &printed));
     }
-    // The thread that wrote each event, and no event besides.
+    // Every event names the thread that wrote it, and the file contains no further events.
     assert!(events.iter().all(|(_, event)| event.number(2).is_some()));
     assert_eq!(events.len(), 2117 + 1089 + 3 * 106 + 2 * 1086);
 }
@@ -432,8 +433,8 @@ fn wake_up(due: u64, ran: u64) -> WakeUp {
 fn wake_ups_that_overlap_lie_side_by_side() {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, true);
-    // The second one is due before the thread ran for the first; the third has room behind the
-    // first.
+    // The second wake-up is due before the thread ran for the first one. The third has room after
+    // the first.
     for (due, ran) in [(10, 30), (20, 40), (30, 50)] {
         writer
             .wake_up(&wake_up(due, ran), component, holder)
@@ -517,7 +518,7 @@ fn a_place_where_events_were_lost_is_marked_between_those_before_and_after() {
         .map(|bundle| (bundle.number(3), bundle.all(2).count()))
         .collect();
     assert_eq!(bundles, [(None, 1), (Some(1), 1)]);
-    // Threads may have negative numbers in a damaged trace: all 64 bits of them.
+    // In a damaged trace, thread IDs may be negative. All their 64 bits are written.
     assert!(
         kernel_events(&packets)
             .iter()
@@ -525,7 +526,7 @@ fn a_place_where_events_were_lost_is_marked_between_those_before_and_after() {
     );
 }
 
-/// Counts what it is given, and how much at once.
+/// Discards the written bytes, and stores the length of the longest single write.
 #[derive(Default)]
 struct Meter {
     most: usize,

@@ -1,5 +1,5 @@
-//! What `trace-cmd report` prints of the kept traces is what is read here, event by event and field
-//! by field.
+//! Tests that this crate reads the same from stored traces as `trace-cmd report` prints, event by
+//! event and field by field.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,8 +17,8 @@ fn data(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Events of one CPU in the way of `trace-cmd report -R -t`: number of the thread, CPU, time,
-/// event, fields.
+/// Returns the events of one CPU in the form of `trace-cmd report -R -t`: number of the thread,
+/// CPU, time, event, fields.
 fn lines(file: &TraceFile<'_>, buffer: &Buffer<'_>, cpu: &CpuPages<'_>) -> Vec<(u64, String)> {
     let formats: BTreeMap<u16, &EventFormat> = file
         .formats
@@ -68,9 +68,9 @@ fn line(file: &TraceFile<'_>, format: &EventFormat, cpu: u32, record: &Record<'_
     text
 }
 
-/// trace-cmd writes addresses in hexadecimal digits, some as functions with and some without their
-/// place, and which of them depends on the field's use in the print format: what is an address here
-/// and there is compared as the function, or as the number.
+/// Returns a value in a form that can be compared. trace-cmd writes addresses in hexadecimal
+/// digits, or as functions with or without the position in the function, depending on the field's
+/// use in the print format. Addresses are therefore compared as functions, or as numbers.
 fn normal(name: &str, value: &str, file: &TraceFile<'_>) -> String {
     let number = value
         .strip_prefix("0x")
@@ -87,8 +87,8 @@ fn normal(name: &str, value: &str, file: &TraceFile<'_>) -> String {
     }
 }
 
-/// The same from the text of trace-cmd. Names of threads before the number may have spaces; the
-/// buffer's name comes first.
+/// Returns the same from a line of trace-cmd. The line starts with the buffer's name. The thread's
+/// name before the number may contain spaces.
 fn reported(line: &str, file: &TraceFile<'_>) -> Option<(u64, String)> {
     let (before, rest) = line.split_once(" [")?;
     let pid = before.rsplit_once('-')?.1.trim();
@@ -99,7 +99,7 @@ fn reported(line: &str, file: &TraceFile<'_>) -> Option<(u64, String)> {
     let time: u64 =
         seconds.trim().parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?;
     let mut text = format!("{pid} [{cpu}] {}.{} {event}:", seconds.trim(), nanos);
-    // A value ends where ` NAME=` follows, because names of threads have spaces.
+    // A value ends before ` NAME=`, because names of threads may contain spaces.
     let format = file.formats.iter().find(|format| format.name == event)?;
     let mut rest = fields.trim();
     let names: Vec<&str> = format
@@ -127,7 +127,7 @@ fn events_equal_those_of_trace_cmd(name: &str, version: u32, events: usize) {
     let file = TraceFile::parse(&bytes).expect("it is a trace.dat");
     assert_eq!(file.version, version);
     let buffer = file.buffer(None).expect("it has a buffer");
-    // `trace-cmd extract` names the main buffer's clock, whatever that of the instance was.
+    // `trace-cmd extract` names the main buffer's clock, even if the instance had another clock.
     assert_eq!(
         (buffer.name.as_str(), buffer.clock.as_str()),
         ("tardy_test_data", "local")
@@ -145,7 +145,7 @@ fn events_equal_those_of_trace_cmd(name: &str, version: u32, events: usize) {
         .iter()
         .flat_map(|cpu| lines(&file, buffer, cpu))
         .collect();
-    // Events of two CPUs at the same ns have no order.
+    // Events of two CPUs at the same ns may be in any order.
     expected.sort();
     read.sort();
     assert_eq!(read.len(), events);

@@ -1,5 +1,5 @@
-//! Samples explained: the pieces cover the interval from due to the clock read exactly, whatever
-//! the trace has of it, and made streams of known truth are told as they are.
+//! Tests explanations of samples: the pieces cover the interval from due to the clock read exactly,
+//! whatever the trace contains, and generated streams of known truth are explained correctly.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ fn thread(pid: i32) -> Thread {
     }
 }
 
-/// A stream of one CPU.
+/// A stream of events of one CPU.
 struct EventStream {
     items: Vec<Item>,
     pid: i32,
@@ -231,8 +231,8 @@ fn a_timers_way_goes_on_to_the_clock_read() {
 #[test]
 fn a_timer_that_was_set_late_and_a_thread_that_took_the_cpu_are_parts_of_the_way() {
     let mut made = EventStream::new(PROBE);
-    // The sample counts from a clock read before the timer was set, and from 300 ns before the
-    // timer's own due time.
+    // The sample's due time lies 300 ns before the timer's, because the program read the clock
+    // before it set the timer.
     made.timer_set(100, 1_000_300)
         .switch(200, OTHER)
         .timer_interrupt(1_000_400)
@@ -300,7 +300,7 @@ fn a_switch_that_the_kernel_does_not_trace_is_one_piece_with_what_follows() {
     made.timer_set(100, 1_000_000)
         .switch(200, 0)
         .timer_interrupt(1_002_000);
-    // The first sign of the thread comes behind its clock read, or not at all.
+    // The thread's first event comes after its clock read, or not at all.
     let silent = made.explain(&[PROBE], 1_000_000, 1_009_000);
     made.pid = PROBE;
     made.timer_set(1_010_000, 2_000_000);
@@ -395,7 +395,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
         );
         made.waking(900_000).switch(905_000, PROBE);
     };
-    // It was due while it waited: nobody was on the way to wake it.
+    // The sample became due while the thread waited: no other thread was about to wake it.
     let mut made = EventStream::new(PROBE);
     waits(
         &mut made,
@@ -416,7 +416,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
         )
     );
     assert_eq!(told(&delay)[1].0, Component::Switch);
-    // It was woken in time, and waited before it read the clock: for whoever had the lock.
+    // The thread was woken in time, and waited before it read the clock: for the owner of the lock.
     let mut made = EventStream::new(OTHER);
     made.waking(3_000).switch(4_000, PROBE);
     waits(&mut made, Kind::ContentionBegin { flags: 8 });
@@ -435,7 +435,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
             889_000
         )]
     );
-    // A page fault that took no wait, before it slept as it meant to, is no cause.
+    // A page fault without a wait, before the thread's intended sleep, is not a cause.
     let mut made = EventStream::new(PROBE);
     made.at(
         10_000,
@@ -534,7 +534,7 @@ fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up()
             },
         );
     made.flags = 0;
-    // Another one comes into it.
+    // Another interrupt arrives during the first one.
     made.at(
         1_100_000,
         Kind::VectorEntry {
@@ -549,7 +549,7 @@ fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up()
         },
     );
     made.switch(1_500_000, PROBE);
-    // The kernel writes it in the name of the thread that is gone.
+    // The kernel writes the stack under the ID of the thread that lost the CPU.
     made.pid = OTHER;
     made.at(1_500_000, stack(8));
     made.pid = PROBE;
@@ -569,7 +569,7 @@ fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up()
     assert_eq!(
         functions,
         [
-            // Too short for its functions to matter.
+            // These pieces are too short for their functions to matter.
             (Component::Timer, Cause::InterruptsOff, None, None),
             (Component::Interrupt, Cause::Interrupt, None, None),
             (Component::Expiry, Cause::Interrupt, None, None),

@@ -79,7 +79,7 @@ pub enum ExportError {
     /// The run cannot be read.
     #[error(transparent)]
     Summary(#[from] SummaryError),
-    /// One of its series cannot be read.
+    /// A series of the run cannot be read.
     #[error(transparent)]
     Series(#[from] SeriesError),
     /// The run holds costs, which the format cannot express.

@@ -107,7 +107,7 @@ pub const FORMATS: &[Format] = &[
 
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
-    /// Its name on the command line.
+    /// Name of the format on the command line.
     pub name: &'static str,
     /// A one-line description.
     pub about: &'static str,

@@ -62,7 +62,7 @@ impl TryFrom<Nanos> for InstructionShift {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Architecture of the only CPU. Several CPUs would also be deterministic, but QEMU runs them
-    /// in turn in one thread, so the turn of one CPU would delay the others.
+    /// alternately in one thread, so each CPU would delay the others.
     pub architecture: Architecture,
     /// How QEMU executes the guest.
     pub accelerator: Accelerator,

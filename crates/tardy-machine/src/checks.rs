@@ -320,7 +320,7 @@ impl State {
 pub struct Finding {
     /// The check's name.
     pub check: &'static str,
-    /// Its importance for the profile.
+    /// Importance of the check for the profile.
     pub importance: Importance,
     /// The result.
     #[serde(flatten)]

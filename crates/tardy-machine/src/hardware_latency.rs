@@ -36,7 +36,8 @@ pub struct HardwareLatency {
     pub longest: Nanos,
 }
 
-/// Runs the detector on `cpus` in turn. Interrupts are off on a CPU during its test.
+/// Runs the detector on one CPU of `cpus` after the other. Interrupts are off on a CPU during its
+/// test.
 ///
 /// # Errors
 /// Returns [`DetectorError`].

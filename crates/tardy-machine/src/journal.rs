@@ -76,7 +76,8 @@ pub struct UndoResult {
     pub result: Result<String, String>,
 }
 
-/// Returns the folder of journals: below /var/lib for root, otherwise in the user's state folder.
+/// Returns the folder of journals: `TARDY_STATE_DIR` if it is set, otherwise a folder below
+/// /var/lib for root, otherwise a folder in the user's state folder.
 #[must_use]
 pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("TARDY_STATE_DIR").filter(|folder| !folder.is_empty()) {

@@ -51,7 +51,8 @@ pub struct Stretch {
 }
 
 /// Returns the variance of the number of events, divided by that of independent events; at least 1.
-/// Returns `None` if there are too few intervals.
+/// Returns infinity if the effective number of trials is too small for a bound, and `None` if there
+/// are too few intervals.
 ///
 /// `stretches` are sorted by stratum and place. They are merged as long as `freedom_min` degrees of
 /// freedom remain, which should be [`FREEDOM_MIN`] or more.

@@ -1,9 +1,8 @@
-//! Files `trace.dat` of trace-cmd, versions 6 and 7, whole in memory (trace-cmd.dat.v6(5),
+//! Reads files `trace.dat` of trace-cmd, versions 6 and 7, from memory (trace-cmd.dat.v6(5),
 //! trace-cmd.dat.v7(5)).
 //!
-//! Reads a trace file and keeps event formats, names of functions and threads, the clock, and the
-//! position of each CPU's pages. Pages are decompressed on demand, one chunk at a time. Refuses
-//! big-endian files.
+//! Keeps event formats, names of functions and threads, the clock, and the position of each CPU's
+//! pages. Pages are decompressed on demand, one chunk at a time. Refuses big-endian files.
 
 mod compression;
 mod flat;

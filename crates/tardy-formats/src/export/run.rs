@@ -21,10 +21,10 @@ use super::ExportError;
 /// A run to export.
 #[derive(Debug)]
 pub struct ExportedRun {
-    /// Its `run.json`.
+    /// The run's `run.json`.
     pub record: RunRecord,
     pub summary: Summary,
-    /// Its series, in the order of their names.
+    /// The run's series, in the order of their names.
     pub series: Vec<ExportedSeries>,
 }
 

@@ -66,7 +66,7 @@ impl<'a> InOrder<'a> {
         })
     }
 
-    /// Appends a value. Returns `None` if its due time would exceed [`TIME_MAX`].
+    /// Appends a value. Returns `None` if the next due time would not be below [`TIME_MAX`].
     ///
     /// # Errors
     /// Returns errors of the disk.

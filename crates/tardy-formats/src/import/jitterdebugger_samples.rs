@@ -435,8 +435,9 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// Returns the median distance between due times and their median deviation from it, both in ns;
-/// `None` for fewer than three rows.
+/// Returns the median distance between due times, rounded to whole us, and the median deviation
+/// from the unrounded distance, both in ns. Returns `None` for fewer than three rows, or if a row
+/// has no due time.
 fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     let dues: Vec<i64> = rows.iter().filter_map(|row| row.due(unit)).collect();
     let mut distances: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();

@@ -3,7 +3,7 @@
 
 /// A sign by which a file is recognised.
 enum Sign {
-    /// It starts with these bytes.
+    /// The file starts with these bytes.
     Magic(&'static [u8]),
     /// A line starts with this text.
     Line(&'static str),

@@ -17,14 +17,14 @@ use crate::injection::LOG_PATH;
 /// Folder of the module in debugfs.
 const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
 
-/// Real-time priority of the process that fires.
+/// Real-time priority of the process that causes the injected delays.
 const PRIORITY: u32 = 10;
 
 /// Maximum time for a measurement to start.
 const START_MAX: Duration = Duration::from_secs(30);
 const START_STEP: Duration = Duration::from_millis(10);
 
-/// Fires all delays of the job one after the other and ends the process.
+/// Causes all delays of the job one after the other, and ends the process.
 pub(super) fn run() -> ! {
     match fire_all() {
         Ok(()) => std::process::exit(0),

@@ -93,8 +93,8 @@ fn registered() -> Vec<Reach> {
         .collect()
 }
 
-/// Changes the protection of each page in turn. Every CPU that runs a thread of the process must
-/// then drop its cached translation of the page.
+/// Changes the protection of one page after the other. Every CPU that runs a thread of the process
+/// must then drop its cached translation of the page.
 fn protect(pages: &mut Mapping) -> std::io::Result<u64> {
     for page in 0..PAGES {
         pages.touch(0, pages.len());

@@ -12,7 +12,7 @@ use crate::root::Root;
 pub struct StoredFinding {
     /// The check's name.
     pub check: String,
-    /// Its importance for the profile `periodic`.
+    /// Importance of the check for the profile `periodic`.
     pub importance: Importance,
     pub state: StoredState,
     /// The current value; for unknown settings, the unreadable file.

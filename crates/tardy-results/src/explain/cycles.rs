@@ -73,8 +73,8 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
     }
 }
 
-/// Returns the response time above which all cycles are known. Only the longest cycles of each
-/// thread are stored.
+/// Returns the response time above which all cycles are known, because only the longest cycles of
+/// each thread are stored.
 fn complete_above(cycles: &Cycles) -> Nanos {
     let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
     for cycle in &cycles.worst {

@@ -326,8 +326,8 @@ fn of_series(
     groups
 }
 
-/// Returns 1, 2 and 5 times powers of ten, from the last value below the median to the first value
-/// above the maximum.
+/// Returns 1, 2 and 5 times powers of ten, from the last value at or below the median to the first
+/// value above the maximum.
 fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
     let Some(max) = histogram.max() else {
         return Vec::new();

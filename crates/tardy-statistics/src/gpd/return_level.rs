@@ -55,7 +55,7 @@ impl Tail {
     }
 
     /// Returns the level that is exceeded once in `horizon` samples on average, counting a cluster
-    /// once; `None` for a level below the threshold.
+    /// once; `None` if the level is not above the threshold.
     #[must_use]
     pub fn return_level(&self, horizon: f64) -> Option<f64> {
         let expected = horizon * self.rate() * self.extremal_index;

@@ -196,7 +196,7 @@ impl CyclictestArgs {
         })
     }
 
-    /// Returns the latency above which the run stops.
+    /// Returns the latency above which the run stops; `None` without a limit above 0.
     #[must_use]
     pub fn break_above(&self) -> Option<Nanos> {
         self.break_above
@@ -204,7 +204,7 @@ impl CyclictestArgs {
             .filter(|&limit| limit > Nanos::ZERO)
     }
 
-    /// Returns the latency above which samples are listed.
+    /// Returns the latency above which samples are listed; `None` without a limit above 0.
     #[must_use]
     pub fn spike(&self) -> Option<Nanos> {
         self.spike

@@ -323,10 +323,11 @@ impl Mpv {
         }
     }
 
-    /// Waits for the player's end, which was requested or seen before.
+    /// Waits up to 5 s for the end of the player, which was requested or seen before. Then kills
+    /// the player.
     ///
     /// # Errors
-    /// Returns an error if the program cannot be waited for.
+    /// Returns an error if the program cannot be waited for or killed.
     pub(super) fn end(mut self) -> io::Result<ExitStatus> {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(5) {

@@ -78,7 +78,7 @@ pub fn advice(
 ) -> Result<Advice, SummaryError> {
     let here = MachineFacts::read(root);
     let is_hardware = |kernel: &&Kernel| kernel.clock != ClockKind::Virtual;
-    // All other kernels are compared with the least preemptible one.
+    // All other kernels are compared with the least preemptible kernel.
     let fast = |clock: ClockKind| {
         kernels
             .iter()

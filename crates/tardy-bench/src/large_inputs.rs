@@ -142,7 +142,7 @@ fn run_once(bench: &Bench, folder: &Path, words: &str) -> Result<(f64, f64)> {
     Ok((begin.elapsed().as_secs_f64(), memory))
 }
 
-/// Returns the count; for a quick run, a twentieth of it.
+/// Returns `count`; for a quick run, a twentieth of `count`.
 fn shortened(bench: &Bench, count: u64) -> u64 {
     if bench.is_quick { count / 20 } else { count }
 }

@@ -218,7 +218,7 @@ impl Browser {
         (point[0].as_f64().unwrap(), point[1].as_f64().unwrap())
     }
 
-    /// Presses, releases or moves the mouse: `kind` as the protocol names it.
+    /// Presses, releases or moves the mouse. `kind` is the protocol's name of the event.
     pub fn mouse(&mut self, kind: &str, (x, y): (f64, f64)) {
         let buttons = u8::from(kind != "mouseReleased");
         let button = if kind == "mouseMoved" { "none" } else { "left" };
@@ -285,7 +285,7 @@ impl Browser {
         self.events.iter().filter(is_error).cloned().collect()
     }
 
-    /// Everything that the page asked for.
+    /// Returns the addresses that the page requested.
     pub fn requests(&mut self) -> Vec<String> {
         self.settle();
         let requests = self

@@ -133,7 +133,8 @@ fn columns(columns: &Columns) -> Value {
     json!({"shape": "columns", "begin": columns.begin, "step": columns.step, "min": min, "max": max})
 }
 
-/// Writes whole numbers exactly and without a decimal point, and other numbers with six digits.
+/// Converts whole numbers exactly and without a decimal point, and rounds other numbers to six
+/// digits.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return json!(value as i64);

@@ -64,7 +64,7 @@ pub enum FormatError {
     /// The bytes end within the chunk.
     #[error("the last chunk is cut off")]
     Truncated,
-    /// The chunk's bytes differ from the written ones.
+    /// The chunk's bytes differ from the bytes that were written.
     #[error("a chunk is damaged (checksum or structure)")]
     Damaged,
 }

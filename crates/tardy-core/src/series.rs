@@ -167,7 +167,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Whether due times were set beforehand.
+    /// Returns whether the due times were set beforehand.
     #[must_use]
     pub fn is_planned(&self) -> bool {
         *self == Self::Planned

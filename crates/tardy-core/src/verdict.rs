@@ -129,7 +129,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stress {
-    /// No loads, or unknown ones.
+    /// No loads, or unknown loads.
     #[default]
     None,
     /// The same loads all the time.

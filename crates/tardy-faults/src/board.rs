@@ -410,7 +410,7 @@ fn address(number: usize, end: usize) -> String {
     format!("192.0.2.{}", 4 * number + end)
 }
 
-/// Starts a program without output that ends with this one.
+/// Starts a program without output. The program ends when this program ends.
 fn spawn(command: &mut Command) -> Result<Child> {
     command
         .stdin(Stdio::null())

@@ -38,7 +38,7 @@ pub(crate) struct Ground {
     /// A private memory file system, for the places of attempts.
     pub(crate) folder: PathBuf,
     pub(crate) form: Form,
-    /// Duration of the soak, if the user gave one.
+    /// Duration of the soak, if the user gave a duration.
     pub(crate) soak_for: Option<Duration>,
     /// If given, only command lines that contain this text are tried.
     pub(crate) line: Option<String>,

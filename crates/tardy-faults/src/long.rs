@@ -210,7 +210,7 @@ fn script(hours: u64) -> String {
     )
 }
 
-/// Returns the counts that differ from the required ones.
+/// Returns the counts that differ from the required counts.
 fn not_exact(folder: &Folder, result: &ScriptResult, expected: u64) -> Option<String> {
     let Folder::Opens { summary, .. } = folder else {
         return Some(format!("no run: {}", result.text("text")));

@@ -1,4 +1,5 @@
-//! Runs the tool under strace, which logs system calls, makes them fail, or stops the tool at one.
+//! Runs the tool under strace, which logs system calls, makes them fail, or stops the tool at a
+//! system call.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -29,7 +29,7 @@ fn survives(fault: &str) {
     let faults = env!("CARGO_BIN_EXE_tardy-faults");
     let mut command = Command::new(faults);
     command.args([fault, "--brief"]);
-    // If there is no binary of the tool, tardy-faults builds one.
+    // Without a binary from the environment or next to it, tardy-faults builds the tool.
     let built = Path::new(faults).with_file_name("tardy");
     let tardy = std::env::var_os("TARDY_TEST_RELEASE")
         .map(Into::into)

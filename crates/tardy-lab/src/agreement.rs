@@ -20,7 +20,8 @@ pub struct HolderTime {
     pub name: String,
     pub by_trace_ns: u64,
     pub by_execution_ns: u64,
-    /// Number of pieces that make up the time, in the source that has more of them.
+    /// Number of pieces that make up the time. If the two sources differ, this is the larger
+    /// number.
     pub pieces: u64,
 }
 

@@ -181,7 +181,8 @@ fn data_member(package: &Path) -> Result<Box<dyn Read>, DebError> {
     }
 }
 
-/// Name and length from the header of an archive member (ar(5)).
+/// Returns name and length of an archive member from its header (ar(5)); `None` if the header is
+/// damaged.
 fn member(header: &[u8; 60]) -> Option<(String, u64)> {
     if &header[58..] != b"`\n" {
         return None;

@@ -88,7 +88,7 @@ pub struct Experiment<'a> {
     pub jobs: usize,
     /// The cache. Its locks show which CPUs of the host are in use by other labs.
     pub cache: &'a Cache,
-    /// The snapshots, if every guest starts from one.
+    /// The snapshots, if every guest starts from a snapshot.
     pub snapshots: Option<&'a Snapshots>,
     /// The plugin and its settings, if every guest is watched. A second run is not watched, so that
     /// it shows whether watching changed the first.
@@ -111,7 +111,7 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// Result of the guest.
     pub result: Result<Provenance, Failure>,
-    /// The result of the second run, if there is one.
+    /// The result of the second run, if a second run was made.
     pub repetition: Option<Repetition>,
     /// Time on the host, for both runs together.
     pub wall: Duration,

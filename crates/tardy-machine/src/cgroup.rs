@@ -156,8 +156,8 @@ impl CgroupThrottling {
         })
     }
 
-    /// Version 2 writes `throttled_usec`, version 1 `throttled_time` in nanoseconds. A version 2
-    /// group without the controller has neither.
+    /// Parses the counts of a group. Version 2 writes `throttled_usec`, version 1 `throttled_time`
+    /// in nanoseconds. A version 2 group without the controller has neither.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| {
             text.lines().find_map(|line| {

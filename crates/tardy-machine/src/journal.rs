@@ -440,7 +440,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         tries += 1;
         thread::sleep(LOCK_PAUSE);
     }
-    // If the file system has no locks, the journal is undone without one.
+    // If the file system has no locks, the journal is undone without a lock.
     let (locked, there) = (file.metadata()?, fs::symlink_metadata(path)?);
     let is_same = (locked.dev(), locked.ino()) == (there.dev(), there.ino());
     Ok(is_same.then_some(file))

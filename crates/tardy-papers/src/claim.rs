@@ -80,7 +80,7 @@ pub enum Reason {
     Unknown,
 }
 
-/// A value of a rule: our value, and the paper's if the paper printed one.
+/// A value of a rule: our value, and the paper's value if it was printed.
 #[derive(Debug, Clone)]
 pub struct Value {
     /// Name of the value in the rule.
@@ -322,7 +322,7 @@ impl Claim {
 }
 
 impl TableBeside {
-    /// Returns the published number of a cell, if the paper has one.
+    /// Returns the published number of a cell; `None` if the paper has no such number.
     #[must_use]
     pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
         // A space within a key would end the key.

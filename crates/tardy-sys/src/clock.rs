@@ -310,7 +310,8 @@ pub fn sleep_for(clock: Clock, duration: &Instant) -> io::Result<()> {
     }
 }
 
-/// clock_nanosleep(clock, flags, time, NULL) without the C library; 0, or a negative errno.
+/// Calls clock_nanosleep(clock, flags, time, NULL) without the C library. Returns 0, or a negative
+/// errno.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) -> i64 {

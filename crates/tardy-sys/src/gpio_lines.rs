@@ -50,7 +50,7 @@ struct Values {
 /// Size of struct gpio_v2_line_event.
 const EVENT_BYTES: usize = 48;
 
-/// _IOWR(0xB4, number, bytes) of asm-generic/ioctl.h.
+/// Returns the number of a request: _IOWR(0xB4, number, bytes) of asm-generic/ioctl.h.
 const fn request_code(number: u32, bytes: usize) -> u32 {
     3 << 30 | (bytes as u32) << 16 | 0xb4 << 8 | number
 }

@@ -141,9 +141,9 @@ impl<W: Write> Writer<W> {
         Ok(self.left_out)
     }
 
-    /// Perfetto treats the stamps of kernel events as boot-time clock. The offset of that clock,
-    /// the time in suspend, is not in the trace: both are set equal, and all times shown are of the
-    /// monotonic clock.
+    /// Writes the relation of the clocks. Perfetto takes the stamps of kernel events for boot-time
+    /// clock. The offset of that clock, the time in suspend, is not in the trace. So both clocks
+    /// are set equal, and all times shown are of the monotonic clock.
     fn clocks(&mut self, time: u64) -> io::Result<()> {
         let clock = |id| Message::default().number(1, id).number(2, time);
         let snapshot = Message::default()

@@ -296,7 +296,7 @@ impl Attachment {
         })
     }
 
-    /// Start, by the monotonic clock.
+    /// Returns the start of the recording, by the monotonic clock.
     #[must_use]
     pub fn begin(&self) -> Nanos {
         self.begin

@@ -137,7 +137,7 @@ impl Cell {
         self.top.extremal_index(self.latency.count())
     }
 
-    /// Stores `sample` if it is worse than the stored one.
+    /// Stores `sample` if it is worse than the stored sample.
     pub fn note_worst(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else { return };
         let is_worse = |worst: Sample| {

@@ -3,8 +3,8 @@
 
 use super::{Evidence, Outcome, Stress, Verdict};
 
-/// Writes the sentence of `verdict`. `by_misses` and `by_skipped` are the outcomes by misses and by
-/// skipped periods; `decided` is the outcome if the set-up were sound.
+/// Returns the sentence of `verdict`. `by_misses` and `by_skipped` are the outcomes by misses and
+/// by skipped periods; `decided` is the outcome if the set-up were sound.
 pub(super) fn sentence(
     verdict: &Verdict,
     (by_misses, by_skipped): (Outcome, Outcome),
@@ -127,7 +127,8 @@ fn stress(evidence: &Evidence) -> &'static str {
     }
 }
 
-/// Writes the part about skipped periods, or `None` if there are none and the user gave no limit.
+/// Returns the part about skipped periods; `None` if no period was skipped and the user gave no
+/// limit.
 fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let evidence = &verdict.evidence;
     let periods = |count: u64| {

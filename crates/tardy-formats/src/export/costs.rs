@@ -37,7 +37,8 @@ pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), Exp
     Ok(())
 }
 
-/// Writes one line per trial, in order. All values are per operation, also those of bandwidths.
+/// Returns a table with one line per trial, in order. All values are per operation, also those of
+/// bandwidths.
 fn trials(run: &CostRun) -> String {
     let mut out = format!(
         "metric,group,trial,{}_per_operation,bytes_per_operation\n",

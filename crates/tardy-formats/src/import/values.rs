@@ -113,7 +113,7 @@ fn fields(line: &str, separator: Option<char>) -> Vec<String> {
     fields.iter().map(|field| field.trim().to_owned()).collect()
 }
 
-/// The layout of the lines, derived from the first one.
+/// The layout of the lines, derived from the first line.
 struct Layout {
     separator: Option<char>,
     fields: usize,

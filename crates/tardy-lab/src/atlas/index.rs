@@ -106,7 +106,7 @@ impl Index {
             .zip(self.keys.get(first..).into_iter().flatten())
     }
 
-    /// Number of cells.
+    /// Returns the number of cells.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.keys.len()

@@ -59,7 +59,7 @@ pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
         PANIC,
         "device that can stop it (pvpanic-pci)",
     )?;
-    // The page may contain other devices' registers before this one.
+    // The page may contain registers of other devices before those of this device.
     let offset = start_of_resource_0(&std::fs::read_to_string(device.join("resource"))?)? % PAGE;
     Ok((map(&device, &device.join("resource0"), PAGE)?, offset))
 }

@@ -18,7 +18,7 @@ use crate::load::worker::{Work, WorkerPlan, WorkerReport};
 /// Maximum number of restarts of a worker in a phase. A load that dies more often has a lasting
 /// problem.
 const RESTARTS_MAX: u32 = 3;
-/// Pause before the first restart; doubled for each further one.
+/// Pause before the first restart. The pause doubles for each further restart.
 const RESTART_DELAY: Nanos = Nanos::from_millis(200);
 
 /// The receiver of events.

@@ -226,8 +226,8 @@ impl Worker {
         self.say(&WorkerReport::Work(self.work));
     }
 
-    /// From now on, the CPU time of living descendants counts, too. A program may run for the whole
-    /// phase, and is reaped only at its end.
+    /// Counts the CPU time of living descendants, too, from now on. A program may run for the whole
+    /// phase, and is reaped only at the end of the phase.
     pub(super) fn counts_living_programs(&mut self) {
         self.runs_programs = true;
     }
@@ -251,7 +251,7 @@ impl Worker {
         vec![0; self.number("block") as usize].leak()
     }
 
-    /// Returns the CPU that the worker is bound to, if it is a single one.
+    /// Returns the CPU to which the worker is bound; `None` if it is not bound to exactly one CPU.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {
         self.plan

@@ -1,4 +1,4 @@
-//! Checks whether the last-level cache is partitioned, if the CPU supports that.
+//! Checks whether the last-level cache is partitioned, if the CPU supports partitions.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 

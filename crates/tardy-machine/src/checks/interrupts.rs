@@ -1,5 +1,5 @@
 //! Checks of interrupts beyond [`super::interrupt_affinity`]: counted, new, pending and managed
-//! ones.
+//! interrupts.
 
 use tardy_core::cpu::CpuList;
 

@@ -1,4 +1,4 @@
-//! The machine as a text of two lines, or of one.
+//! Describes the machine as a text of one or two lines.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;

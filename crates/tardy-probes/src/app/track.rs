@@ -24,7 +24,7 @@ pub(crate) struct Track {
     producer: Producer,
 }
 
-/// A due time that is not on the grid of the previous ones.
+/// A due time that is not on the grid of the previous due times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffGrid {
     pub due: Nanos,

@@ -76,7 +76,8 @@ impl Share {
             clock::sleep_until(&clock::Instant::from_nanos((self.window + WINDOW).get()))?;
             self.window += WINDOW;
         } else {
-            // This is the first window, or the probe was preempted at the end of the previous one.
+            // This is the first window, or the probe was preempted at the end of the previous
+            // window.
             self.window = now;
         }
         Ok(true)

@@ -181,7 +181,7 @@ impl PreparedSeries {
         self.0.path()
     }
 
-    /// Writes the file's head, which defines when samples are due.
+    /// Starts the series: writes the file's head, which defines when samples are due.
     ///
     /// # Errors
     /// Returns an error if the head cannot be written.

@@ -42,7 +42,7 @@ pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     best
 }
 
-/// Matteson and James' statistic with exponent 1, from sums over pairs.
+/// Returns Matteson and James' statistic with exponent 1, from sums over pairs.
 fn divergence(n: f64, m: f64, between: f64, within_before: f64, within_after: f64) -> f64 {
     let mean = |sum: f64, count: f64| {
         if count > 1.0 {

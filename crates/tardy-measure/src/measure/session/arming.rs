@@ -496,7 +496,7 @@ fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> std:
     let bound = || {
         if let Some(cpu) = cpu {
             // If this thread cannot be bound to the CPU, the measuring thread cannot either, and
-            // reports that.
+            // reports the error.
             let _ = affinity::set(0, &[cpu.0]);
         }
         make()

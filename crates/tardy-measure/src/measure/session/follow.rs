@@ -299,7 +299,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Returns the probe that the kernel throttles, if there is one.
+    /// Returns the probe that the kernel throttles; `None` if the kernel throttles no probe.
     fn throttled(&self) -> Option<&ProbePlan> {
         self.armed
             .record

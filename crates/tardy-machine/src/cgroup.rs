@@ -315,7 +315,7 @@ fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
 
 fn memory_max(root: &Root, folder: &Path) -> Option<u64> {
     // Without a limit, version 1 writes the largest multiple of a page (PAGE_COUNTER_MAX in
-    // include/linux/page_counter.h). No machine has an exbibyte.
+    // include/linux/page_counter.h). Machines have less than an exbibyte of memory.
     let limit: u64 = root
         .number(folder.join("memory.max"))
         .or_else(|| root.number(folder.join("memory.limit_in_bytes")))?;

@@ -299,14 +299,14 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
         origin: 500,
         period_ns: 1_000.4,
     };
-    // Each due time is rounded, and then lies before the line at times: it is still that of its own
-    // place.
+    // A rounded due time may lie before the exact grid point. It must still have the number of this
+    // point.
     for place in 0..1_000_i64 {
         let due = 500 + (place as f64 * 1_000.4).round() as u64;
         assert_eq!(grid.last_due(due), (place, due));
         assert_eq!(grid.last_due(due + 900), (place, due));
     }
-    // Before the first one the grid goes on.
+    // The grid also continues before its origin.
     assert_eq!(
         Grid {
             origin: 5_000,
@@ -679,7 +679,7 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     .collect();
     let (found, explainer) = explain(Facts::default(), &items);
     sums_are_whole(&found);
-    // 300 cycles. Each ends with one sleep; no timer is left out.
+    // 300 cycles. Each ends with one sleep, which is explained or still unfinished.
     let timed: Vec<&WakeUp> = found
         .iter()
         .filter(|wake_up| wake_up.due_from == DueFrom::Timer)

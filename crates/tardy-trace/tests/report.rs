@@ -127,7 +127,7 @@ fn events_equal_those_of_trace_cmd(name: &str, version: u32, events: usize) {
     let file = TraceFile::parse(&bytes).expect("it is a trace.dat");
     assert_eq!(file.version, version);
     let buffer = file.buffer(None).expect("it has a buffer");
-    // `trace-cmd extract` names the main buffer's clock, whatever that of the instance was.
+    // `trace-cmd extract` writes the main buffer's clock, even if the instance has another one.
     assert_eq!(
         (buffer.name.as_str(), buffer.clock.as_str()),
         ("tardy_test_data", "local")

@@ -395,7 +395,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
         );
         made.waking(900_000).switch(905_000, PROBE);
     };
-    // It was due while it waited: nobody was on the way to wake it.
+    // The thread was waiting for a page when it was due, so the page fault delayed its wake-up.
     let mut made = EventStream::new(PROBE);
     waits(
         &mut made,
@@ -416,7 +416,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
         )
     );
     assert_eq!(told(&delay)[1].0, Component::Switch);
-    // It was woken in time, and waited before it read the clock: for whoever had the lock.
+    // The thread was woken in time, but waited for a lock before it read the clock.
     let mut made = EventStream::new(OTHER);
     made.waking(3_000).switch(4_000, PROBE);
     waits(&mut made, Kind::ContentionBegin { flags: 8 });

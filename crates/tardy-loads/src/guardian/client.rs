@@ -131,7 +131,8 @@ impl Guardian {
         let deadline = Instant::now() + READY_LIMIT;
         while Instant::now() < deadline {
             let lines = self.events.take_within(100).map_err(GuardianError::Gone)?;
-            // No request was sent yet, so the first line reports that the guardian is ready.
+            // The first line reports that the guardian is ready, because requests are sent only
+            // later.
             if let Some(line) = lines.first() {
                 return match serde_json::from_str(line) {
                     Ok(Message::Ready { containment }) => Ok(containment),

@@ -79,7 +79,7 @@ fn resolve(
     }
     let mut parameters = Values::default();
     for parameter in info.parameters {
-        // Every default is within the limits of its own parameter; a test checks this.
+        // Every default is within the limits of its parameter; a test checks this.
         let default = || {
             parameter
                 .default

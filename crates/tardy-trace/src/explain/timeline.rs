@@ -395,7 +395,7 @@ impl Timeline {
                 .any(|context| matches!(context, Context::Softirq(_)))
         {
             // If entries are traced, the flag alone means that an interrupt arrived before the
-            // first handler or after the last one: no handler runs after it.
+            // first handler or after the last one, outside of any handler.
             self.stack.insert(0, Context::Softirq(None));
         }
     }

@@ -49,7 +49,7 @@ impl TraceHead {
         }
         put(&mut out, count(self.symbols.len()));
         out.extend_from_slice(self.symbols.as_bytes());
-        // No formats of printk.
+        // The file contains no formats of printk.
         put(&mut out, 0);
         put_long(&mut out, &self.commands);
         put(&mut out, count(lengths.len()));

@@ -66,8 +66,8 @@ fn sleep(ahead: i64) -> Vec<Item> {
 
 #[test]
 fn a_thread_that_was_on_another_cpu_when_it_was_woken_is_not_as_late_as_its_next_switch() {
-    // Its timer stayed on CPU 0, where it was set; the thread is on CPU 1, on its way to sleep, and
-    // goes on there until it is preempted.
+    // Its timer stayed on CPU 0, where it was set. The thread is on CPU 1 and about to sleep. After
+    // the wake-up it continues there until it is preempted.
     let elsewhere = |time, previous, previous_state, next| {
         event(
             time,
@@ -272,7 +272,7 @@ fn a_timer_that_is_set_anew_was_cancelled_and_one_that_nobody_waits_for_wakes_no
         start(200, LOOP, 7, TIMERFD, 2_000_000, 2_000_000),
         entry(2_000_100, OTHER, 7, TIMERFD, 2_000_000),
         exit(2_000_300, OTHER, 7),
-        // Behind the function's end the thread is woken by somebody else.
+        // After the end of the timer's function, something else wakes the thread.
         waking(2_000_400, OTHER, HARD_INTERRUPT, LOOP),
         start(2_100_000, LOOP, 7, TIMERFD, 9_000_000, 9_000_000),
     ]);
@@ -356,7 +356,7 @@ fn timers_of_other_threads_and_of_other_functions_are_passed_over() {
 fn a_thread_that_was_not_seen_to_be_switched_to_had_not_left_the_cpu() {
     let mut items = sleep(0);
     items.truncate(5);
-    // It is on its way to sleep on another CPU when it is woken, and goes on there.
+    // The thread is about to sleep on another CPU when it is woken, and continues there.
     items.push(start(1_065_000, LOOP, 8, WAKEUP, 2_000_000, 2_000_000));
     let (watch, found) = watched(&items);
     assert_eq!((found[0].ran, found[0].start), (1_061_000, Start::Unseen));
@@ -442,7 +442,8 @@ fn a_wake_up_by_an_interrupt_or_a_softirq_is_due_at_its_entry() {
         );
         assert_eq!(watch.wakings().measured, 1);
     }
-    // An interrupt above a softirq is not the softirq, and what has left wakes nobody.
+    // An interrupt during a softirq is not the softirq, and a handler that has ended wakes no
+    // thread.
     for (entry, flags) in [(softirq, HARD_INTERRUPT), (irq, SOFT_INTERRUPT)] {
         let (watch, found) = found(entry, flags);
         assert_eq!((found.len(), watch.wakings().no_entry), (0, 1));

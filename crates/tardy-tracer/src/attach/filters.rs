@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn many_threads_become_ranges_with_the_fewest_others_in_a_filter_that_the_kernel_takes() {
-        // Pairs that are 100 apart, with a pair of its own at a distance.
+        // Pairs that are 100 apart, and one pair that is far away from the others.
         let threads: Vec<i32> = (0..300).map(|n| 1_000_000 + n / 2 * 100 + n % 2).collect();
         let found = ranges(
             &threads

@@ -371,7 +371,7 @@ fn ran(outcome: &support::workplace::Outcome, test: &str) -> bool {
 
 #[test]
 fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
-    // Probes that wait for other threads, programs or machines have tests of their own.
+    // Probes that wait for other threads, programs or machines have separate tests.
     let by_themselves = [
         "cyclic",
         "nanosleep",

@@ -366,8 +366,8 @@ fn a_histogram_stores_no_sample_and_has_them_all() {
         numbers["samples"],
         summary["probes"][0]["counts"]["recorded"]
     );
-    // No sample is an hour late. A skipped period counts as a miss if the histogram cannot show its
-    // lateness.
+    // All samples are less than an hour late. A skipped period counts as a miss if the histogram
+    // cannot show its lateness.
     assert!(
         numbers["misses"].as_u64() <= summary["probes"][0]["counts"]["skipped"].as_u64(),
         "{numbers}"

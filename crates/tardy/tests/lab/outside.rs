@@ -212,8 +212,8 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
     if !lab_is_there("a loop from outside", true) {
         return;
     }
-    // Longer than the kernel's own longest stretch without a chance to switch, 2.3 ms at the end of
-    // the program.
+    // Longer than the kernel's own longest section without a chance to switch, which is 2.3 ms at
+    // the end of the program.
     const LENGTH: i64 = 5_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (out, modules) = (folder.path().join("runs"), modules());
@@ -242,7 +242,7 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
         .filter(|row| row["what"] == "no-chance")
         .max_by_key(|row| row["length_ns"].as_i64())
         .unwrap();
-    // The stretch includes the interrupts that occur in it.
+    // The section includes the interrupts that occur in it.
     assert!(
         (LENGTH..LENGTH + LENGTH / 10).contains(&row["length_ns"].as_i64().unwrap()),
         "{row}"

@@ -303,7 +303,7 @@ fn cpu_quota(root: &Root, folder: &Path) -> Option<CpuQuota> {
     })
 }
 
-/// A quota of 0 is valid here: no task of the group may run at real-time priority.
+/// A quota of 0 is valid here: the tasks of the group must not run at real-time priority.
 fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
     let runtime: i64 = root.number(folder.join("cpu.rt_runtime_us"))?;
     let period = micros(&root.text(folder.join("cpu.rt_period_us"))?)?;

@@ -57,8 +57,8 @@ pub struct Experiment {
     /// Further options of `tardy run` on this machine.
     #[serde(default)]
     pub local: Vec<String>,
-    /// Whether it looks for the causes of late samples: no claim is tested on it, because tracing
-    /// takes time.
+    /// Whether it searches for the causes of late samples. Claims are not tested on it, because
+    /// tracing takes time.
     #[serde(default)]
     pub is_for_culprits: bool,
 }

@@ -53,7 +53,7 @@ struct Bundle {
     is_lost: bool,
 }
 
-/// What the file omits.
+/// The numbers of items that the file omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LeftOut {
     /// Events of CPUs that Perfetto takes for an error.

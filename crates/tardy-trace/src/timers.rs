@@ -6,13 +6,13 @@
 
 use serde::Serialize;
 
-/// The monotonic clock at an expiry, and what a timer of that clock read there, lie no further
-/// apart, in ns.
+/// Maximum difference between the monotonic clock at an expiry and the value that a timer of this
+/// clock read there, in ns.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
 /// The same limit for a clock that can be set, which is compared by its offset at the last reading.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
-/// What a program set, by the function that its timer calls.
+/// The kind of a timer, which follows from the function that it calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {

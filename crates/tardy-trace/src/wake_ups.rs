@@ -1,4 +1,5 @@
-//! Wake-ups of followed threads: when each was due, when the thread ran, and what lies between.
+//! Wake-ups of followed threads: when each was due, when the thread ran, and the parts of the time
+//! between.
 //!
 //! A wake-up is due at its reference time. If a timer that a followed thread set ends the wait, the
 //! reference is the time that the program asked for. If an interrupt or a softirq wakes the thread,
@@ -41,7 +42,7 @@ const NESTED_MAX: usize = 16;
 /// Smallest `prev_state` of a preempted thread (TASK_REPORT_MAX); a thread that yields has 0.
 pub(crate) const PREEMPTED: i64 = 0x100;
 
-/// What woke a thread.
+/// The waker of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A timer that a followed thread had set.
@@ -107,7 +108,7 @@ impl Parts {
 pub struct WakeUp {
     /// The thread that was woken.
     pub thread: i32,
-    /// What woke it.
+    /// The waker of the thread.
     pub cause: Cause,
     /// The CPU that it ran on; if the switch is not in the trace, the CPU that woke it.
     pub cpu: u32,
@@ -129,7 +130,7 @@ pub enum Start {
     Switch,
     /// It had not left the CPU yet, and continues after the interrupt.
     OnCpu,
-    /// No switch is in the trace, but a later event shows that the thread ran: either it had not
+    /// The trace lacks the switch, but a later event shows that the thread ran: either it had not
     /// left its CPU, or the kernel does not trace that switch. Its latency is a lower bound.
     Unseen,
 }

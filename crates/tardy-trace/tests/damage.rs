@@ -1,4 +1,4 @@
-//! No bytes make the reader of trace.dat panic, and what is damaged is reported.
+//! The reader of trace.dat never panics, and it reports damage.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Wake-ups cut into pieces: the sum is the lateness whatever the trace says, and who held the CPU
-//! is who did, in made streams of known truth and in a kept trace.
+//! Wake-ups that are cut into pieces. The sum of the pieces always equals the latency, and the
+//! holder of the CPU is right in generated streams of known truth and in a kept trace.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -317,7 +317,7 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
     );
 }
 
-/// What is said of the longest stretch after the waking.
+/// Returns the explanation of the longest piece of the first wake-up.
 fn longest(facts: Facts, made: &EventStream) -> (Cause, String, Certainty) {
     let (found, _) = explain(facts, &made.items);
     let piece = found[0]

@@ -1,5 +1,5 @@
-//! What fuzzing looks for, in short and always the same: pages and event formats of real kernels
-//! with bytes changed. They make nothing panic, and what is explained from them still adds up.
+//! A short, repeatable form of fuzzing: pages and event formats of real kernels with changed bytes.
+//! The readers never panic, and the pieces of each explanation still add up.
 
 use std::collections::HashMap;
 use std::path::Path;

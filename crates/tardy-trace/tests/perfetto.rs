@@ -1,6 +1,6 @@
-//! What Perfetto is given is what the trace has: events as `trace-cmd report` prints them, wake-ups
-//! as they were explained. The file is read here by the numbers of the published schema;
-//! `cargo xtask perfetto` reads it with the schema itself.
+//! Files for Perfetto have the content of the trace: events as `trace-cmd report` prints them, and
+//! wake-ups as they were explained. These tests read the file by the field numbers of the published
+//! schema; `cargo xtask perfetto` reads it with the schema itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
@@ -202,7 +202,7 @@ fn written() -> (Vec<u8>, Vec<WakeUp>) {
     (out, found)
 }
 
-/// The events of a name in what trace-cmd prints: CPU, time in ns, fields.
+/// Returns the events of a name in the output of trace-cmd: CPU, time in ns, fields.
 fn printed(event: &str) -> Vec<(u64, u64, String)> {
     let bytes = std::fs::read(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.report.gz"),

@@ -1,5 +1,5 @@
-//! What `trace-cmd report` prints of the kept traces is what is read here, event by event and field
-//! by field.
+//! Compares the events that this crate reads from the kept traces with the output of `trace-cmd
+//! report`, field by field.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -68,9 +68,10 @@ fn line(file: &TraceFile<'_>, format: &EventFormat, cpu: u32, record: &Record<'_
     text
 }
 
-/// trace-cmd writes addresses in hexadecimal digits, some as functions with and some without their
-/// place, and which of them depends on the field's use in the print format: what is an address here
-/// and there is compared as the function, or as the number.
+/// Returns a value in a form that both sides have. trace-cmd writes an address as a hexadecimal
+/// number, or as a function with or without an offset, depending on the field's print format. An
+/// address therefore becomes the name of its function, and other values become decimal numbers or
+/// text.
 fn normal(name: &str, value: &str, file: &TraceFile<'_>) -> String {
     let number = value
         .strip_prefix("0x")

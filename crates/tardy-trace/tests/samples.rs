@@ -1,5 +1,5 @@
-//! Samples explained: the pieces cover the interval from due to the clock read exactly, whatever
-//! the trace has of it, and made streams of known truth are told as they are.
+//! Explanations of samples. The pieces always cover exactly the interval from the due time to the
+//! clock read, and they are right for generated streams of known truth.
 
 use std::collections::HashMap;
 

@@ -411,8 +411,8 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
-    /// Leaves out the tick timer, which is set at each entry to and exit from idle; no thread
-    /// sleeps on it. `symbols` is /proc/kallsyms; without addresses there, or if the event lacks
+    /// Leaves out the tick timer, which is set at each entry to and exit from idle; threads do not
+    /// sleep on it. `symbols` is /proc/kallsyms; without addresses there, or if the event lacks
     /// such a filter, the tick timer is recorded too.
     pub fn leave_out_tick(&self, symbols: &str) {
         let address = |line: &str| -> Option<u64> {

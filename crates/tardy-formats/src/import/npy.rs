@@ -18,9 +18,9 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Maximum length of the header; no array of numbers has a longer one.
+/// Maximum length of the header; arrays of numbers have shorter ones.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
-/// Maximum length of a record; no measurement has longer ones.
+/// Maximum length of a record; measurements have shorter ones.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 
 /// The format of a stored number.

@@ -110,7 +110,7 @@ fn resolve(
     Ok(resolution.plan)
 }
 
-/// Checks that a load's requirements are within its share, whatever its own `resolve` computed.
+/// Checks that a load's requirements, which its own `resolve` computed, are within its share.
 fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
     let Budget {
         memory,

@@ -31,7 +31,7 @@ struct KnownSecret {
     own: Secret,
 }
 
-/// What the responder does with a datagram.
+/// The responder's reaction to a datagram.
 enum Fate {
     /// The session's peer gets an answer.
     Answered { answer: Packet, is_stimulus: bool },

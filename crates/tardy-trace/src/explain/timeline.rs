@@ -29,7 +29,7 @@ pub(super) enum Context {
     Thread,
 }
 
-/// What the CPU was doing from a time until the next moment.
+/// The activity of a CPU from a time until the next moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment {
     pub(super) time: u64,
@@ -271,8 +271,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the intervals of `from..to` without a gap, each with what the CPU was doing;
-    /// neighbours with equal contexts are merged. Time before the first moment has no context.
+    /// Returns the intervals of `from..to` without a gap, each with the CPU's activity; neighbours
+    /// with equal contexts are merged. Time before the first moment has no context.
     pub(super) fn stretches(
         &self,
         from: u64,

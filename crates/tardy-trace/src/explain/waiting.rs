@@ -52,7 +52,7 @@ pub(super) struct WaitingThread {
     pub(super) waking_cpu: u32,
     pub(super) interrupted_depth: Option<u8>,
     pub(super) functions: Functions,
-    /// The first CPU on whose run queue the thread was put, and since when.
+    /// The first CPU that had the thread in its run queue, and since when.
     pub(super) queue: (u64, u32),
     /// The CPUs that it was moved to.
     pub(super) moves: Vec<(u64, u32)>,

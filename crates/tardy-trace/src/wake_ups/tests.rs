@@ -537,7 +537,7 @@ fn a_timer_that_was_set_before_or_that_woke_another_thread_gives_no_latency() {
     );
 }
 
-/// What may come, in any order: of two threads that are followed, one that is not, and three
+/// Generates a random event of two followed threads, another thread, the idle thread, and three
 /// timers.
 fn any_item() -> impl Strategy<Value = Item> {
     let pid = prop_oneof![Just(LOOP), Just(LOOP + 1), Just(OTHER), Just(0)];

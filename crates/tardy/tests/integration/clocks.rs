@@ -18,7 +18,7 @@ fn clock_named(name: &Value) -> Clock {
     }
 }
 
-/// Returns by how much the run says that a clock is ahead, after comparing the value with reads of
+/// Returns the recorded lead of a clock over the monotonic clock, after comparing it with reads of
 /// both clocks now.
 #[track_caller]
 fn ahead(reading: &Value) -> i64 {

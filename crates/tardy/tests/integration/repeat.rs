@@ -5,7 +5,8 @@ use crate::support;
 use crate::report::report;
 use support::workplace::Workplace;
 
-/// A scenario that was read from a file is repeated by its file, whatever its name is.
+/// A scenario that was read from a file is repeated by its file, even if its name is `flags` or
+/// `respond`.
 #[test]
 fn a_scenario_of_ones_own_is_repeated_by_its_file_whatever_its_name() {
     for name in ["flags", "respond"] {

@@ -1,4 +1,4 @@
-//! `tardy run` and `tardy show` as a user sees them: what they count, store, print and reproduce.
+//! `tardy run` and `tardy show` as a user sees them: counts, stored data, output, and reproduction.
 
 use crate::support;
 

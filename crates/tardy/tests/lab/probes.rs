@@ -96,7 +96,7 @@ fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>
 
 /// Checks that each recorded interval lies in one gap. Most gaps are as long as their interval; the
 /// others also contain a task of the tool, which shares the guest's only CPU and runs for up to
-/// some ms. No other gap may be as long as an interval.
+/// some ms. Other gaps must not be as long as an interval.
 fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     // The load may run on for an interval after the probe.
     let last = gaps.last().map_or(0, |gap| gap.wake().get());

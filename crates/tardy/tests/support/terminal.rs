@@ -1,4 +1,4 @@
-//! The real binary in a pseudo-terminal, and what a user sees in it.
+//! The real binary in a pseudo-terminal, and the screen that a user sees.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-/* tardy.h: lets `tardy` measure a loop of yours with the same care as its own probes.
+/* tardy.h: lets `tardy` measure your own loop with the same care as its own probes.
  *
  *     #include "tardy.h"
  *
@@ -15,9 +15,10 @@
  *
  *     $ tardy run -- ./my_program                   # started this way it is measured; started in any other way the calls do nothing
  *
- * One header and no library: C99 or C++11, Linux, a compiler with the __atomic builtins (GCC, Clang). A `tardy_loop` belongs to one thread;
- * open one for each loop. tardy_due and tardy_done make no system call where the C library reads the clock without one, take no lock, and
- * never wait: where tardy does not keep up, cycles are left out, and counted as lost.
+ * One header without a library: C99 or C++11, Linux, a compiler with the __atomic builtins (GCC,
+ * Clang). A `tardy_loop` belongs to one thread; open one for each loop. tardy_due and tardy_done
+ * take no lock and never wait. They make no system call if the C library reads the clock without
+ * one. If tardy does not keep up, cycles are left out and counted as lost.
  *
  * Licence: MIT or Apache-2.0, at your choice.
  */
@@ -36,7 +37,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The memory shared with tardy, version 1, in words of 64 bits in the machine's own order. Words stand alone or in regions, one a loop. */
+/* The memory shared with tardy, version 1: 64-bit words in the machine's byte order. After the
+ * head, each loop has a region of words. */
 enum {
     TARDY_WORD_MAGIC = 0,
     TARDY_WORD_REGIONS = 1,
@@ -66,7 +68,7 @@ enum {
 #define TARDY_MAGIC UINT64_C(0x3150415944524154) /* "TARDYAP1" */
 #define TARDY_NEVER INT64_MIN                    /* the end of work that was not said to be done */
 
-/* One loop. All fields are the header's own. */
+/* One loop. Only this header may access the fields. */
 struct tardy_loop {
     uint64_t *region;
     uint64_t *memory;
@@ -81,7 +83,7 @@ struct tardy_loop {
     int64_t start;
 };
 
-/* CLOCK_MONOTONIC in ns. */
+/* Returns the time of CLOCK_MONOTONIC in ns. */
 static inline int64_t tardy_now(void)
 {
     struct timespec now;
@@ -89,13 +91,13 @@ static inline int64_t tardy_now(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* A time of CLOCK_MONOTONIC in ns. */
+/* Converts a time of CLOCK_MONOTONIC to ns. */
 static inline int64_t tardy_nanos(const struct timespec *time)
 {
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-/* Whether the loop is being measured. */
+/* Returns whether tardy measures the loop. */
 static inline int tardy_is_open(const struct tardy_loop *loop)
 {
     return loop->region != 0;
@@ -112,12 +114,15 @@ static inline int tardy_give_up_(struct tardy_loop *loop, int error)
     return -error;
 }
 
-/* Opens a loop of this name (of at most 47 bytes, letters, digits, - and _) for the calling thread. `period_ns` is the time between two due
- * times, which then must lie on one grid, first + k * period; 0 where they do not: nothing can then be skipped, only late.
+/* Opens a loop of this name (at most 47 bytes: letters, digits, - and _) for the calling thread.
+ * `period_ns` is the time between two due times, which must then lie on one grid, first + k *
+ * period. If the due times form no grid, pass 0: cycles can then be late, but periods are never
+ * skipped.
  *
- * Returns 1 where the loop is measured; 0 where no tardy is there to measure it, so that all calls do nothing; -EINVAL for a bad name or a
- * negative period; -ENOSPC where another loop of the program is measured already; -EPROTO where tardy is of another version; else what
- * open, flock or mmap report. After an error, too, all calls do nothing. */
+ * Returns 1 if tardy measures the loop; 0 if the program was not started by tardy; -EINVAL for a
+ * bad name or a negative period; -ENOSPC if other loops use all regions; -EPROTO if tardy has
+ * another version; otherwise the negative error number of open, flock, fstat or mmap. Unless the
+ * result is 1, all calls do nothing. */
 static inline int tardy_open(struct tardy_loop *loop, const char *name, int64_t period_ns)
 {
     const char *path = getenv("TARDY_APP");
@@ -137,7 +142,8 @@ static inline int tardy_open(struct tardy_loop *loop, const char *name, int64_t 
             return -EINVAL;
     }
     loop->file = open(path, O_RDWR | O_CLOEXEC);
-    /* The lock tells tardy that somebody is there; the kernel gives it back however the program ends. */
+    /* The lock shows tardy that a program uses the memory. The kernel releases it however the
+     * program ends. */
     if (loop->file < 0 || flock(loop->file, LOCK_SH) || fstat(loop->file, &attributes))
         return tardy_give_up_(loop, errno);
     if ((uint64_t)attributes.st_size < TARDY_HEAD_WORDS * sizeof(uint64_t))
@@ -180,7 +186,7 @@ static inline void tardy_hand_over_(struct tardy_loop *loop, int64_t end)
     loop->is_begun = 0;
     if (loop->head == loop->free_until) {
         loop->free_until = __atomic_load_n(&region[TARDY_REGION_TAIL], __ATOMIC_ACQUIRE) + loop->slots;
-        /* Still full: the hole in the numbers of the cycles tells tardy what was lost, and where. */
+        /* Still full. The gap in the numbers of the cycles shows tardy which cycles were lost. */
         if (loop->head == loop->free_until)
             return;
     }
@@ -193,7 +199,8 @@ static inline void tardy_hand_over_(struct tardy_loop *loop, int64_t end)
     __atomic_store_n(&region[TARDY_REGION_HEAD], loop->head, __ATOMIC_RELEASE);
 }
 
-/* Says, as the first thing after waking up, that a cycle begins which was due at `due_ns` of CLOCK_MONOTONIC. */
+/* Reports the start of a cycle that was due at `due_ns` of CLOCK_MONOTONIC. Call it first after
+ * waking up. */
 static inline void tardy_due(struct tardy_loop *loop, int64_t due_ns)
 {
     int64_t now;
@@ -211,7 +218,8 @@ static inline void tardy_due(struct tardy_loop *loop, int64_t due_ns)
     __atomic_store_n(&loop->region[TARDY_REGION_BEGUN], loop->begun, __ATOMIC_RELEASE);
 }
 
-/* Says that the work of the cycle is complete. A loop that never says so is measured by its starts alone. */
+/* Reports that the work of the cycle is complete. If a loop never calls it, tardy measures only
+ * the starts of its cycles. */
 static inline void tardy_done(struct tardy_loop *loop)
 {
     if (loop->region && loop->is_begun)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Known delays: on demand this module keeps the processor busy for a given time, in a context that some preemption models can interrupt and others cannot.
- * It is the ground truth for everything that measures or explains latency, and has no other use: it loads only in a guest of the lab, which carries a mark
- * on its command line, and no single delay is longer than 50 ms.
+ * Delays of known length: on demand, this module keeps the CPU busy for a given time, in a context
+ * that some preemption models can interrupt and others cannot. Its delays are the ground truth for
+ * tests of everything that measures or explains latency. It loads only in a guest of the lab, whose
+ * command line contains a mark. A delay is at most 50 ms long.
  *
  * debugfs, folder tardy_inject:
  *   fire   write "CONTEXT NANOSECONDS"; returns when the delay is over
@@ -23,10 +24,12 @@
 #include <linux/spinlock.h>
 #include <linux/uaccess.h>
 
-/* The lab's mark; crates/tardy/src/lab/plan.rs has the same. */
+/* The lab's mark, as in crates/tardy-lab/src/guest_job.rs. */
 #define MARK "tardy.lab=1"
 #define DELAY_NS_MAX (50 * NSEC_PER_MSEC)
-/* More firings than any test asks for; further ones are refused, so that the log is always complete. */
+/*
+ * More delays than any test requests. Further requests are refused, so the log is always complete.
+ */
 #define LOG_ENTRIES_MAX 4096
 
 struct context {
@@ -50,7 +53,10 @@ static struct log_entry *fired;
 static unsigned int fired_count;
 static struct dentry *folder;
 
-/* Filled in by whatever spins, within its section: the times are the section's own, without the way into it and out of it. */
+/*
+ * The current delay. Its times are read within the section, so they exclude the entry into the
+ * section and the exit from it.
+ */
 static struct log_entry current_entry;
 
 static void spin(u64 nanoseconds)
@@ -116,7 +122,10 @@ static void spin_softirq(u64 nanoseconds)
 {
 	softirq_ns = nanoseconds;
 	reinit_completion(&softirq_done);
-	/* Within such a section a raised softirq waits for its end and then runs at once; outside it would wait for ksoftirqd. */
+	/*
+	 * In such a section, a raised softirq waits until the section ends, and then runs at once.
+	 * Otherwise it would wait for ksoftirqd.
+	 */
 	local_bh_disable();
 	tasklet_schedule(&softirq_tasklet);
 	local_bh_enable();

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Watches a guest of the lab from outside: every stretch with interrupts off, with preemption off, in a softirq or in a hard interrupt; how long a switch that
- * is due takes, and how long a task keeps the kernel without a chance to switch; and, where that is asked for, every block of code executed before the worst
- * samples of each phase, and how the longest stretch of each kind was called.
+ * Watches the kernel of a lab's guest through QEMU. It records every section with IRQs off, with
+ * preemption off, in a softirq or in a hard interrupt. It also measures how long a due switch
+ * takes, and how long a task keeps the kernel without a chance to switch. On request, it keeps
+ * every block of code executed before the worst samples of each phase, and before the longest
+ * section of each kind.
  *
- * A plugin of QEMU's translator. It executes nothing in the guest, so the guest's clock, which counts the guest's instructions, does not notice it.
- * Blocks of code are counted by code that QEMU puts in line; calls are made only at instructions that can begin or end a section.
+ * This file is a plugin of QEMU's translator. It executes nothing in the guest. The guest's clock
+ * counts the guest's instructions, so the plugin does not change it. QEMU adds inline code to each
+ * block, which counts instructions. QEMU calls the plugin at the instructions that matter, such as
+ * those that can start or end a section, and at every block if executed code is kept.
  *
- * What it needs to know of the kernel stands in a file of lines `NAME HEXADECIMAL`, which the lab makes from the guest's own kallsyms. README.md has the
- * lines, and the format of what is written.
+ * A file of lines `NAME HEXADECIMAL` describes the kernel. The lab makes it from the guest's own
+ * kallsyms. README.md explains these lines and the format of the output.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -19,8 +23,9 @@
 #include <unistd.h>
 
 /*
- * The part of the plugin interface that is used, declared from its documentation (docs/devel/tcg-plugins.rst of QEMU): no package has the header.
- * This is version 1 of the interface, which QEMU 4.2 to 8.2 have.
+ * The part of the plugin interface that is used. It is declared here, from QEMU's documentation
+ * (docs/devel/tcg-plugins.rst), because packages do not contain the header. This is version 1 of
+ * the interface, which QEMU 4.2 to 8.2 have.
  */
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
@@ -58,69 +63,97 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 #define DIRECT_MAP 0xffff888000000000ull
 #define KERNEL_HALF 0xffff800000000000ull
 
-/* Bits of the preemption count (include/linux/preempt.h of Linux). Of x86, the highest bit says that no switch is due. */
+/*
+ * Bits of the preemption count (include/linux/preempt.h of Linux). On x86, the highest bit is set
+ * while a switch is not due.
+ */
 #define PREEMPTION_BITS 0x000000ffu
 #define SERVING_SOFTIRQ 0x00000100u
 #define PREEMPTION_OFF 0x0000feffu
 #define HARD_INTERRUPT 0x000f0000u
 #define NOT_PREEMPTIBLE 0x00ffffffu
 #define NO_SWITCH_DUE 0x80000000u
-/* Of a count of 64 bits (Linux 7.3): it also counts how often interrupts were switched off, below the hard interrupts. */
+/*
+ * Bits of a 64-bit count (Linux 7.3). Below the hard interrupts, it also counts how often IRQs were
+ * switched off.
+ */
 #define WIDE_INTERRUPTS_OFF 0x00ff0000u
 #define WIDE_HARD_INTERRUPT 0x0f000000u
 #define WIDE_HARD_INTERRUPT_SHIFT 8
 #define WIDE_NMI 0x10000000u
 #define WIDE_NO_SWITCH_DUE (1ull << 63)
-/* What forbids to switch and has no bit of its own here. */
+/* Set in a narrowed count if IRQs are off or an NMI runs, which also forbid a switch. */
 #define OTHERWISE_NOT_PREEMPTIBLE 0x00100000u
 
 #define INTERRUPT_FLAG 0x200u
-/* How far behind a task's beginning its name is looked for. */
+/* Number of bytes of a task structure in which its name and priority are searched for. */
 #define TASK_BYTES 16384u
 #define NAME_BYTES 16u
 
 enum kind { INTERRUPTS_OFF, PREEMPTION_OFF_KIND, SOFTIRQ, INTERRUPT, BLOCKED, KINDS };
 
 /*
- * Stretches of which only the longest of a phase is told, numbered on from the kinds. The first four are what the bound of the scheduling latency is made of
- * (de Oliveira and others, ECRTS 2020, table 1), without the hard interrupts in them.
+ * Intervals of which only the longest of a phase is written. Their numbers follow those of the
+ * kinds. The first four are the terms of the bound on the scheduling latency (de Oliveira and
+ * others, ECRTS 2020, table 1), without the hard interrupts in them.
  */
 enum stretch_kind {
-	/* Interrupts or preemption off, but not to call the scheduler. */
+	/* IRQs or preemption off, but not in order to call the scheduler. */
 	BEFORE_SCHEDULER = KINDS,
-	/* Both on although a switch is due; of the idle task everything from due until it calls the scheduler. */
+	/*
+	 * Both on although a switch is due. For the idle task: from due until it calls the
+	 * scheduler.
+	 */
 	DUE_STRETCH,
 	/* Preemption off to call the scheduler, until it is on again. */
 	TO_SCHEDULE,
-	/* From interrupts off in the scheduler until preemption is on again. */
+	/* From IRQs off in the scheduler until preemption is on again. */
 	SWITCH_TAIL,
-	/* A task keeps the kernel: from its entry, or the last chance to switch, to the next or to the return to its program. */
+	/*
+	 * A task stays in the kernel without a chance to switch: from its entry or its last chance
+	 * until its next chance or its return to the program.
+	 */
 	NO_CHANCE,
-	/* From due until the scheduler is done, with all interrupts: what the bound is for. */
+	/*
+	 * From due until the scheduler is done, with all interrupts: the latency that has the
+	 * bound.
+	 */
 	SWITCH_DELAY,
 	LONGESTS
 };
 
-/* What stands before an item of the output, and before the number of a site. */
+/*
+ * Tags before the items of the output. The tag of a section is TAG_FIRST_SITE plus the number of
+ * its site, from 0.
+ */
 enum tag { TAG_SITE, TAG_TASK, TAG_MARK, TAG_OF_TASK, TAG_END, TAG_WINDOW, TAG_BLOCK, TAG_LONGEST, TAG_FIRST_SITE };
 
-/* What a guest's programs say by an instruction that does nothing (crates/tardy-sys/src/watched.rs). */
+/* Messages of a guest's programs: instructions without effect (crates/tardy-sys/src/watched.rs). */
 enum mark { MARK_BEGIN = 1, MARK_END = 2, MARK_PHASE = 3 };
 static const uint8_t mark_bytes[] = { 0x0f, 0x1f, 0x84, 0x00 };
 static const uint8_t mark_name[] = { 'd', 'r', 't' };
-/* A sample is told by two loads, of its due time and of its latency, whose displacements have a number and the name. */
+/*
+ * A program announces a sample by two loads, of its due time and of its latency. Their
+ * displacements contain a number and the name.
+ */
 static const uint8_t due_load[] = { 0x48, 0x8b, 0xbe, 0x04, 'd', 'r', 't' };
 static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
 
 enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK, DUE, LATENCY, CLOCK, HALT, SCHEDULER, CHANCE, CHANCE_OF_LOCK, SWAPGS };
 
-/* An instruction that is called at, where it stands, and how many of its block are left with it: the counter has the whole block by then. */
+/*
+ * An instruction at which QEMU calls the plugin, and the number of instructions from there to the
+ * end of the block. The counter includes the whole block by then.
+ */
 struct place {
 	uint64_t pc;
 	uint32_t left;
 	uint8_t what;
 	uint8_t mark;
-	/* The function it is in, or calls, if that locks or unlocks for its caller, who is then the one to name; else 0. */
+	/*
+	 * Number of the wrapper, a function that locks or unlocks for its caller, that contains
+	 * this instruction or is called by it; otherwise 0. Sections name the wrapper's caller.
+	 */
 	uint16_t wrapper;
 };
 
@@ -153,9 +186,12 @@ static uint32_t wrapper_count;
 static struct {
 	uint64_t text_begin, text_end, banner, memory;
 	uint64_t per_cpu_offset, preempt_count, current, init_task;
-	/* Virtual time of an instruction, and how many of the worst samples of a phase are kept with what was executed before them. */
+	/*
+	 * Virtual time of an instruction, and the number of worst samples of a phase for which the
+	 * executed code is kept.
+	 */
 	uint64_t instruction_ns, worst;
-	/* Whether it is kept how the longest stretches were called. */
+	/* Whether the code executed before the longest sections is kept. */
 	uint64_t paths;
 } known;
 
@@ -164,7 +200,7 @@ static uint8_t *ram;
 static uint64_t ahead;
 static bool knows_ahead;
 static const volatile void *count_in_ram;
-/* The kernel changes the count, and does so by instructions of 64 bits. */
+/* Whether the kernel has code that changes the count, and whether this code has 64-bit operands. */
 static bool count_is_changed, count_is_wide;
 static const volatile uint64_t *current_in_ram;
 static uint32_t name_offset, priority_offset;
@@ -177,13 +213,15 @@ static const struct place *flags_due;
 static uint64_t last_task_pointer;
 static uint32_t last_task, told_task, task_count = 1, site_count;
 static uint64_t begun_at, last_at, corrected, unstored;
-/* Instructions of the hard interrupts that are over. */
+/* Number of instructions in hard interrupts that are over. */
 static uint64_t interference;
-/* The scheduler is at work; the idle task called it. */
+/*
+ * Whether the scheduler is running, whether the idle task called it, and whether it was ever seen.
+ */
 static bool is_in_scheduler, is_from_idle, knows_scheduler;
-/* The program is executed, until the next `swapgs`. */
+/* Whether the CPU executes a program. This changes at the next `swapgs`. */
 static bool is_in_program;
-/* The switch that was due has been made. */
+/* Whether the switch that was due has been made. */
 static bool is_served;
 
 /* Blocks of code, by number. */
@@ -196,27 +234,35 @@ static struct block {
 } blocks[BLOCKS];
 static uint32_t told_blocks;
 
-/* What was executed last: a kind in the upper four bits, and what it is about below. */
+/* The last steps. The upper four bits of a step are its kind, the lower bits its value. */
 enum step { BLOCK_STEP, TASK_STEP, CONTEXT_STEP, HALT_STEP };
 #define STEP_BITS 28u
 #define STEP_VALUE ((1u << STEP_BITS) - 1)
 #define STEPS (1u << 23)
 static uint32_t steps[STEPS];
 static uint64_t step_count;
-/* So often a task and a context are told, so that the beginning of a window need not be far back. */
+/*
+ * Number of steps after which task and context are stored again, so that a window need not reach
+ * far back for them.
+ */
 #define STEPS_BETWEEN 4096u
 static uint64_t task_of_step;
 static uint32_t context_of_step;
 
-/* The worst samples of a phase, and what was executed before each. */
+/* Maximum number of samples of a phase for which the executed code is kept. */
 #define WORST 1024u
-/* Further back than the due time: the way that the interrupted function was called, as far as it is this long. */
+/*
+ * Maximum number of steps before the due time. They show how the interrupted function was called.
+ */
 #define STEPS_BEFORE (1u << 21)
-/* The same before the longest stretches. */
+/* The same limit before the longest sections. */
 #define STEPS_BEFORE_PATH (1u << 18)
-/* Shorter ones are of no interest. */
+/* Minimum number of instructions in a section for which the code before it is kept. */
 #define PATH_INSTRUCTIONS 250u
-/* All that is kept until the phase ends: 512 MiB. What is above is left out and counted. */
+/*
+ * Maximum number of steps kept until the phase ends: 512 MiB. Windows and paths that do not fit are
+ * left out and counted.
+ */
 #ifndef STEPS_KEPT
 #define STEPS_KEPT (1u << 27)
 #endif
@@ -224,7 +270,10 @@ static uint32_t context_of_step;
 static struct window {
 	int64_t due, latency;
 	uint32_t task;
-	/* When the clock was read, from the first mark on, and instructions between that and the end of the last block. */
+	/*
+	 * When the clock was read, in instructions since the first mark, and the number of
+	 * instructions from then to the end of the last block.
+	 */
 	uint64_t clock_at, after;
 	uint32_t *steps;
 	uint64_t count;
@@ -237,16 +286,19 @@ static int64_t told_due;
 static struct section {
 	bool is_open;
 	uint64_t begin, pc;
-	/* Instructions of hard interrupts until its beginning. */
+	/* Number of instructions in hard interrupts before it started. */
 	uint64_t interfered;
 	uint32_t task;
 } sections[LONGESTS];
 
-/* The longest of each kind in this phase. */
+/* The longest section or interval of each kind in this phase. */
 static struct longest {
 	uint64_t length, begin_pc, end_pc, ended_at;
 	uint32_t task;
-	/* What was executed until its beginning, and instructions from there to the end of the last block. */
+	/*
+	 * The steps until it started, and the number of instructions from its start to the end of
+	 * the last block.
+	 */
 	uint32_t *steps;
 	uint64_t count, after;
 } longests[LONGESTS];
@@ -263,7 +315,9 @@ static void flush(void)
 		ssize_t written = write(file, buffer + done, filled - done);
 
 		if (written <= 0) {
-			/* A full disk: the file then has no end, which its reader tells. */
+			/*
+			 * The disk is full. The file then has no end, and its reader reports this.
+			 */
 			close(file);
 			file = -1;
 			is_on = false;
@@ -317,8 +371,9 @@ static void *at_virtual(uint64_t address, uint64_t length)
 }
 
 /*
- * Memory that the guest has just accessed. For what is mapped elsewhere than directly (a task's stack is), QEMU tells a place among all memories of the
- * machine, which is ahead of the guest's own by as much as it is for memory that is mapped directly.
+ * Returns memory that the guest has just accessed. For memory outside the direct map, such as a
+ * task's stack, QEMU reports an address among all memories of the machine. It exceeds the guest's
+ * physical address by a fixed amount, which an access through the direct map shows.
  */
 static const void *accessed_memory(qemu_plugin_meminfo_t info, uint64_t address, uint64_t length)
 {
@@ -402,14 +457,20 @@ static void put_signed(int64_t value)
 
 static void put_moment(uint64_t at)
 {
-	/* An exception in the middle of a block puts the counter ahead by what was not executed. */
+	/*
+	 * After an exception within a block, the counter includes instructions of the block that
+	 * were not executed.
+	 */
 	uint64_t later = at > last_at ? at : last_at;
 
 	put(later - last_at);
 	last_at = later;
 }
 
-/* Where a section begins or ends: in the function that called the wrapper, if the call was seen. */
+/*
+ * Returns the address that names the start or end of a section: in the function that called the
+ * wrapper, if the call was seen.
+ */
 static uint64_t pc_to_name(const struct place *place)
 {
 	return place->wrapper && place->wrapper == called_wrapper ? caller_pc : place->pc;
@@ -468,7 +529,7 @@ static bool is_switch_due(void)
 	return !(*(const volatile uint32_t *)count_in_ram & NO_SWITCH_DUE);
 }
 
-/* The count of 32 bits that says the same. */
+/* Returns the 32-bit count with the same meaning. */
 static uint32_t narrowed(uint32_t wide)
 {
 	uint32_t count = wide & (PREEMPTION_BITS | SERVING_SOFTIRQ | PREEMPTION_OFF);
@@ -487,7 +548,10 @@ static uint32_t count_now(void)
 		return 0;
 	count = *(const volatile uint32_t *)count_in_ram;
 	count = count_is_wide ? narrowed(count) : count & NOT_PREEMPTIBLE;
-	/* The idle task runs with preemption off for want of anything to preempt it for. */
+	/*
+	 * The idle task has preemption off because no task needs to preempt it. This does not
+	 * count.
+	 */
 	if (count & PREEMPTION_BITS && current_in_ram && *current_in_ram == known.init_task)
 		count--;
 	return count;
@@ -512,7 +576,10 @@ static void push_task(void)
 	push_step(TASK_STEP, (task_number() & 0xfffff) | (uint32_t)((priority ? *priority : 120) + 1) << 20);
 }
 
-/* Bits of the preemption count, moved together: depth, softirqs, hard interrupts; then whether interrupts are off, and whether a switch is due. */
+/*
+ * Adds a step with the context: 20 bits of the preemption count (depth, softirqs, hard interrupts),
+ * then whether IRQs are off, then whether a switch is due.
+ */
 static void push_context(uint32_t count, bool is_asked_for)
 {
 	uint32_t context = (count & 0xfffff) | (uint32_t)interrupts_are_off << 20 | (uint32_t)is_switch_due() << 21;
@@ -531,7 +598,7 @@ static void open_stretch(enum stretch_kind kind, uint64_t at, uint64_t pc)
 		*stretch = (struct section){ true, at, pc, interfered(at), task_number() };
 }
 
-/* Ends a stretch with all that interrupted it. */
+/* Ends an interval. Its length includes the interrupts in it. */
 static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
 {
 	struct section *stretch = &sections[kind];
@@ -542,7 +609,10 @@ static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
 	keep_longest(kind, stretch, pc, at, at > stretch->begin ? at - stretch->begin : 0);
 }
 
-/* Ends a stretch, of which the hard interrupts until `at` had so many instructions. */
+/*
+ * Ends an interval. Its length excludes the hard interrupts in it. `interfered_until` is the number
+ * of instructions in hard interrupts before `at`.
+ */
 static void close_without(enum stretch_kind kind, uint64_t at, uint64_t pc, uint64_t interfered_until)
 {
 	struct section *stretch = &sections[kind];
@@ -561,7 +631,7 @@ static bool is_idle(void)
 	return current_in_ram && *current_in_ram == known.init_task;
 }
 
-/* The scheduler is called: what switched preemption off did so for it. */
+/* Handles a call of the scheduler. If preemption is off, it was switched off for this call. */
 static void enter_scheduler(uint64_t at, const struct place *place)
 {
 	const struct section *off = &sections[PREEMPTION_OFF_KIND];
@@ -603,7 +673,7 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 			sections[SWITCH_DELAY].is_open = false;
 	}
 	if (is_due && (is_served || !sections[SWITCH_DELAY].is_open)) {
-		/* The next is due before preemption is on again. */
+		/* The next switch is due before preemption is on again. */
 		close_whole(SWITCH_DELAY, at, place->pc);
 		open_stretch(SWITCH_DELAY, at, pc_to_name(place));
 		is_served = false;
@@ -611,7 +681,10 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 	if (is_in_scheduler) {
 		if (place->what == CLI && !(count & (HARD_INTERRUPT | SERVING_SOFTIRQ)))
 			open_stretch(SWITCH_TAIL, at, place->pc);
-		/* Of the idle task, preemption is off all the time: not until it has switched, or found nobody to switch to. */
+		/*
+		 * The count ignores that the idle task has preemption off. So the idle task's call
+		 * is over only when another task runs or IRQs are on.
+		 */
 		if (sections[SWITCH_TAIL].is_open && !count && !(is_from_idle && idle && interrupts_are_off))
 			leave_scheduler(at, place);
 	}
@@ -627,10 +700,13 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 		close_without(DUE_STRETCH, at, pc_to_name(place), interfered(at));
 }
 
-/* The kernel asks whether a switch is due, for whoever called; where that holds a lock, it would be given up for the switch. */
+/*
+ * Handles the kernel's check whether a switch is due. While the count is not 0, only CHANCE_OF_LOCK
+ * is a chance: it releases the caller's lock for the switch.
+ */
 static void take_chance(uint64_t at, const struct place *place)
 {
-	/* The call, perhaps by way of a jump. */
+	/* Maximum number of instructions since the call, which may lead here through a jump. */
 	static const uint64_t way = 3;
 	uint64_t pc = at - called_at <= way ? caller_pc : place->pc;
 
@@ -642,7 +718,10 @@ static void take_chance(uint64_t at, const struct place *place)
 
 static void cross_to_or_from_program(uint64_t at, const struct place *place)
 {
-	/* Where the kernel sets a segment for the program (load_gs_index), one stands this close behind the other: nobody leaves. */
+	/*
+	 * In load_gs_index, the kernel sets a segment for the program between two `swapgs` that are
+	 * this close together. It does not return to the program there.
+	 */
 	static const uint64_t pair_bytes = 32;
 	static struct section left;
 	static uint64_t left_pc;
@@ -707,7 +786,7 @@ static void find_kernel(void)
 	}
 }
 
-/* A block of code is executed. */
+/* Handles the execution of a block of code. */
 static void block_executed(unsigned int vcpu, void *data)
 {
 	const struct block *block = data;
@@ -724,8 +803,10 @@ static void block_executed(unsigned int vcpu, void *data)
 }
 
 /*
- * How many steps belong to a window: from the due time on, and further back to where the task that had the CPU then executed its program, so that all calls
- * since then are known, or to where the CPU stood still.
+ * Returns the number of steps in a window. They start before the due time, at a point where the
+ * task that had the CPU at the due time executed its program, or where the CPU halted. All calls
+ * since that point are thereby known. If there is no such point in the `steps_before` steps before
+ * the due time, the window starts there.
  */
 static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_before, uint64_t steps_before)
 {
@@ -745,7 +826,10 @@ static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_bef
 			has_task |= enough > 0;
 			if (!due_steps)
 				break;
-			/* It is the task of what lies between here and the step that was met before. */
+			/*
+			 * This task executed the steps between here and the task step that was
+			 * visited before.
+			 */
 			if (!has_owner)
 				owner = step & 0xfffff;
 			has_owner = true;
@@ -773,7 +857,7 @@ static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_bef
 	return step_count - at;
 }
 
-/* A copy of the first `length` of the last `count` steps; NULL where there is no room. */
+/* Returns a copy of the first `length` of the last `count` steps, or NULL if there is no room. */
 static uint32_t *kept_copy(uint64_t count, uint64_t length)
 {
 	uint32_t *copy;
@@ -790,7 +874,10 @@ static uint32_t *kept_copy(uint64_t count, uint64_t length)
 	return copy;
 }
 
-/* A stretch is over. If it is the longest of its kind in this phase, it is kept with what was executed until it began. */
+/*
+ * Handles the end of a section or interval. The longest of its kind in this phase is kept and, if
+ * requested, also the steps executed before it.
+ */
 static void keep_longest(unsigned int kind, const struct section *section, uint64_t end_pc, uint64_t at, uint64_t length)
 {
 	struct longest *longest = &longests[kind];
@@ -816,7 +903,7 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 			executed += blocks[step & STEP_VALUE].length;
 	}
 	count = steps_of_window(since, 0, STEPS_BEFORE_PATH);
-	/* The block in which it begins is the last one. */
+	/* It starts in the last block of the copy. */
 	if (executed >= since && count >= begin_steps)
 		longest->steps = kept_copy(count, count - begin_steps + 1);
 	if (!longest->steps) {
@@ -827,7 +914,9 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 	longest->after = blocks[longest->steps[longest->count - 1] & STEP_VALUE].length - (executed - since);
 }
 
-/* The shortest of the samples kept gives way to a longer one. False if none is shorter. */
+/*
+ * Drops the shortest kept sample to make room for a longer one. Returns false if none is shorter.
+ */
 static bool give_way_to(int64_t latency)
 {
 	uint32_t i, shortest = 0;
@@ -844,8 +933,9 @@ static bool give_way_to(int64_t latency)
 }
 
 /*
- * A sample is told: what was executed before it is kept, if it is one of the worst of its phase. Where memory ends, the shortest give way, and the phase keeps no
- * more samples from then on: what is kept is its worst, only fewer.
+ * Keeps the steps before a sample that is one of the worst of its phase. If there is no room, it
+ * drops shorter samples, and from then on the phase keeps only as many samples as fit. The kept
+ * samples are still the worst ones.
  */
 static void keep_window(int64_t due, int64_t latency)
 {
@@ -900,7 +990,7 @@ static void put_blocks(const uint32_t *kept, uint64_t count)
 			put_block(&blocks[kept[at]]);
 }
 
-/* The phase is over: its worst samples and its longest stretches are written. */
+/* Writes the worst samples and the longest sections of the phase that ends. */
 static void put_windows(void)
 {
 	uint32_t i;
@@ -960,7 +1050,10 @@ static void finish(void)
 	file = -1;
 }
 
-/* A program of the guest says something, in user mode: interrupts are on, and nothing is held. */
+/*
+ * Handles a message of a program in the guest. The program is in user mode, so IRQs are on and the
+ * kernel holds no lock.
+ */
 static void marked(const struct place *place, uint64_t at)
 {
 	uint8_t mark = place->mark;
@@ -1043,7 +1136,7 @@ static void happened(unsigned int vcpu, void *data)
 		interrupts_are_off = false;
 		break;
 	case IRET:
-		/* What began with interrupts off gives them back as they were. */
+		/* An exception that occurred with IRQs off returns with IRQs off. */
 		if (exceptions_inside)
 			exceptions_inside--;
 		else
@@ -1061,7 +1154,10 @@ static void happened(unsigned int vcpu, void *data)
 	case INTERRUPT_ENTRY:
 	case SYSTEM_CALL:
 		if (interrupts_are_off) {
-			/* It cannot come then: what turned them on was not seen. */
+			/*
+			 * It cannot occur with IRQs off, so the instruction that switched them on
+			 * was not seen.
+			 */
 			corrected++;
 			interrupts_are_off = false;
 			exceptions_inside = 0;
@@ -1072,7 +1168,7 @@ static void happened(unsigned int vcpu, void *data)
 			entry_pc = place->pc;
 		} else {
 			is_in_program = true;
-			/* Where its first instruction is the `swapgs`. */
+			/* The first instruction of the entry may be the `swapgs` itself. */
 			if (place->mark)
 				cross_to_or_from_program(at, place);
 		}
@@ -1090,7 +1186,9 @@ static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	const struct place *place = data;
 	const uint64_t *flags;
 
-	/* QEMU 7.2 calls back for later instructions too, where a block ends with this one. */
+	/*
+	 * If a block ends with this instruction, QEMU 7.2 also calls back for later instructions.
+	 */
 	if (!is_on || flags_due != place)
 		return;
 	flags_due = NULL;
@@ -1101,7 +1199,7 @@ static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	look(counter - place->left, place);
 }
 
-/* A program has read what it tells of a sample. */
+/* Handles a program's load of a sample's due time or latency. */
 static void sample_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct place *place = data;
@@ -1128,7 +1226,7 @@ static int32_t displacement(const uint8_t *bytes)
 	return value;
 }
 
-/* The number of the wrapper that an address lies in, from 1. */
+/* Returns the number of the wrapper that contains an address, from 1; 0 outside of wrappers. */
 static uint16_t wrapper_at(uint64_t pc)
 {
 	uint16_t i;
@@ -1139,7 +1237,10 @@ static uint16_t wrapper_at(uint64_t pc)
 	return 0;
 }
 
-/* The wrapper that a direct call or jump from outside of all of them goes to. */
+/*
+ * Returns the number of the wrapper that is the target of a direct call or jump from outside of all
+ * wrappers; otherwise 0.
+ */
 static uint16_t wrapper_called(const uint8_t *bytes, size_t size, uint64_t pc)
 {
 	uint64_t target;
@@ -1152,7 +1253,10 @@ static uint16_t wrapper_called(const uint8_t *bytes, size_t size, uint64_t pc)
 	return wrapper && wrappers[wrapper - 1].begin == target && !wrapper_at(pc) ? wrapper : 0;
 }
 
-/* A change of the preemption count, which is mapped directly, tells where QEMU has the guest's memory. */
+/*
+ * Handles a change of the preemption count. The count is mapped directly, so the access shows where
+ * QEMU has the guest's memory.
+ */
 static void count_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	if (!knows_ahead)
@@ -1186,8 +1290,9 @@ static int entry_at_address(uint64_t address)
 }
 
 /*
- * Whether the instruction changes the preemption count: of this CPU's variables (prefix of gs), by add, sub, inc, dec, and, or, exchange, and of 32 bits, or of 64
- * where the count has so many.
+ * Returns whether the instruction changes the preemption count. Such an instruction accesses this
+ * CPU's variables (prefix gs), and is an add, sub, inc, dec, and, or, mov, cmpxchg or xadd of 32
+ * bits, or of 64 bits if the count has as many.
  */
 static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 {
@@ -1198,7 +1303,7 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 
 	if (size < 7 || bytes[0] != 0x65 || !known.preempt_count)
 		return false;
-	/* The prefix that tells 64 bits, or a register of the upper eight. */
+	/* The prefix for 64-bit operands, or for one of the upper eight registers. */
 	if ((*code & 0xf0) == 0x40) {
 		is_wide = *code & 8;
 		code++;
@@ -1212,7 +1317,7 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 		break;
 	case 0x81:
 	case 0x83:
-		/* add and sub; or and and, by which a switch is no longer due, or due. */
+		/* add and sub; or and and, which set and clear the bit NO_SWITCH_DUE. */
 		if (kind != 0 && kind != 5 && kind != 1 && kind != 4)
 			return false;
 		break;
@@ -1265,7 +1370,7 @@ static int what_is(const uint8_t *bytes, size_t size)
 	return -1;
 }
 
-/* The same code is translated again and again. */
+/* Returns the entry of a block. The same code may be translated several times. */
 static struct block *block_of(uint64_t pc, uint32_t bytes, uint32_t length)
 {
 	uint64_t slot = mixed(pc * 64 + length) & (BLOCKS - 1);
@@ -1337,14 +1442,17 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			is_behind_change = changes_count(bytes, size, pc);
 			if (is_behind_change && !knows_ahead)
 				qemu_plugin_register_vcpu_mem_cb(insn, count_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
-			/* Behind it the block ends: the next look is soon. */
+			/*
+			 * If the change ends its block, the count is read soon, at the next call of
+			 * the plugin.
+			 */
 			if (what < 0)
 				continue;
 		}
 		place = place_of(pc, length - i, what, mark, wrapper);
 		if (!place)
 			continue;
-		/* QEMU 7.2 calls back for no read where only reads are asked for. */
+		/* If only reads are requested, QEMU 7.2 does not call back. */
 		if (what == POPF)
 			qemu_plugin_register_vcpu_mem_cb(insn, flags_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
 		if (what == DUE || what == LATENCY)
@@ -1361,7 +1469,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 static void at_exit(qemu_plugin_id_t id, void *data)
 {
-	/* The guest did not say that it is done: what was seen stays, without an end. */
+	/* The guest did not report its end. The file keeps the output so far, without an end. */
 	if (file >= 0) {
 		flush();
 		if (file >= 0)

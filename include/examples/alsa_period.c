@@ -3,9 +3,10 @@
  *     cc -O2 -I include -o alsa_period include/examples/alsa_period.c -lasound
  *     tardy run --load none --for 10s -- ./alsa_period default
  *
- * A cycle is due when the sound card's interrupt says that a period has been played (the hardware's time stamp), and done when the next
- * period is written. The card's clock is not the system's: due times form no grid, and the loop is opened without a period. What is late by
- * more than the sound that is still in the buffer is an underrun, which the program counts.
+ * A cycle is due when the sound card's interrupt reports that a period has been played (the
+ * hardware's time stamp), and done when the next period is written. The card's clock differs from
+ * the system's, so the due times form no grid, and the loop is opened without a period. A cycle
+ * that is later than the sound left in the buffer is an underrun, which the program counts.
  *
  * It plays silence for 22500 periods: a minute. `./alsa_period --help` lists its arguments.
  */

@@ -61,7 +61,7 @@ impl Debian {
         self.0.join(name)
     }
 
-    /// Runs a command to its end and returns its output, whatever its exit code.
+    /// Runs a command to its end and returns its output, with any exit code.
     pub(crate) fn output(&self, line: &str) -> Result<Output> {
         program::output(&mut self.command(line))
     }

@@ -41,7 +41,7 @@ pub(crate) struct FuzzArguments {
 
 /// The property tests, in nextest's filter language.
 const PROPERTY_TESTS: &str = "kind(lib) | (binary(integration) & test(/^import_damage::/))";
-/// Memory limit of a target's process, in MiB; no input needs as much.
+/// Memory limit of a target's process, in MiB; inputs need less.
 const MEMORY_MAX_MIB: u32 = 2048;
 /// Time in s after which a slow input is a finding.
 const INPUT_SECONDS_MAX: u32 = 10;

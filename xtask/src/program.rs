@@ -39,7 +39,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Runs the command to its end and returns its output, whatever its exit code.
+/// Runs the command to its end and returns its output, with any exit code.
 pub fn output(command: &mut Command) -> Result<Output> {
     command
         .output()

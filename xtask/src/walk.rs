@@ -34,7 +34,8 @@ pub(crate) struct WalkArguments {
     binary: Option<PathBuf>,
 }
 
-/// Files that pages assume to exist: a name, and what is created under this name if it is missing.
+/// Files that pages assume to exist: a name, and the thing that is created under this name if it is
+/// missing.
 const THINGS: &[(&str, Thing)] = &[
     ("board7", Thing::Run),
     ("board7-new", Thing::Plain),

@@ -1,5 +1,5 @@
 //! Judges whether work was on time on one kernel. Applies [`tardy_core::verdict`] to the
-//! measurements, and adds the margin, the conditions, and what would decide an inconclusive case.
+//! measurements, and adds the margin, the conditions, and a way to decide an inconclusive case.
 //!
 //! The data to judge are, best first: measured completions of work; start latencies against the
 //! time that the work leaves for them; start latencies alone. The stated length of the work is

@@ -20,7 +20,7 @@ use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 pub struct Slowdown {
     /// Slowdown as a share: 0 for none, negative if work is faster.
     pub estimate: Estimate,
-    /// What was measured, as text.
+    /// The measurement behind the estimate, as text.
     pub measured_by: String,
 }
 

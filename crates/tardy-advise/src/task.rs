@@ -18,7 +18,7 @@ pub struct Task {
     pub period_ns: Option<Nanos>,
     /// The kind of work.
     pub kind: Option<WorkKind>,
-    /// Share of units that may be late; no unit if absent or 0.
+    /// Share of units that may be late. If absent or 0, all units must be on time.
     pub misses: Option<f64>,
     /// Intended utilisation of the CPUs by all programs together.
     pub utilisation: Option<f64>,

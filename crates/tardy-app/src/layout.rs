@@ -1,5 +1,5 @@
-//! Layout of the memory shared with tardy, in words of 64 bits, version 1. Not for users: it is
-//! public because the tool reads the layout from here.
+//! Layout of the memory shared with tardy, in 64-bit words, version 1. Not for users: it is public
+//! because the tool reads the layout from here.
 //!
 //! `include/tardy.h` defines the same layout for programs in C. A test of the tool compares the two
 //! with a C program that prints the header's offsets.
@@ -42,7 +42,7 @@ pub const RING: usize = 32;
 /// Number of words of a cycle.
 pub const SLOT_WORDS: usize = 4;
 
-/// State: no loop uses the region.
+/// State: the region is not used by a loop.
 pub const FREE: u64 = 0;
 /// State: a loop is writing its name and period into the region.
 pub const CLAIMED: u64 = 1;

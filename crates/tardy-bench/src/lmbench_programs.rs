@@ -30,11 +30,11 @@ pub(super) struct Peer {
     pub(super) read: fn(&str) -> Option<PrintedFigure>,
     /// Whether bytes per second are compared.
     pub(super) is_bandwidth: bool,
-    /// Reasons for a difference, from what each side does.
+    /// Reasons for a difference between the two sides.
     pub(super) differs: &'static str,
 }
 
-/// Programs that need a running server of their own.
+/// Programs that need a running server.
 pub(super) const SERVERS: &[&str] = &["lat_udp", "lat_tcp", "lat_connect", "bw_tcp"];
 
 const FORKED: &str = "LMbench's child is linked to libraries and ends by exit(3), tardy's is \

@@ -260,7 +260,7 @@ fn bytes_below(folder: &Path) -> Result<u64> {
 struct Look {
     screen: Screen,
     /// Selectors of elements. The picture shows the first element of each selector, or, without
-    /// selectors, what a reader sees first.
+    /// selectors, the first screen of the page.
     elements: &'static [&'static str],
     is_printed: bool,
 }

@@ -12,9 +12,9 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Makes about `count` bins of equal width on `scale`, from `min` to `max` inclusive. No bin is
-    /// narrower than `resolution`, the distance between possible values, because a narrower bin
-    /// could be empty between two possible values.
+    /// Makes about `count` bins of equal width on `scale`, from `min` to `max` inclusive. Each bin
+    /// is at least as wide as `resolution`, the distance between possible values, because a
+    /// narrower bin could be empty between two possible values.
     #[must_use]
     pub fn over(min: i64, max: i64, scale: Scale, count: usize, resolution: i64) -> Self {
         let resolution = resolution.max(1);

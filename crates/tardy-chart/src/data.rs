@@ -28,8 +28,8 @@ use tardy_samples::tail::TailReader;
 use super::cpu_map::CpuMap;
 use super::model::Span;
 
-/// Number of CPUs that get a colour of their own. If there are more CPUs, the worst get one each,
-/// and the others share one.
+/// Number of CPUs that get a separate colour. If there are more CPUs, the worst get one each, and
+/// the others share one.
 pub const LANES_MAX: usize = 7;
 /// Number of worst samples of an explained run that are shown in full.
 const STORIES: usize = 5;
@@ -152,8 +152,8 @@ impl ProbeData {
 }
 
 impl RunData {
-    /// Reads the run in `path`. The run is judged against `requirement`, or else against the window
-    /// with which it was made.
+    /// Reads the run in `path`. The run is judged against `requirement`, or without one against the
+    /// window with which it was made.
     ///
     /// # Errors
     /// Returns [`DataError`].

@@ -86,7 +86,7 @@ pub enum Values {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What the axis shows, with the unit if the ticks do not contain it.
+    /// The quantity on the axis, with the unit if the ticks do not contain it.
     pub title: String,
     /// The mapping from values to positions.
     pub scale: Scale,

@@ -253,7 +253,7 @@ mod tests {
                 "c (6.12, PREEMPT_RT)"
             ]
         );
-        // Nothing is added if the runs do not differ, or if the names already contain the
+        // The names stay the same if the runs do not differ, or if the names already contain the
         // difference.
         let alike = [
             facts(&[("board", "7")], "6.1", "PREEMPT"),

@@ -294,7 +294,7 @@ fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
     }
 }
 
-/// The fixed-size start of a chunk: what a reader needs before it reads the body.
+/// The fixed-size start of a chunk. A reader needs it before it reads the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHead {
     /// Bytes of the body that follows.

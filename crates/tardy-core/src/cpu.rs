@@ -61,7 +61,7 @@ impl CpuList {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Parses a CPU mask of the kernel, such as `ff,00000003`: words of 32 bits in hexadecimal, the
+    /// Parses a CPU mask of the kernel, such as `ff,00000003`: 32-bit words in hexadecimal, the
     /// highest first. Returns `None` for other text.
     #[must_use]
     pub fn from_mask(mask: &str) -> Option<Self> {

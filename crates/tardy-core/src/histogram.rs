@@ -8,7 +8,7 @@
 //! and [`Histogram::coarse`] returns their number. The largest and the smallest value are always
 //! exact.
 //!
-//! Pages of counters take a megabyte per series, whatever its length. Readers hold all series of a
+//! Pages of counters take a megabyte per series, even if it is short. Readers hold all series of a
 //! run at once, so they compress each histogram with [`Histogram::pack`] to about two bytes per
 //! distinct value. Adding a value unpacks it.
 

@@ -99,7 +99,7 @@ pub struct Descriptor {
     /// The meaning of the values.
     #[serde(default, skip_serializing_if = "Meaning::is_plain_lateness")]
     pub meaning: Meaning,
-    /// What the due times are.
+    /// The meaning of the due times.
     #[serde(default, skip_serializing_if = "Reference::is_planned")]
     pub reference: Reference,
     /// Whether the verdict ignores the series, because a deadline does not apply to its values.
@@ -141,7 +141,7 @@ pub enum Meaning {
     /// Time of the sound minus time of the picture, when a frame is shown. Below zero the picture
     /// is ahead, which is no early wake-up.
     Skew,
-    /// Length of a gap that started at the due time. No event was due.
+    /// Length of a gap. Its start counts as the due time, although an event was not due.
     Gap {
         /// Minimum length; the series has no shorter gaps.
         #[serde(rename = "least_ns")]

@@ -17,7 +17,7 @@ pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Samples are missing, or the run was cut off; nothing can be concluded about missing samples.
+    /// Samples are missing, or the run was cut off. The missing samples are unknown.
     Incomplete,
     /// The set-up violated a requirement of verdicts, so the run shows less about the system.
     Degraded,
@@ -153,7 +153,7 @@ pub enum Warning {
         planned: Nanos,
         causes: Vec<String>,
     },
-    /// No CPU is left for the tool's own threads, so they share the measured CPUs.
+    /// All CPUs are measured, so the tool's own threads share them.
     #[serde(alias = "no-processor-left")]
     NoCpuLeft { cpus: CpuList },
     /// Some CPUs are isolated; the tool's own threads run on `others`.

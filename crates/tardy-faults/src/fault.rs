@@ -1,4 +1,5 @@
-//! A fault: what is done to the tool, what the tool must fulfil, and the results of the attempts.
+//! A fault: the disturbance of the tool, the requirements that the tool must fulfil, and the
+//! results of the attempts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ pub(crate) struct Fault {
     pub(crate) name: &'static str,
     /// The disturbance of the tool.
     pub(crate) done: &'static str,
-    /// What the tool must fulfil during and after the fault.
+    /// The requirements that the tool must fulfil during and after the fault.
     pub(crate) demanded: &'static str,
     pub(crate) attempt: fn(&Ground) -> Result<Tally>,
 }

@@ -42,7 +42,7 @@ const MOUNT: &str = "mount -t ext4 /dev/vda /mnt || { echo 'no disk' >/dev/conso
 /// Size of the disks: several times that of the runs.
 const DISK_MIB: u64 = 96;
 
-/// What is needed to boot a guest with a disk.
+/// The files needed to boot a guest with a disk.
 struct Parts {
     kernel: Kernel,
     modules: Vec<PathBuf>,

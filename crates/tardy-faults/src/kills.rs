@@ -49,7 +49,7 @@ enum Writes {
     Run,
     /// The file `output.svg`, replacing an older one.
     File,
-    /// No permanent output.
+    /// The command has no permanent output.
     Nothing,
 }
 

@@ -280,8 +280,8 @@ impl Model {
         }
         let passed = (self.worked + begun.elapsed()).as_nanos() as i64;
         let measured = summary["measured_ns"].as_i64().unwrap_or(i64::MIN);
-        // No period follows the last due time of each part. A part in progress is not yet counted
-        // in `parts`.
+        // The last due time of each part is not followed by a period. A part in progress is not yet
+        // counted in `parts`.
         let due_times = found.expected as i64 - self.parts as i64 - 1;
         if measured > passed || measured < due_times.max(0) * PERIOD_NS {
             self.wrong.push(format!(

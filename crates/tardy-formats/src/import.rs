@@ -11,8 +11,8 @@
 //! leave them out instead of printing 0.
 //!
 //! Unreadable input is an error with file, line and the expected content. The folder is written
-//! under another name and then renamed, so an error leaves nothing behind. Readers never panic,
-//! whatever bytes they read (`tests/integration/import_damage.rs`, and the fuzz target `import`:
+//! under another name and then renamed, so an error leaves nothing behind. Readers never panic on
+//! any input (`tests/integration/import_damage.rs`, and the fuzz target `import`:
 //! `fuzz/README.md`). The crate `hdrhistogram` is not used, because it allocates as many bytes as a
 //! file claims.
 

@@ -264,7 +264,7 @@ impl Maker<'_> {
         name: &str,
     ) -> Result<Result<(), Failure>, AtlasError> {
         let part = self.folder.join(CELLS).join(format!(".part-{name}"));
-        // A killed lab left this folder: no other process holds the lock of the name.
+        // If this folder exists, a killed lab left it: this process now holds the lock of the name.
         remove(&part)?;
         let job = (self.cells.job_of_cell)(load, group.replica);
         let guest = self.cells.guest(

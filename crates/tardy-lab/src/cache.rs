@@ -13,7 +13,7 @@ use super::digest::Digest;
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// No environment variable names the folder.
+    /// The environment variables that name the folder are not set.
     #[error(
         "XDG_CACHE_HOME and HOME are not set, so kernels cannot be cached: set XDG_CACHE_HOME to a \
          folder"

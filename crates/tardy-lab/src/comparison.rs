@@ -54,7 +54,7 @@ pub struct LargestOfProbe {
     pub probe: String,
     /// The latency.
     pub max_ns: Nanos,
-    /// When the latency occurred, in words. No load was working then.
+    /// When the latency occurred, as text. Loads were not working then.
     pub place: String,
 }
 

@@ -76,7 +76,7 @@ pub struct Failure {
     pub has_booted: bool,
 }
 
-/// What a failure shows about the kernel.
+/// The conclusion that a failure allows about the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
     /// The kernel did not boot, or lacks a requirement. Its latencies are unknown.

@@ -79,7 +79,7 @@ impl Injection {
     /// [`Self::FIRST_AFTER`].
     ///
     /// The system settles between two delays. Their distance is a whole number of ms and 24/29 ms,
-    /// whatever the length of the delays. So 29 delays meet 29 evenly distributed phases of every
+    /// for every length of the delays. So 29 delays meet 29 evenly distributed phases of every
     /// period that divides 1 ms. Pauses of a fixed length would not distribute the delays evenly:
     /// the guest's time to wake up and to fire would shift the phases.
     #[must_use]

@@ -168,7 +168,7 @@ pub enum KernelError {
         /// Paths of the kernels.
         names: String,
     },
-    /// No release has the package.
+    /// The package is missing in all releases.
     #[error(
         "the machine's package sources have no {wanted}; looked in {searched}; `tardy lab kernels \
          --refresh` lists those available"

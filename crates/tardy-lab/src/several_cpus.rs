@@ -1,8 +1,8 @@
 //! A guest with several CPUs, and optionally a disk, which the lab's ordinary guests lack.
 //!
 //! The guest uses the host's clock, and its CPUs share those of the host, so times measured in it
-//! are meaningless. The guest tests that such a machine is measured, that every due time is
-//! accounted for, and what happens to a run whose machine fails.
+//! are meaningless. The guest tests that such a machine is measured and that every due time is
+//! accounted for. It also tests runs whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};

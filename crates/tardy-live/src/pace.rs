@@ -10,7 +10,7 @@ use tardy_core::units::Nanos;
 const PARTS: i64 = 250;
 /// Shortest interval between two frames; a person cannot follow faster changes.
 const INTERVAL: Nanos = Nanos::from_millis(500);
-/// Longest interval between two frames, whatever drawing costs.
+/// Longest interval between two frames, even if drawing is slow.
 pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);
 
 /// Schedules the next turn of an action from the cost of its last turn.

@@ -2,8 +2,8 @@
 //! that none of them outlives the measuring process.
 //!
 //! The measuring process never forks, because copy on write would cause page faults in its locked
-//! memory, and it may die at any moment. Before it starts any thread, it therefore starts one
-//! process of its own binary:
+//! memory, and it may die at any moment. Before it starts any thread, it therefore starts its own
+//! binary as one more process:
 //!
 //! ```text
 //! tardy (measures)  --commands, one JSON line each-->  guardian  --the same lines-->  init  --plan; end of input = stop-->  worker, one a CPU

@@ -303,7 +303,7 @@ fn cpu_quota(root: &Root, folder: &Path) -> Option<CpuQuota> {
     })
 }
 
-/// A quota of 0 is valid here: no task of the group may run at real-time priority.
+/// A quota of 0 is valid here: the tasks of the group must not run at real-time priority.
 fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
     let runtime: i64 = root.number(folder.join("cpu.rt_runtime_us"))?;
     let period = micros(&root.text(folder.join("cpu.rt_period_us"))?)?;
@@ -315,7 +315,7 @@ fn real_time(root: &Root, folder: &Path) -> Option<CpuQuota> {
 
 fn memory_max(root: &Root, folder: &Path) -> Option<u64> {
     // Without a limit, version 1 writes the largest multiple of a page (PAGE_COUNTER_MAX in
-    // include/linux/page_counter.h). No machine has an exbibyte.
+    // include/linux/page_counter.h). Machines have less than an exbibyte of memory.
     let limit: u64 = root
         .number(folder.join("memory.max"))
         .or_else(|| root.number(folder.join("memory.limit_in_bytes")))?;

@@ -41,7 +41,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// Returns the time since `before`; no value is negative.
+    /// Returns the time since `before`; a negative value becomes 0.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = |after: Nanos, before: Nanos| (after - before).max(Nanos::ZERO);

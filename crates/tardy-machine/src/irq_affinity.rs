@@ -76,7 +76,7 @@ pub enum Refusal {
          the device fewer queues"
     )]
     Managed,
-    /// EINVAL: no CPU of the list is online.
+    /// EINVAL: all CPUs of the list are offline.
     #[error("all CPUs in the list are offline: leave an online CPU out of the measured ones")]
     NoOnlineCpu,
     /// ENOSPC: the other CPUs have no free interrupt vectors.

@@ -169,8 +169,8 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
         };
         // If the file system has no locks, the process number is used instead.
         let _ = file.try_lock();
-        // The process that creates the temporary file owns the name: no other process creates this
-        // journal at the same time.
+        // The process that creates the temporary file owns the name, so only this process creates
+        // the journal.
         let written = if path.exists() {
             None
         } else {

@@ -47,8 +47,8 @@ impl Root {
         if self.0 != Path::new("/") {
             return regular_file::open(&path);
         }
-        // Opening a FIFO would wait for a writer, perhaps forever. One could be in place of a
-        // device, which this function also opens.
+        // Opening a FIFO would wait for a writer, perhaps forever. This function also opens
+        // devices, and a FIFO could have a device's name.
         if fs::metadata(&path)?.file_type().is_fifo() {
             let what = format!("{} is a FIFO", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));

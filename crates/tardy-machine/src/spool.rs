@@ -32,7 +32,7 @@ impl Spool {
     /// and journals it in `journals`.
     ///
     /// # Errors
-    /// Returns [`SpoolError`]; nothing was changed then.
+    /// Returns [`SpoolError`]; the system is unchanged then.
     pub fn make(
         journals: &Path,
         root: &Root,

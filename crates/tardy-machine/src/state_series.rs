@@ -19,7 +19,7 @@ use super::cpu_time::{StatEntry, entries, tick_length};
 use super::per_cpu_table::{columns, rows};
 use super::root::Root;
 
-/// What the samples contain.
+/// The values to include in the samples.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateOptions {
     /// The CPUs of the samples.

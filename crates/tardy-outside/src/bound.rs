@@ -29,7 +29,7 @@ const STEPS_MAX: u32 = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {
-    /// No interrupt comes, not even the one that makes the switch due.
+    /// There are no interrupts, not even the one that makes the switch due.
     Nothing,
     /// One interrupt, which is the longest of all.
     WorstSingle,

@@ -42,7 +42,7 @@ fn is_entry(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
-/// What is executed by a call.
+/// The code that a call executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Callee {
     /// A task of the guest, by its number. It is the root of all its calls.

@@ -15,7 +15,7 @@ pub enum Kind {
     Softirq,
     /// A hard interrupt is served, from the kernel's entry until the kernel counts it as ended.
     Interrupt,
-    /// Any of these kinds: no other task could have run, at any priority.
+    /// Any of these kinds: other tasks could not have run, at any priority.
     Blocked,
 }
 

@@ -1,5 +1,5 @@
-//! Explains late samples of a watched guest: who held the CPU from the due time to the clock read,
-//! and which functions were executed.
+//! Explains late samples of a watched guest: the holders of the CPU from the due time to the clock
+//! read, and the executed functions.
 //!
 //! The same model explains traced runs. Here its input is the executed code, converted to events of
 //! a trace (`events.rs`).

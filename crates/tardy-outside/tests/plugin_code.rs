@@ -1,5 +1,5 @@
-//! Tests the plugin's own code: which machine code of kernels changes the preemption count, what a
-//! count means, and which samples are kept.
+//! Tests the plugin's own code: the kernels' machine code that changes the preemption count, the
+//! meaning of a count, and the selection of samples to keep.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 

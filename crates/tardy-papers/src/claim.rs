@@ -37,7 +37,7 @@ pub struct Paper {
     pub experiments: Vec<Experiment>,
     pub claims: Vec<Claim>,
     pub tables: Vec<TableBeside>,
-    /// Figures of the paper with a version of ours.
+    /// Figures of the paper that the report also draws from the runs.
     pub figures: Vec<Figure>,
 }
 

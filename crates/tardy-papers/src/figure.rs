@@ -1,4 +1,4 @@
-//! Figures of papers with a version of ours in the report.
+//! Figures of papers that the report also draws from the runs.
 
 use serde::Deserialize;
 

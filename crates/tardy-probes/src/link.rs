@@ -65,7 +65,7 @@ pub struct LinkInfo {
     pub example: &'static str,
     /// The medium of stimuli and answers, in one line.
     pub carries: &'static str,
-    /// What answers the stimuli, in one line.
+    /// The side that answers the stimuli, in one line.
     pub answered_by: &'static str,
     /// Parses a destination, which is empty only if `form` is.
     pub parse: fn(&str) -> Result<Arc<dyn Place>, ParseLinkError>,

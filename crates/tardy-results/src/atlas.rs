@@ -48,7 +48,7 @@ pub struct CellFailure {
 /// The runs from which an atlas is computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtlasInput {
-    /// What the numbers mean, as a sentence.
+    /// The meaning of the numbers, as a sentence.
     pub meaning: String,
     pub kernels: Vec<KernelInput>,
     /// Kernels that are missing in the atlas, each with the reason.

@@ -24,7 +24,7 @@ const BOUNDED: Budget = Budget {
     pages: 4,
     values: 1024,
 };
-/// Used in place of a thread ID for all threads without a row of their own.
+/// Used instead of a thread ID for all threads without a separate row.
 const OTHERS: i32 = 0;
 
 /// Why a recording ended.
@@ -66,7 +66,7 @@ pub struct AttachTrace {
     pub incomplete: Option<String>,
 }
 
-/// What happened to the timers of one kind.
+/// The outcomes of the timers of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KindCounts {
     pub timer: TimerKind,
@@ -124,7 +124,7 @@ pub struct WorstWakeUp {
     pub name: String,
     /// The kind of wake-up, as in the name of the series.
     pub kind: String,
-    /// What woke the thread; absent if a timer of the program did.
+    /// The waker of the thread; absent if a timer of the program woke it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ pub struct WorstWakeUp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<TimerClock>,
     pub cpu: u32,
-    /// The due time on the monotonic clock, whatever clock the timer uses.
+    /// The due time on the monotonic clock, also if the timer uses another clock.
     pub due_ns: Nanos,
     /// Time since the start of the recording.
     pub at_ns: Nanos,
@@ -168,14 +168,14 @@ pub struct AttachResult {
     /// The threads, worst first.
     pub threads: Vec<ThreadRow>,
     pub timers: Vec<KindCounts>,
-    /// What happened to the wake-ups of the threads.
+    /// The outcomes of the threads' wake-ups.
     pub wakings: WakingCounts,
     /// Number of wake-ups by something other than the threads' timers.
     pub other_wake_ups: u64,
     pub clocks: Vec<ClockCount>,
     /// The worst wake-ups, worst first.
     pub worst: Vec<WorstWakeUp>,
-    /// What the threads did between their sleeps, and the longest cycles.
+    /// The activity of the threads between their sleeps, and the longest cycles.
     pub cycles: Cycles,
     pub trace: AttachTrace,
     /// Notes that a reader of the numbers needs.
@@ -215,7 +215,7 @@ pub struct AttachFacts {
 pub struct Tally {
     requirement: Requirement,
     rows: BTreeMap<(i32, WakeUpKind), Row>,
-    /// Maximum number of threads and kinds that have a row of their own.
+    /// Maximum number of threads and kinds that have a separate row.
     rows_max: usize,
     budgets: (Budget, Budget),
     all: Histogram,

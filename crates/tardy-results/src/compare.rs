@@ -1,4 +1,4 @@
-//! Compares runs: the differences with their intervals, whether they matter, and what else changed
+//! Compares runs: the differences with their intervals, whether they matter, and other changes
 //! between the runs.
 //!
 //! With at least four runs per side, each run counts as one number (Hodges and Lehmann's shift).

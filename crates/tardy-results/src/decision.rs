@@ -86,7 +86,7 @@ pub struct RuleAnswer {
 pub struct Question {
     pub kernels: Vec<MeasuredKernel>,
     pub deadline: Option<Nanos>,
-    /// Whether the measured machine, or else this machine, is virtual.
+    /// Whether the measured machine, or without one this machine, is virtual.
     pub is_virtual_machine: bool,
     /// The answer of the rules; absent if the work was not described.
     pub rules: Option<RuleAnswer>,

@@ -124,7 +124,7 @@ pub struct Explanation {
     pub worst: Vec<Story>,
     /// Rules of a real-time loop, with the number of violations.
     pub rules: Vec<RuleRow>,
-    /// What the file for Perfetto omits, if one was written and is incomplete.
+    /// The omissions of the file for Perfetto, if one was written and is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out_of_perfetto: Option<LeftOut>,
 }

@@ -38,7 +38,7 @@ use crate::threshold::ThresholdAction;
 use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
 use tardy_trace::timers::TimerKind;
 
-/// Name in place of the thread's name, for series that several threads share.
+/// Name instead of the thread's name, for series that several threads share.
 const OTHERS: &str = "others";
 
 /// Settings of a recording.

@@ -1,4 +1,4 @@
-//! What a run recorded of the kernel's trace, and how many samples the trace explains.
+//! The part of the kernel's trace that a run recorded, and the number of samples that it explains.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -175,7 +175,7 @@ pub struct LoopRules {
     pub page_faults_user: u64,
     /// Number of page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
-    /// Number of page faults before the first wake-up by a timer. No other count includes them.
+    /// Number of page faults before the first wake-up by a timer. Other counts exclude them.
     pub page_faults_at_start: u64,
     /// Number of sleeps for a length of time instead of until a time.
     pub sleeps_relative: u64,

@@ -26,9 +26,9 @@ impl RunRecord {
         self.state == State::Running && is_here && self.is_process_its_own(root)
     }
 
-    /// Returns whether the process with the recorded number makes the run, whatever its name is. It
-    /// must have existed when the run started, so that it is not a later process with the same
-    /// number.
+    /// Returns whether the process with the recorded number makes the run. The process may have any
+    /// name, but it must have existed when the run started, so that it is not a later process with
+    /// the same number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
         // The fields after the name, which may contain spaces and parentheses: field 3 of

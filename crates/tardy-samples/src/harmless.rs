@@ -2,7 +2,7 @@
 //! prints them.
 //!
 //! Texts are cleaned when a run is opened, not when they are printed: two functions open runs, and
-//! fifty print them. Exports and reports thus get the same text.
+//! fifty print them. So exports and reports get the same text.
 
 use serde_json::Value;
 use tardy_sys::printable::is_printable;

@@ -342,8 +342,8 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // The power failed before the empty histograms reached the disk. No segment was folded
-            // yet, because otherwise the histograms would exist.
+            // The power failed before the empty histograms reached the disk. Segments have not been
+            // folded yet, because otherwise the histograms would exist.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>

@@ -22,8 +22,8 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
             (sum + gap - 1.0, weight + (gap - 1.0) * (gap - 2.0))
         });
     if weight == 0.0 {
-        // No distance exceeds 2. For this case, the paper's estimator 2 (sum T)^2 / (count sum T^2)
-        // is at least 16/9, so the result is cut off at 1.
+        // All distances are at most 2. For this case, the paper's estimator 2 (sum T)^2 / (count
+        // sum T^2) is at least 16/9, so the result is cut off at 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))

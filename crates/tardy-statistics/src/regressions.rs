@@ -313,7 +313,7 @@ impl Mean {
     }
 }
 
-/// What the other series imply about the variance of one series.
+/// The variance of one series as expected from the other series.
 struct Prior {
     variance: f64,
     freedom: f64,
@@ -460,7 +460,7 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
 }
 
 /// Returns whether nearly every series of a family differs by at least half of `difference`,
-/// whatever its own spread is.
+/// without regard to its spread.
 fn is_of_all(
     values: &[Vec<Option<f64>>],
     members: &[usize],

@@ -88,7 +88,7 @@ fn whole(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
 /// Makes the program ignore SIGHUP, like nohup(1), so that it outlives its terminal.
 pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
     let set = || {
-        // SAFETY: no handler is installed; the kernel ignores the signal from now on.
+        // SAFETY: the call installs no handler; the kernel ignores the signal from now on.
         if unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) } == libc::SIG_ERR {
             return Err(io::Error::last_os_error());
         }

@@ -39,8 +39,8 @@ pub fn coalescing(device: &str) -> io::Result<Coalescing> {
         *place = byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the kernel reads the request and fills the words of this command's structure, of
-    // which `words` has all. Both outlive the call.
+    // SAFETY: the kernel reads the request and fills this command's structure, for which `words` is
+    // large enough. Both outlive the call.
     crate::check(unsafe {
         libc::ioctl(
             socket.as_raw_fd(),

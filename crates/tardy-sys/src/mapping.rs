@@ -117,8 +117,8 @@ impl Mapping {
             // SAFETY: the word lies within the mapping (asserted above).
             let word = unsafe { words.add(index) };
             // SAFETY: the mapping is readable, and its bytes are zeros or those of a file. While
-            // `self` is borrowed, only another process that shares the file can write; a word then
-            // has its old or its new value, and only the sum is returned.
+            // `self` is borrowed, only another process that shares the file can write. The read
+            // then returns the old or the new value, and only the sum is returned.
             unsafe { word.read_volatile() }
         };
         (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))

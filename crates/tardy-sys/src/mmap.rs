@@ -57,7 +57,7 @@ impl SharedMapping {
     /// Copies `bytes` to `offset`.
     ///
     /// # Errors
-    /// Returns `UnexpectedEof` if the bytes do not fit; nothing is written then.
+    /// Returns `UnexpectedEof` if the bytes do not fit; the mapping is unchanged then.
     pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         if offset
             .checked_add(bytes.len())

@@ -32,7 +32,7 @@ pub fn unshare(namespace: Namespace) -> io::Result<()> {
         Namespace::Network => libc::CLONE_NEWNET,
         Namespace::HostName => libc::CLONE_NEWUTS,
     };
-    // SAFETY: unshare takes flags and no memory; none of these flags changes the memory or
+    // SAFETY: unshare takes flags and no memory. These flags do not change the memory or
     // descriptors that the threads of the process share.
     crate::check(unsafe { libc::unshare(flags) }).map(drop)
 }

@@ -22,7 +22,7 @@ pub fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that only this user may use. Nothing may exist at `path`.
+/// Makes a folder that only this user may use. A file or folder must not exist at `path`.
 ///
 /// # Errors
 /// Returns errors of mkdir(2).

@@ -26,7 +26,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a whole file of at most `bytes_max` bytes, whatever length it reports.
+/// Reads a whole file of at most `bytes_max` bytes, without relying on its reported length.
 ///
 /// # Errors
 /// Returns the errors of [`open`] and of reading; `InvalidData` if the file is longer.

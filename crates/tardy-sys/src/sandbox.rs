@@ -80,8 +80,8 @@ fn seal() -> io::Result<()> {
     // SAFETY: `timer` is valid for the call, and a null old timer is allowed. SIGALRM has its
     // default effect, which ends the process.
     crate::check(unsafe { libc::setitimer(libc::ITIMER_REAL as _, &timer, std::ptr::null_mut()) })?;
-    // SAFETY: close_range takes three integers. No Rust value of this process uses a descriptor any
-    // more, because the process only calls `run` and ends.
+    // SAFETY: close_range takes three integers. The Rust values of this process do not use their
+    // descriptors any more, because the process only calls `run` and ends.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32) };
     crate::check(closed as libc::c_int)?;
     // SAFETY: PR_SET_SECCOMP with strict mode takes integers.

@@ -101,7 +101,8 @@ pub fn is_pending(signals: &[i32]) -> bool {
 /// shell does so with SIGINT for background jobs, and a process that ignores SIGCHLD cannot wait
 /// for its children.
 pub fn set_default(signal: i32) {
-    // SAFETY: no handler is installed. For a number that is no signal, the call changes nothing.
+    // SAFETY: the call installs no handler. For a number that is no signal, the call changes
+    // nothing.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 

@@ -44,7 +44,7 @@ extern "C" fn count_fault(signal: libc::c_int) {
     FAULTS_LEFT.store(0, Ordering::Relaxed);
 }
 
-/// Installs the counting handler for SIGUSR1, in place of any other.
+/// Installs the counting handler for SIGUSR1, which replaces any other.
 ///
 /// # Errors
 /// Returns errors of sigaction(2), which does not fail here.

@@ -103,7 +103,7 @@ impl Component {
     ];
 }
 
-/// What kept the thread off the CPU.
+/// The reason why the thread was off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {

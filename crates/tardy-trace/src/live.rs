@@ -180,7 +180,7 @@ impl Live {
         self.stacks.stacks.get(&place).map_or(&[], |stack| stack)
     }
 
-    /// Returns counts of what was read so far.
+    /// Returns the counts of the data that was read so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts

@@ -1,4 +1,5 @@
-//! Wake-ups of followed threads: when each was due, when the thread ran, and what lies between.
+//! Wake-ups of followed threads: when each was due, when the thread ran, and the parts of the time
+//! between.
 //!
 //! A wake-up is due at its reference time. If a timer that a followed thread set ends the wait, the
 //! reference is the time that the program asked for. If an interrupt or a softirq wakes the thread,
@@ -130,7 +131,7 @@ pub enum Start {
     Switch,
     /// The thread had not left the CPU yet, and continues after the interrupt.
     OnCpu,
-    /// No switch is in the trace, but a later event shows that the thread ran: either it had not
+    /// The trace lacks the switch, but a later event shows that the thread ran: either it had not
     /// left its CPU, or the kernel does not trace that switch. Its latency is a lower bound.
     Unseen,
 }

@@ -1,5 +1,5 @@
-//! Calibrates with wake-ups of the tool's own threads before the measurement: what this kernel
-//! traces of them decides how much can be explained.
+//! Calibrates with wake-ups of the tool's own threads before the measurement. The events that this
+//! kernel traces of them decide how much can be explained.
 //!
 //! Threads announce themselves by a write to `trace_marker`. In a container a thread does not know
 //! the number that the trace has for it.

@@ -46,7 +46,7 @@ const WAKE_UPS_MIN: f64 = 0.5;
 /// Why a run is not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTraced {
-    /// No usable tracefs exists.
+    /// The machine has no usable tracefs.
     #[error("tracefs cannot be used ({0})")]
     NoTracefs(io::Error),
     /// The trace uses the host's clock, which differs from that of this time namespace.

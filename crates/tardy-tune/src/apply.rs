@@ -126,8 +126,7 @@ impl AppliedSettings {
                 Standing::Absent(why) => return Err(ApplyError::Absent(setting.name.clone(), why)),
             }
         }
-        // Tests use files on a disk in place of settings, so this check is for the real system
-        // only.
+        // Tests use files on a disk instead of settings, so this check is for the real system only.
         if *root == Root::system()
             && let Some((name, change)) = changes
                 .values()

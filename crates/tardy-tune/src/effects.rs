@@ -113,7 +113,8 @@ mod tests {
     use super::*;
 
     /// From tables of the two-sided test at 5 %: the largest rejected statistic is 2 for 5 and 5
-    /// replicas, 5 for 6 and 6, 13 for 8 and 8, 0 for 2 and 8. Nothing is rejected for 3 and 3.
+    /// replicas, 5 for 6 and 6, 13 for 8 and 8, 0 for 2 and 8. For 3 and 3, rejection is
+    /// impossible.
     #[test]
     fn critical_statistics_are_those_of_the_tables() {
         for (before, behind, statistics) in [

@@ -11,7 +11,7 @@ use tardy_machine::root::Root;
 
 use crate::setting::Setting;
 
-/// What the settings are for: a profile, the CPUs, and the machine.
+/// The target of the settings: a profile, the CPUs, and the machine.
 #[derive(Debug, Clone)]
 pub struct Target<'a> {
     pub root: &'a Root,

@@ -10,7 +10,7 @@ pub type MissingKernels = Vec<(String, String)>;
 /// The result of a search.
 #[derive(Debug, Serialize)]
 pub struct Answer {
-    /// What the numbers mean, as a sentence.
+    /// The meaning of the numbers, as a sentence.
     pub meaning: String,
     /// The kernel without changes, with which all others are compared.
     pub base: String,

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     /// From tables of the two-sided signed-rank test at 5 %: the largest rejected sum is 8 for 10
-    /// differences, 52 for 20, 0 for 6. Nothing is rejected for 5.
+    /// differences, 52 for 20, 0 for 6. For 5, rejection is impossible.
     #[test]
     fn critical_sums_are_those_of_the_tables() {
         for (count, sums) in [(5, 0), (6, 1), (10, 9), (20, 53)] {

@@ -104,7 +104,7 @@ pub enum Outcome {
     Lowers,
     /// The setting raises the goal.
     Raises,
-    /// No effect was seen; the interval limits the size of an unseen effect.
+    /// The search saw no effect; the interval limits the size of an unseen effect.
     NothingSeen,
 }
 

@@ -13,7 +13,7 @@ use crate::program;
 pub(super) enum Mounts {
     /// The mounts that systemd makes.
     Systemd,
-    /// None of the mounts that systemd makes.
+    /// A machine without the mounts that systemd makes.
     Bare,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct JudgedProbe {
     pub(super) summary: Summary,
     /// The probe's name in its series.
     name: String,
-    /// What the values measure.
+    /// The time that the values measure.
     pub(super) measured: MeasuredTime,
     /// The time that the model adds to each value.
     pub(super) added: Nanos,

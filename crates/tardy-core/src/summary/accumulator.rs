@@ -205,7 +205,7 @@ impl SeriesAccumulator {
     }
 
     /// Counts a chunk whose samples all touch the same phases: one loop over the latencies, then a
-    /// closer look at the few exceptional samples.
+    /// second pass over the few exceptional samples.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
         // The cell leaves the map only for a chunk with exceptional samples. A day has half a

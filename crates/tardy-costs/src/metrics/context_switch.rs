@@ -1,5 +1,5 @@
 //! Switches between processes. A token goes round a ring of pipes, and each process reads all of
-//! its own memory before it passes the token on.
+//! its memory before it passes the token on.
 //!
 //! The cost of the same writes, reads and memory reads in a single process, without switches, is
 //! subtracted. To subtract it exactly, both are measured alternately, in short batches.

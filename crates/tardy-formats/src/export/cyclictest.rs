@@ -80,7 +80,7 @@ pub struct HistogramShape {
     pub has_sum: bool,
 }
 
-/// A run, with what cyclictest's output contains.
+/// A run, with the content of cyclictest's output.
 #[derive(Debug)]
 pub struct CyclictestRun {
     threads: Vec<ThreadSamples>,

@@ -66,7 +66,8 @@ fn begins(lines: &[&str]) -> Vec<usize> {
         .collect()
 }
 
-/// Maximum number of columns; no machine has as many CPUs. A file with more has another format.
+/// Maximum number of columns, more than the CPUs of any machine. A file with more has another
+/// format.
 const COLUMNS_MAX: usize = 65_536;
 
 #[derive(Default)]

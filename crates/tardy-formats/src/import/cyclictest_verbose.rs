@@ -37,7 +37,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const BUFFER_BYTES: usize = 1 << 20;
-/// No line of cyclictest is longer.
+/// Maximum length of a line; cyclictest writes shorter ones.
 const LINE_BYTES_MAX: usize = 4096;
 /// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;

@@ -30,7 +30,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// Maximum number of tags; no log of latencies has more.
+/// Maximum number of tags; logs of latencies have fewer.
 const TAGS_MAX: usize = 4096;
 
 fn read(

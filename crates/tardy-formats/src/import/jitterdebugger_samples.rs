@@ -75,7 +75,7 @@ impl Row {
     }
 
     fn new(thread: u32, seconds: i64, nanos: i64, value: i64) -> Option<Self> {
-        // A monotonic clock starts at boot; no machine has run for a century.
+        // A monotonic clock starts at boot, and machines run for less than a century.
         let is_plausible = thread < THREADS_MAX
             && (0..4_000_000_000).contains(&seconds)
             && (0..1_000_000_000).contains(&nanos)

@@ -44,7 +44,7 @@ fn uncommented(line: &str) -> &str {
 }
 
 /// Returns whether all lines are comments, and one of them contains results: a report pasted into a
-/// script. No tool prints results after `# `.
+/// script. Tools do not print results after `# `.
 fn is_comment(text: &str) -> bool {
     if !text.trim_start().starts_with("# ") {
         return false;

@@ -1,6 +1,6 @@
 //! Plain numbers, one per line, or a column of a table: a form to which the values of any tool can
-//! be converted. Nothing is guessed: the user must give the unit, and the column if there are
-//! several. The order of values is that of the file.
+//! be converted. The user must give the unit, and the column if there are several. The order of
+//! values is that of the file.
 
 use std::io::{BufRead, BufReader, Read};
 

@@ -47,7 +47,7 @@ pub enum GuardianError {
     /// The guardian's process could not be started.
     #[error("the load supervisor cannot be started: {0}: make sure that /proc is mounted")]
     Start(std::io::Error),
-    /// The guardian ended, or its first message did not say that it is ready.
+    /// The guardian ended, or its first message did not report that it is ready.
     #[error("the load supervisor is not ready: {0}")]
     NotReady(String),
     #[error("the load supervisor is gone ({0}); all loads have stopped, start the run again")]

@@ -153,8 +153,8 @@ impl Init {
         }
     }
 
-    /// Kills orphans. A living worker is the subreaper of its own processes. So a child of this
-    /// process that is not a worker has lost its worker.
+    /// Kills orphans. A living worker is the subreaper of its processes. So a child of this process
+    /// that is not a worker has lost its worker.
     fn end_orphans(&mut self) {
         let orphans: Vec<i32> = children::of_this_process()
             .into_iter()

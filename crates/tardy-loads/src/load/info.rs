@@ -36,7 +36,7 @@ pub enum Run {
 pub struct LoadInfo {
     /// Name in requests: lower case, digits, dashes.
     pub name: &'static str,
-    /// What the load does, in one line.
+    /// The activity of the load, in one line.
     pub does: &'static str,
     /// Why the load causes latency, in one line.
     pub effect: &'static str,

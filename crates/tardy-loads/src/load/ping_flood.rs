@@ -145,7 +145,7 @@ impl Flood {
         let packet = &self.answer[..count];
         let header = match self.kind {
             EchoKind::Ping => 0,
-            // The low half of the first byte is the header's length in words of 4 bytes (RFC 791).
+            // The low half of the first byte is the header's length in units of 4 bytes (RFC 791).
             EchoKind::Raw => packet
                 .first()
                 .map_or(0, |first| usize::from(first & 0x0f) * 4),

@@ -79,7 +79,7 @@ fn resolve(
     }
     let mut parameters = Values::default();
     for parameter in info.parameters {
-        // Every default is within the limits of its own parameter; a test checks this.
+        // Every default is within the limits of its parameter; a test checks this.
         let default = || {
             parameter
                 .default
@@ -110,7 +110,7 @@ fn resolve(
     Ok(resolution.plan)
 }
 
-/// Checks that a load's requirements are within its share, whatever its own `resolve` computed.
+/// Checks that a load's requirements, which its own `resolve` computed, are within its share.
 fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
     let Budget {
         memory,

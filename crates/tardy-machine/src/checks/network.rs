@@ -74,7 +74,8 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     let reaches = |mask: &str| {
         CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty())
     };
-    // A sender uses a queue of its own CPU, so a transmit queue serves only tasks on its CPUs.
+    // A sender uses a queue of the CPU on which it runs, so a transmit queue serves only tasks on
+    // its CPUs.
     let reached: Vec<&String> = queues
         .iter()
         .filter(|(path, mask)| path.ends_with("rps_cpus") && reaches(mask))

@@ -432,7 +432,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
         let (case, tree) = found.unwrap_or_else(|| panic!("{} has no case with files", check.name));
         let files = files_of(check, tree);
         let aside = HiddenFiles::put(tree, files.clone());
-        // A folder in place of the file cannot be read, even by root.
+        // A folder instead of the file cannot be read, even by root.
         files
             .iter()
             .for_each(|file| fs::create_dir(tree.path().join(file)).unwrap());

@@ -65,7 +65,7 @@ impl Machine {
     }
 }
 
-/// Simulates a SIGKILL: nothing is restored, and the lock is released.
+/// Simulates a SIGKILL: the changes stay, and the lock is released.
 fn kill(mut journal: Journal) {
     journal.is_undone = true;
 }

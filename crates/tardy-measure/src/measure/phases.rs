@@ -58,8 +58,8 @@ fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
 
-/// Walks through the phases. Each phase ends as planned, whatever its loads do, and the next one
-/// starts then.
+/// Walks through the phases. Each phase ends as planned, even if its loads fail or hang, and the
+/// next one starts then.
 ///
 /// Loads are stopped before the end of their phase, so that none of them is still there in the next
 /// phase. The loads of the last phase work until it ends.
@@ -260,7 +260,7 @@ impl Timeline {
         }
     }
 
-    /// Ends the run at `now`, in whatever phase it is.
+    /// Ends the run at `now`, in its current phase.
     pub fn cut(&mut self, now: Nanos) {
         if let Some(record) = self
             .records

@@ -74,7 +74,7 @@ pub enum PlanError {
         missing: CpuId,
         usable: CpuList,
     },
-    /// No CPU is isolated.
+    /// The machine has no isolated CPU.
     #[error(
         "--cpus isolated: there are no isolated CPUs (isolcpus= and nohz_full= of the kernel's \
          command line, or an isolated partition whose control group is given with \
@@ -89,7 +89,7 @@ pub enum PlanError {
          --load-cpus all"
     )]
     NoLoadCpu,
-    /// No part of the scenario can run here.
+    /// The scenario cannot run here, not even in part.
     #[error("--scenario {scenario}: all its loads are missing: `tardy run --dry-run` shows why")]
     NoPhaseLeft { scenario: String },
     /// The list of CPUs is empty.
@@ -165,7 +165,7 @@ pub enum PlanError {
         folder: PathBuf,
         error: std::io::Error,
     },
-    /// No thread could be started to try a policy on.
+    /// The thread that tests a policy could not be started.
     #[error("tardy cannot test the probes' scheduling policy: {0}")]
     NoThread(std::io::Error),
     /// The control group for loads does not exist.

@@ -61,7 +61,7 @@ pub fn resolve(
         .seed
         .unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
-    // No probe may share the watchdog's priority, because the watchdog could not stop it.
+    // A probe must not share the watchdog's priority, because the watchdog could not stop it.
     if probes
         .iter()
         .any(|(_, plan)| plan.priority == Some(PRIORITY_OF_WATCHDOG))

@@ -149,7 +149,7 @@ impl IcmpInitiator {
     fn answered(&self, bytes: &[u8]) -> Option<u64> {
         let header = match self.kind {
             EchoKind::Ping => 0,
-            // The low half of the first byte is the header's length in words of 4 bytes (RFC 791).
+            // The low half of the first byte is the header's length in units of 4 bytes (RFC 791).
             EchoKind::Raw => bytes
                 .first()
                 .map_or(0, |first| usize::from(first & 0x0f) * 4),

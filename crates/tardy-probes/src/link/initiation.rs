@@ -18,7 +18,7 @@ pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 /// other end stops answering.
 type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 
-/// Who answers the stimuli.
+/// The side that answers the stimuli.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
     /// The other machine's kernel answers, in softirq. Its round trips are never in one table with

@@ -1,5 +1,5 @@
-//! `serial`: the modem lines of two serial devices, connected crosswise (RTS to CTS, both ways). No
-//! byte is sent.
+//! `serial`: the modem lines of two serial devices, connected crosswise (RTS to CTS, both ways).
+//! The devices send no bytes.
 //!
 //! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, until the device's
 //! interrupt wakes it, and sets its own RTS to the level of its CTS. A change has no number. After

@@ -31,7 +31,7 @@ struct KnownSecret {
     own: Secret,
 }
 
-/// What the responder does with a datagram.
+/// The responder's reaction to a datagram.
 enum Fate {
     /// The session's peer gets an answer.
     Answered { answer: Packet, is_stimulus: bool },
@@ -196,7 +196,7 @@ impl Responder for UdpResponder {
         while !is_over.load(Ordering::Relaxed) {
             let (received, from) = match stamped_socket::receive_from(&self.socket, &mut buffer) {
                 Ok(Some(received)) => received,
-                // No datagram arrived within the time limit, or the initiator's port is closed.
+                // The time limit passed without a datagram, or the initiator's port is closed.
                 Ok(None) => continue,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),

@@ -91,8 +91,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 
 /// A clock that is read repeatedly, with its series.
 ///
-/// The time of day may be set meanwhile. A gap is then the time that passed on the run's clock: no
-/// sample includes the step, and a turn ends even if the clock was set back.
+/// The time of day may be set meanwhile. A gap is then the time that passed on the run's clock. So
+/// samples exclude the step, and a turn ends even if the clock was set back.
 struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
     /// Returns how far the clock is ahead of the run's clock.

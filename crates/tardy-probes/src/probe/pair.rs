@@ -146,7 +146,7 @@ struct Pair<C> {
     is_ending: AtomicBool,
 }
 
-/// What the waker does in a period.
+/// The waker's action in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// The woken thread has returned, so it is woken again.

@@ -228,7 +228,7 @@ impl ProbeSpec {
     #[must_use]
     pub fn parameters(&self) -> Values {
         let value = |parameter: &Parameter| {
-            // Every default is within the limits of its own parameter; a test checks this.
+            // Every default is within the limits of its parameter; a test checks this.
             let default = || {
                 parameter
                     .default

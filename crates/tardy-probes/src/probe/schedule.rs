@@ -145,8 +145,8 @@ impl GridWalk {
     fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
         // A sample can count only 32 bits of skipped due times. The next sample counts the rest.
         let (first, left) = (self.base, self.left_until(end).min(i64::from(u32::MAX)));
-        // Grid points that are more than the maximum dither before `now` have passed, whatever
-        // their random shift is.
+        // Grid points that are more than the maximum dither before `now` have passed for every
+        // possible random shift.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
         let mut skipped = ((now - width - self.base) / self.period).max(0);
         self.base += self.period * skipped;

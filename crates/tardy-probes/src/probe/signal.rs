@@ -1,4 +1,4 @@
-//! `signal`: a thread waits for a signal that another thread sends. No handler runs.
+//! `signal`: a thread waits for a signal that another thread sends. The signal has no handler.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -1,7 +1,7 @@
 //! The clock of a probe's timer, and how waits survive a step of this clock.
 //!
-//! Whatever the timer's clock, due times and latencies are measured on the run's clock,
-//! CLOCK_MONOTONIC. The difference between the two clocks changes only in steps. After a step, the
+//! Due times and latencies are measured on the run's clock, CLOCK_MONOTONIC, also if the timer has
+//! another clock. The difference between the two clocks changes only in steps. After a step, the
 //! due times on the run's clock stay the same, and the timer is set again: a wait that ended early
 //! continues, and `measure::clock_watch` interrupts a wait that would take longer. So no step
 //! occupies the CPU or delays the end of the run. The watch also makes a run with a step

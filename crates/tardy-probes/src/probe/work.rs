@@ -141,8 +141,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Returns whether the calibration on `cpu` can run at the same time as the others: no earlier CPU
-/// shares its core, and the work does not use memory bandwidth.
+/// Returns whether the calibration on `cpu` can run at the same time as the others: the core is not
+/// shared with an earlier CPU, and the work does not use memory bandwidth.
 fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
     let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else {
         return false;

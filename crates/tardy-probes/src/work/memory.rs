@@ -13,8 +13,8 @@ struct Line(u32);
 
 const LINE_BYTES: u64 = 64;
 
-/// A cycle through all lines of an area in random order. No prefetcher can predict the next line,
-/// and no read can start before the previous one has ended.
+/// A cycle through all lines of an area in random order. Prefetchers cannot predict the next line,
+/// and a read cannot start before the previous one has ended.
 #[derive(Debug)]
 pub(super) struct Memory {
     lines: Vec<Line>,

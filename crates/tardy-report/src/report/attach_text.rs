@@ -1,5 +1,5 @@
-//! The result of `tardy attach` as text: the latencies of each thread and their parts, what
-//! happened to its timers and wake-ups, and the worst wake-ups.
+//! The result of `tardy attach` as text: the latencies of each thread and their parts, the outcomes
+//! of its timers and wake-ups, and the worst wake-ups.
 
 use std::fmt::Write as _;
 

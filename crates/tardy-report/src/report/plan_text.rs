@@ -1,4 +1,4 @@
-//! The text of `--dry-run`: what a run would do and change.
+//! The text of `--dry-run`: the planned activity and changes of a run.
 
 use std::fmt::Write as _;
 

@@ -220,7 +220,7 @@ impl Page<'_> {
             .collect()
     }
 
-    /// Returns the first lines: what was measured, the result, and the worst load.
+    /// Returns the first lines: the measured quantity, the result, and the worst load.
     fn head(&self) -> String {
         let summary = self.summary;
         let mut out = String::new();

@@ -14,7 +14,7 @@ const BEYOND_MIN: f64 = 30.0;
 /// Minimum number of samples beyond a quantile in each run, if each run counts as one number.
 const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
-/// What decides whether both sides can estimate a quantile.
+/// The numbers that decide whether both sides can estimate a quantile.
 pub(super) enum Bounds {
     /// The number of samples in the shortest run. In virtual time, a value is exact, but another
     /// seed gives another value.

@@ -150,7 +150,7 @@ impl Outcome {
     }
 
     /// Combines several verdicts. The result is mixed if one is worse and another is better.
-    /// Otherwise it is worse, better or inconclusive, whichever of these occurs first in this list.
+    /// Otherwise it is the first of worse, better and inconclusive that occurs.
     #[must_use]
     pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
         let both = |one, other| match (one, other) {
@@ -297,7 +297,7 @@ pub struct Overview {
     pub median: Pair,
     /// The 99.9 % quantiles.
     pub high: Pair,
-    /// The largest values, whatever the numbers of samples are.
+    /// The largest values, even if the numbers of samples differ.
     pub max: Pair,
 }
 

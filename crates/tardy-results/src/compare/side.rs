@@ -129,7 +129,7 @@ pub enum CompareError {
         /// Number of runs in the folder.
         runs: usize,
     },
-    /// No measurement in the folder was made on two kernels.
+    /// The folder has no measurement that was made on two kernels.
     #[error("in {}, no measurement was run on two kernels: {groups}; name the runs to compare", folder.display())]
     NoCounterpart {
         folder: PathBuf,

@@ -64,7 +64,7 @@ pub struct SeriesData {
     pub(super) single_from: Option<Nanos>,
 }
 
-/// A run folder whose series have been read and counted. Nothing is computed from them yet.
+/// A run folder whose series have been read and counted. The results are not computed yet.
 pub struct LoadedRun {
     /// Path of the run folder.
     pub folder: PathBuf,

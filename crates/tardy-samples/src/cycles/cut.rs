@@ -713,7 +713,7 @@ mod tests {
         cutter.lose();
         cutter.mark(THREAD, 50, true);
         cutter.mark(THREAD, 60, false);
-        // No stint covers the time from 60 to 70.
+        // The time from 60 to 70 is not covered by a stint.
         cutter.take(stint(70, 80, asleep()), None);
         cutter.mark(THREAD, 90, true);
         cutter.mark(THREAD, 95, false);

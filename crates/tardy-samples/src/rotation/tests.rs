@@ -466,7 +466,7 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
         .unwrap();
     assert_eq!(samples, single.len());
     assert!(end.damaged_bytes > 0);
-    // No segment is folded into an unreadable file.
+    // Segments are not folded into an unreadable file.
     (0..100).for_each(|_| drop(written.write(300)));
     assert!(written.rotation.make_room().is_err());
 }

@@ -56,7 +56,7 @@ pub struct QuantileDifference {
 /// Compares `quantiles` (each between 0 and 1) of both sides. Empty if a side has fewer than two
 /// blocks with samples.
 ///
-/// Takes `resamples * blocks * 10` steps per quantile, whatever the number of samples.
+/// Takes `resamples * blocks * 10` steps per quantile, for any number of samples.
 #[must_use]
 pub fn quantile_differences(
     baseline: &[Tally],

@@ -1,8 +1,8 @@
 //! Ratio of the deadline misses of two sides.
 //!
-//! Given the total number of misses, the number of misses on one side is binomial, whatever the
-//! common rate is. The test is therefore exact, and works with few misses. Source: J. Przyborowski
-//! and H. Wilenski, Biometrika 31, 1940.
+//! Given the total number of misses, the number of misses on one side is binomial, for every common
+//! rate. The test is therefore exact, and works with few misses. Source: J. Przyborowski and H.
+//! Wilenski, Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 

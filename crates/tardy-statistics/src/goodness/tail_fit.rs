@@ -3,7 +3,7 @@
 //! The law of the Anderson-Darling statistic with both parameters fitted depends only on the shape
 //! (V. Choulakian and M. A. Stephens, Technometrics 43, 2001). The percentage points below come
 //! from a parametric bootstrap that was run once: 40,000 fits of 1000 excesses for each shape, by
-//! the example `anderson_darling_table`. No report needs a bootstrap, and true models are rejected
+//! the example `anderson_darling_table`. So reports need no bootstrap, and true models are rejected
 //! as often as stated. Excesses that are known only as buckets are tested by Pearson's chi-square
 //! instead, because ties make the Anderson-Darling statistic too large.
 

@@ -26,7 +26,7 @@ pub(super) struct ThreadWaits {
     threads: HashMap<i32, Stint>,
 }
 
-/// What a thread has done since its last voluntary sleep.
+/// The waits and faults of a thread since its last voluntary sleep.
 #[derive(Debug, Default)]
 struct Stint {
     has_fault: bool,

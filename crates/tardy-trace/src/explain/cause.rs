@@ -1,4 +1,4 @@
-//! Derives the holder of a CPU, as a [`Cause`] and a [`Certainty`], from what the CPU was doing.
+//! Derives the holder of a CPU, as a [`Cause`] and a [`Certainty`], from the CPU's activity.
 
 use super::timeline::{Context, Moment};
 use super::{Cause, Certainty, Component, Facts, Holder, Preemption};

@@ -29,7 +29,7 @@ pub(super) enum Context {
     Thread,
 }
 
-/// What the CPU was doing from a time until the next moment.
+/// The activity of a CPU from a time until the next moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment {
     pub(super) time: u64,
@@ -399,7 +399,7 @@ impl Timeline {
                 .any(|context| matches!(context, Context::Softirq(_)))
         {
             // If entries are traced, the flag alone means that an interrupt arrived before the
-            // first handler or after the last one: no handler runs after it.
+            // first handler or after the last one, outside of any handler.
             self.stack.insert(0, Context::Softirq(None));
         }
     }

@@ -667,7 +667,7 @@ impl Explainer {
         });
     }
 
-    /// Cuts a component at every change of what the CPU did.
+    /// Cuts a component at every change of the CPU's activity.
     pub(super) fn cut(
         &self,
         way: Way,

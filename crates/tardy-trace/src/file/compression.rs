@@ -79,7 +79,7 @@ impl Compression {
             return Err(CompressionError::TooMuch(length));
         }
         let bytes = cursor.take(compressed)?;
-        // Limits the output to one byte above the declared size, whatever the input holds.
+        // Limits the output to one byte above the declared size, even if the input contains more.
         let limit = length as u64 + 1;
         let mut became = Vec::new();
         match self {

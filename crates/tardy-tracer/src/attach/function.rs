@@ -20,7 +20,7 @@ const SIMILAR_MAX: usize = 5;
 /// Why the calls of a function cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum NoFunction {
-    /// No mapped file of the program defines the function.
+    /// The program's mapped files do not define the function.
     #[error(
         "process {process} has no function {name:?} in its {files} files with code{}",
         advice(.similar)

@@ -30,7 +30,7 @@ pub struct OnArgs {
 }
 
 impl OnArgs {
-    /// Returns whether the command is to run on another machine.
+    /// Returns whether the command must run on another machine.
     #[must_use]
     pub fn is_given(&self) -> bool {
         !self.on.is_empty()

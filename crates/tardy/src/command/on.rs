@@ -28,7 +28,7 @@ use crate::cli::Command;
 use crate::cli::lab::LabCommand;
 use crate::cli::on::{FetchArgs, OnArgs};
 
-/// What a command produces.
+/// The product of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandProduct {
     /// A run. `has_board` states whether the user names the board in a label.

@@ -14,7 +14,7 @@ static SHOWN: Mutex<Option<StatusLine>> = Mutex::new(None);
 /// Starts to show the progress of `command`, if it reads runs or files.
 pub fn begin(command: &Command) {
     let expected = expected(command);
-    // Nothing is shown if the kernel does not count the bytes that a process reads.
+    // The progress is hidden if the kernel does not count the bytes that a process reads.
     let Some(before) = read_so_far().filter(|_| expected > 0) else {
         return;
     };

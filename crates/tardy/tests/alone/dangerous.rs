@@ -111,8 +111,8 @@ fn a_disk_that_fills_up_costs_stored_samples_and_nothing_else() {
         return;
     }
     let place = Workplace::new();
-    // Another program fills the disk after the run has started, and the run goes on. The summary is
-    // read in the namespace, and the run folder is copied out of it.
+    // Another program fills the disk after the run has started, and the run continues. The summary
+    // is read in the namespace, and the run folder is copied out of it.
     let script = r#""$0" run --for 60s --load none --period 200us --deadline 1h --misses 0.9 --json --out disk/run >ran.json & run=$!
         until ls disk/run/samples/*.series >/dev/null 2>&1 || ! kill -0 $run; do sleep 0.1; done
         sleep 1; cat /dev/zero >disk/fill 2>/dev/null; sleep 2; kill -TERM $run

@@ -414,7 +414,7 @@ fn the_loop_allocates_nothing_even_when_samples_are_lost() {
         .iter()
         .filter(|probe| probe.name != "itimer")
     {
-        // Probes that measure other programs or machines have tests of their own.
+        // Probes that measure other programs or machines have separate tests.
         if probe.parameters.iter().any(|parameter| parameter.needed) {
             continue;
         }

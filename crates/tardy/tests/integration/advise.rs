@@ -610,7 +610,7 @@ fn a_person_on_a_terminal_is_asked_what_the_command_line_does_not_say() {
             && outcome.stdout.contains("deadline of 110us"),
         "{outcome:?}"
     );
-    // No terminal is attached, so the command asks no questions.
+    // The command asks no questions, because it has no terminal.
     place.tardy("advise run").ends_with(0);
 }
 
@@ -659,7 +659,7 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
             && longer.contains("done 240 us after its due time"),
         "{longer}"
     );
-    // Of several runs, the one whose work is nearest in length is judged, whatever their order.
+    // Of several runs, the one whose work is nearest in length is judged, in any order of the runs.
     let nearest = place
         .tardy(&format!(
             "advise shorter longer same {WORK} --kind compute --json"

@@ -1,5 +1,5 @@
-//! `tardy attach`: the timer wake-ups of a running program that records when it was to wake and
-//! when it woke.
+//! `tardy attach`: the timer wake-ups of a running program that records its due times and when it
+//! woke.
 
 use crate::support;
 

@@ -90,7 +90,8 @@ fn followed(place: &Workplace, kind: &str) -> (i64, Vec<Call>, Value) {
     (program.id().into(), calls, found)
 }
 
-/// Checks that the stretches of each cycle add up to the cycle, and the cycles to the whole time.
+/// Checks for each of the worst cycles that its shares add up to the response time, and that its
+/// intervals, together with those left out, add up to the time in which the thread was not running.
 fn adds_up(found: &Value, thread: i64) {
     let rows = found["threads"].as_array().unwrap();
     let row = rows.iter().find(|row| row["thread"] == thread).unwrap();
@@ -116,8 +117,8 @@ fn adds_up(found: &Value, thread: i64) {
     }
 }
 
-/// Checks that each blocking call has stretches with the expected call and waker. Prints their sum
-/// and the time off the CPU by the program's own clocks.
+/// Checks that in most blocking calls the longest blocked interval has the expected call and waker.
+/// Prints the time off the CPU, by the intervals and by the program's own clocks.
 fn blocks_in(test: &str, kind: &str, call: &str, waker: Option<&str>) {
     if !can_trace(test) {
         return;

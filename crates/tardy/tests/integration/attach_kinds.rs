@@ -71,7 +71,7 @@ fn count(value: &Value) -> u64 {
 }
 
 /// Checks the entries of the waiting thread: each sleep that the program counted is one wake-up of
-/// its own kind.
+/// its kind.
 fn has_each_kind(found: &Value, sleeps: &BTreeMap<String, u64>) {
     let rows = found["threads"].as_array().unwrap();
     let of_waiter = rows.iter().filter(|row| row["name"] == "waiter");

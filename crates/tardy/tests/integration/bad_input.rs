@@ -257,7 +257,7 @@ fn show_of_a_later_format_asks_for_a_newer_tool() {
     );
 }
 
-/// No file can be created in /proc, even by root.
+/// Even root cannot create a file in /proc.
 #[test]
 fn a_place_that_cannot_be_written_has_one_exit_code_in_every_command() {
     let place = Workplace::new();

@@ -1,4 +1,4 @@
-//! `tardy cost` as a user starts it: what the command stores, computes and refuses.
+//! `tardy cost` as a user starts it: stored data, results, and refused requests.
 
 use crate::support;
 

@@ -111,11 +111,11 @@ fn the_exit_code_follows_the_severity_that_was_asked_for() {
     };
     ends(&[UNTUNED], "--cpus 1", 0);
     ends(&[UNTUNED], "--cpus 1 --fail-on high", 1);
-    // No fatal row is found, but some rows are unknown.
+    // Known rows are not fatal, but some rows are unknown.
     ends(&[UNTUNED], "--cpus 1 --fail-on fatal", 4);
-    // No fatal row is found, and all fatal rows are known.
+    // All rows that could be fatal are known, and none of them is.
     ends(&[UNTUNED, TUNED], "--cpus 1 --fail-on fatal", 0);
-    // No high row is found, but some rows are unknown, so there is no answer.
+    // Known rows are not high, but some rows are unknown, so there is no answer.
     ends(
         &[UNTUNED, TUNED, "boot/config-6.1.0-rt: CONFIG_CPU_FREQ=y"],
         "--cpus 1 --fail-on high",

@@ -208,7 +208,7 @@ fn faults_of_the_loop_are_counted_with_their_remedy() {
         "{lower}"
     );
     assert_eq!(of(&rules("my_loop"), "woken_by_lower_priority")["count"], 1);
-    // No futex event was recorded, so the count is unknown, not zero.
+    // The run has no futex events, so the count is unknown, not zero.
     assert_eq!(
         of(&rules("my_loop"), "futex_without_inheritance")["count"],
         Value::Null

@@ -144,7 +144,7 @@ fn npy_holds_a_record_a_sample() {
         [0, 1_000_000, 4_000_000, 5_000_000, 6_000_000]
     );
     assert_eq!((record(4)[0], record(4)[4], record(5)[24]), (1, 255, 2));
-    // No temporary file is left, and a second export replaces the first file.
+    // The export leaves no temporary file, and a second export replaces the first file.
     place
         .tardy("export run --format npy --output run.npy")
         .ends_with(0);

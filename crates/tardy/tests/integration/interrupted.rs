@@ -1,4 +1,4 @@
-//! Interrupted runs: the samples are kept, and the run says that it was interrupted.
+//! Interrupted runs: the samples are kept, and the run is marked as interrupted.
 
 use crate::support;
 

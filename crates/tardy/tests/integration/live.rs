@@ -1,4 +1,5 @@
-//! The live view in a terminal during a run, and the effect of keys. No test reads a latency.
+//! The live view in a terminal during a run, and the effect of keys. The tests do not read
+//! latencies.
 
 use crate::support;
 

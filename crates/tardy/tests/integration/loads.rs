@@ -202,8 +202,7 @@ fn loaded(place: &Workplace, length: &str) -> RunningCommand {
     running
 }
 
-/// Checks that the run has the planned number of due times on each CPU, whatever happened to its
-/// loads.
+/// Checks that the run has the planned number of due times on each CPU, even if loads failed.
 #[track_caller]
 fn assert_lasts_as_planned(place: &Workplace, due_times: u64) {
     let phases = &place.record("run")["phases"];

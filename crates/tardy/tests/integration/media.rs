@@ -84,8 +84,8 @@ fn a_real_player_reports_every_frame_and_stands_under_names_of_its_own() {
          media:player=mpv:period=20ms"
     );
     let outcome = place.tardy(&line);
-    // A busy machine can keep mpv from reporting a frame, which then counts as lost. Nothing else
-    // may be missing.
+    // A busy machine can keep mpv from reporting a frame, which then counts as lost. Everything
+    // else must be complete.
     assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
     let summary = outcome.json();
     let mut names: Vec<&str> = summary["series"]
@@ -205,7 +205,7 @@ fn a_sound_card_that_is_not_there_is_named_and_the_clock_is_modelled_unless_one_
             .ends_with(3)
             .stderr
     };
-    // No machine has a card with this number, because SNDRV_CARDS is 32.
+    // Machines have no card with this number, because SNDRV_CARDS is 32.
     let named = missing("media:device=99,0");
     assert!(
         named.contains("/dev/snd/pcmC99D0p") && named.contains("/proc/asound/pcm"),

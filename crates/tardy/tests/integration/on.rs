@@ -404,7 +404,7 @@ fn a_run_whose_connection_breaks_while_it_starts_is_started_once_and_brought_bac
     }
 }
 
-/// If the board stays unreachable, nothing of the run is removed, and the last line says how to
+/// If the board stays unreachable, nothing of the run is removed, and the last line shows how to
 /// fetch it.
 #[test]
 fn a_run_that_perhaps_started_is_left_and_fetched() {

@@ -371,7 +371,7 @@ fn ran(outcome: &support::workplace::Outcome, test: &str) -> bool {
 
 #[test]
 fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
-    // Probes that wait for other threads, programs or machines have tests of their own.
+    // Probes that wait for other threads, programs or machines have separate tests.
     let by_themselves = [
         "cyclic",
         "nanosleep",
@@ -513,7 +513,7 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
 }
 
 /// Checks that each gap is attributed to a task, to an interrupt, or to nothing that the kernel
-/// counts; where interrupts cannot be counted, the summary must say so.
+/// counts; where interrupts cannot be counted, the summary must report this.
 fn assert_each_gap_has_one_cause(outcome: &support::workplace::Outcome) {
     let summary = outcome.json();
     let count = |name: &str| {

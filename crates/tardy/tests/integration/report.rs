@@ -221,7 +221,7 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     assert!(tip.as_str().unwrap().contains("240.321 us"), "{tip}");
     browser.screenshot("zoomed");
     browser.click("figure.timeline .tools [data-do=all]");
-    // At each width, the pixels cover other stretches of time.
+    // At each width, a pixel covers another interval of time.
     for width in (1_000..1_280).step_by(17) {
         browser.call(
             "Emulation.setDeviceMetricsOverride",
@@ -635,7 +635,7 @@ fn a_report_of_two_runs_is_printed_without_cutting() {
     );
     browser.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
     browser.evaluate("dispatchEvent(new Event('beforeprint'))");
-    // Nothing extends beyond the paper, and no visible table is wider than its parent.
+    // All elements fit on the paper, and no visible table is wider than its parent.
     let beyond = "[...document.querySelectorAll('main *')].filter((e) => \
                   e.getClientRects().length && e.closest('svg') === null && \
                   e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '.' + \

@@ -241,7 +241,7 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
         !page.contains("http://") || !page.contains("src="),
         "it loads nothing"
     );
-    // A figure of a paper says so if its experiments were not run.
+    // A figure whose experiments were not run is marked as such.
     place
         .tardy("reproduce abeni2002 --on lab --out out --report-only --quiet")
         .ends_with(0);

@@ -1,4 +1,4 @@
-//! `tardy run` and `tardy show` as a user sees them: what they count, store, print and reproduce.
+//! `tardy run` and `tardy show` as a user sees them: counts, stored data, output, and reproduction.
 
 use crate::support;
 
@@ -366,8 +366,8 @@ fn a_histogram_stores_no_sample_and_has_them_all() {
         numbers["samples"],
         summary["probes"][0]["counts"]["recorded"]
     );
-    // No sample is an hour late. A skipped period counts as a miss if the histogram cannot show its
-    // lateness.
+    // All samples are less than an hour late. A skipped period counts as a miss if the histogram
+    // cannot show its lateness.
     assert!(
         numbers["misses"].as_u64() <= summary["probes"][0]["counts"]["skipped"].as_u64(),
         "{numbers}"

@@ -306,7 +306,7 @@ fn a_folder_that_may_not_be_written_is_named() {
     );
 }
 
-/// Runs `tardy` as a separate user, who may have `count` threads and processes.
+/// Runs `tardy` as a separate user with a limit of `count` threads and processes.
 fn among(count: u32, place: &Workplace, line: &str) -> Outcome {
     // The kernel counts the processes of a user in all namespaces, so the user must have no other
     // process.

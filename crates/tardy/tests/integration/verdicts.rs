@@ -177,7 +177,7 @@ fn the_limit_of_the_run_is_used_unless_another_one_is_given() {
 
 #[test]
 fn work_that_was_skipped_was_never_done_whatever_the_deadline() {
-    // In old folders, only the names tell that the series is about work; in newer folders, a key
+    // In old folders, only the names show that the series is about work; in newer folders, a key
     // does.
     for stands_for_work in [false, true] {
         let probe = if stands_for_work {

@@ -72,7 +72,7 @@ fn each_word_of_the_command_line_turns_its_row() {
         TURNED.map(|row| (row, "improvable".to_owned()))
     );
     assert_eq!(states(&with), TURNED.map(|row| (row, "good".to_owned())));
-    // No option changes these rows.
+    // The options do not change these rows.
     for row in ["real-time-kernel", "virtual-machine"] {
         assert_eq!(without[row].0, with[row].0, "{row}");
     }

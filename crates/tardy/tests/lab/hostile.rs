@@ -79,7 +79,7 @@ fn text(folder: &Path, name: &str) -> String {
         .to_owned()
 }
 
-/// Returns the output of `tardy show --json`, whatever its exit code.
+/// Returns the output of `tardy show --json`, with any exit code.
 fn shown(run: &Path) -> Value {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
         .args(["show", "--json"])

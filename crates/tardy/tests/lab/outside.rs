@@ -242,7 +242,7 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
         .filter(|row| row["what"] == "no-chance")
         .max_by_key(|row| row["length_ns"].as_i64())
         .unwrap();
-    // The stretch includes the interrupts that occur in it.
+    // The section includes the interrupts that occur in it.
     assert!(
         (LENGTH..LENGTH + LENGTH / 10).contains(&row["length_ns"].as_i64().unwrap()),
         "{row}"

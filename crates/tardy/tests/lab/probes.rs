@@ -96,7 +96,7 @@ fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>
 
 /// Checks that each recorded interval lies in one gap. Most gaps are as long as their interval; the
 /// others also contain a task of the tool, which shares the guest's only CPU and runs for up to
-/// some ms. No other gap may be as long as an interval.
+/// some ms. Other gaps must not be as long as an interval.
 fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     // The load may run on for an interval after the probe.
     let last = gaps.last().map_or(0, |gap| gap.wake().get());
@@ -139,7 +139,7 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
         "{what}: only {alone} of {} gaps are as long as their interval",
         within.len()
     );
-    // No gap as long as an interval lies elsewhere.
+    // Each gap as long as an interval contains an interval.
     let holds_one = |gap: &Sample| {
         within
             .iter()
@@ -168,8 +168,7 @@ fn spin_finds_every_interval_that_the_load_spin_occupied_and_lays_it_to_a_task()
     assert_all_found("oslat", &gaps, &intervals);
     let tasks = stored(&run, "oslat.tasks.cpu0");
     assert_all_found("oslat.tasks", &tasks, &intervals);
-    // No hypervisor takes time from the guest, so gaps without a task are interrupts, mostly the
-    // tick.
+    // The guest has no steal time, so gaps without a task are interrupts, mostly the tick.
     let interrupts = stored(&run, "oslat.interrupts.cpu0");
     assert!(
         interrupts.len() > 100,
@@ -461,7 +460,7 @@ fn a_guest_answers_over_its_serial_port_and_the_time_is_the_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let mut guest = AnsweringGuest::start(folder.path());
     let probe = format!("response:serial-bytes:{}", guest.terminal);
-    // While the guest boots, nothing answers, and the command must say so.
+    // While the guest boots, the probe gets no answers, and the command must report this.
     let mut said = String::new();
     for attempt in 0..60 {
         let run = folder.path().join(format!("run-{attempt}"));

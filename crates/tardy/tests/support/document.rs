@@ -1,5 +1,5 @@
 //! Documents of `--json`: each document that a test reads is checked against its schema, so the
-//! schema cannot differ from what the tool writes.
+//! schema cannot differ from the tool's output.
 
 use jsonschema::Validator;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! What the machine allows a test to do. If it does not allow something, the test is reported as
-//! left out, because it must not count as passed.
+//! Facts about the machine on which tests depend. If the machine does not allow something, the test
+//! is reported as left out, because it must not count as passed.
 
 use std::process::Command;
 

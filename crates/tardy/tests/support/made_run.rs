@@ -28,7 +28,7 @@ pub(crate) struct MadeRun {
     pub(crate) window: Option<Window>,
     pub(crate) misses_allowed: Option<f64>,
     pub(crate) skipped_allowed: Option<u64>,
-    /// Whether the series say that each due time stands for work.
+    /// Whether the series state that each due time stands for work.
     pub(crate) stands_for_work: bool,
     /// Series of other probes, not bound to a CPU: name of the probe, meaning of its values, and
     /// values.

@@ -1,4 +1,4 @@
-//! The real binary in a pseudo-terminal, and what a user sees in it.
+//! The real binary in a pseudo-terminal, and the screen that a user sees.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -130,7 +130,7 @@ impl InTerminal {
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         let setting = stty(&self.path, &["-a"]);
-        // No process holds the terminal open any more, so the reader reaches the end.
+        // All processes have closed the terminal, so the reader reaches the end.
         self.reader.take().unwrap().join().unwrap();
         let mut screen = self.screen.lock().unwrap();
         let screen = screen.screen_mut();

@@ -131,7 +131,7 @@ impl Workplace {
         }
     }
 
-    /// The summary of a run in this folder as JSON, whatever the exit code.
+    /// The summary of a run in this folder as JSON, with any exit code.
     pub(crate) fn summary(&self, run: &str) -> Value {
         self.tardy(&format!("show --json {run}")).json()
     }

@@ -33,7 +33,7 @@ const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
 const ASKED: u64 = 4;
 
-/// What the player must play, and how.
+/// The clip to play, and the settings of the player.
 #[derive(Debug)]
 pub(super) struct Orders<'a> {
     pub(super) period: Nanos,
@@ -45,7 +45,7 @@ pub(super) struct Orders<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlayerLine {
-    /// What became of the next frame.
+    /// The fate of the next frame.
     Fate(Fate),
     /// The skew of the frame at this time of the clip.
     Skew { position: Nanos, skew: Nanos },
@@ -59,7 +59,7 @@ pub(super) struct Mpv {
     statistics: io::PipeReader,
     from_socket: Lines,
     from_statistics: Lines,
-    /// What must be added to a time of the player's clock to get a time of the run's clock.
+    /// The run's clock minus the player's clock.
     offset: Nanos,
     /// Uncertainty of the offset.
     pub(super) clock_error: Nanos,

@@ -20,7 +20,7 @@ pub(super) trait Sound {
     /// Writes sound ahead of playback at `now`. A device that ran empty resumes here.
     fn fill(&mut self, now: Nanos) -> io::Result<()>;
 
-    /// Returns the time, within the sound, of what is audible at `now`.
+    /// Returns the position in the sound that is audible at `now`.
     fn position(&mut self, now: Nanos) -> io::Result<Nanos>;
 }
 

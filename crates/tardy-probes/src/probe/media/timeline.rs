@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tardy_core::units::Nanos;
 
-/// What became of a frame.
+/// The fate of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The frame was shown, at this time of the player's clock.

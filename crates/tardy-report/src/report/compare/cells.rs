@@ -128,7 +128,7 @@ fn misses(misses: &Misses) -> Vec<String> {
     ]
 }
 
-/// Returns the title of a table: what it compares, and where its intervals come from.
+/// Returns the title of a table: the compared runs, and the source of its intervals.
 pub(super) fn title(table: &Table, settings: &Settings) -> String {
     let (base, new) = (&table.base, &table.candidate);
     let runs = |count: usize| {

@@ -9,7 +9,7 @@ use tardy_run::record::RunRecord;
 use crate::report::doctor_text::word;
 use tardy_chart::data::RunData;
 
-/// What a report shows of a run's machine.
+/// The part of a report about a run's machine.
 pub(super) struct MachineDescription<'a> {
     name: &'a str,
     machine: &'a [String],

@@ -52,7 +52,7 @@ fn of_runs(runs: &[RunData], probe: &str) -> Table {
 }
 
 /// Returns a table of loads, in the order of the first run that has them. If a run lacks a load,
-/// its row says so.
+/// its row shows this.
 fn of_loads(runs: &[RunData], probe: &str) -> Option<Table> {
     let mut loads: Vec<&str> = Vec::new();
     for load in runs

@@ -34,8 +34,8 @@ pub(super) fn cycles(plan: &Plan) -> Option<u64> {
 }
 
 pub(super) fn length(plan: &Plan) -> Option<Nanos> {
-    // No total length is given if phases are counted in cycles, or if a scenario lacks some phases:
-    // it would stretch the remaining ones.
+    // The request has a total length only if no phase is counted in cycles and no phase of a
+    // scenario is missing; otherwise the total would lengthen the remaining phases.
     let is_counted =
         cycles(plan).is_some() || plan.phases.iter().any(|phase| phase.cycles.is_some());
     let is_absent = |warning: &Warning| matches!(warning, Warning::LoadAbsent { .. });

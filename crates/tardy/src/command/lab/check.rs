@@ -363,7 +363,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the exit code. A violation by the kernel decides, whatever the other guests did.
+    /// Returns the exit code. A violation by the kernel decides, even if other guests passed.
     /// Trouble of the host proves nothing about the kernel.
     fn exit(&self) -> Exit {
         match self {

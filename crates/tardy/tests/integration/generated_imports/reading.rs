@@ -42,7 +42,7 @@ impl Reading {
         }
     }
 
-    /// The rows with the maximum in a row of its own, because it is a known sample of the highest
+    /// The rows with the maximum in a separate row, because it is a known sample of the highest
     /// row.
     fn placed(&self) -> Vec<Row> {
         let mut rows = self.rows.clone();

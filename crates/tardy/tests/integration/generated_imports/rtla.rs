@@ -206,7 +206,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         .take_while(|line| !line.starts_with("over:"))
         .map(|line| super::reading::numbers(line))
         .collect();
-    // No line states the width of the buckets, which begin at its multiples.
+    // The file does not state the width of the buckets, which start at its multiples.
     let indices: Vec<i64> = rows.iter().map(|row| row[0]).collect();
     let width = indices
         .iter()

@@ -58,7 +58,7 @@ impl Duration {
         })
     }
 
-    /// Returns whether this duration is longer than `other`, whatever the rounding.
+    /// Returns whether this duration is longer than `other` by more than the rounding.
     pub(super) fn is_above(self, other: Self) -> bool {
         self.ns - other.ns > self.rounding_with(other) * 1.001 + 1e-6 * other.ns.abs()
     }
@@ -88,7 +88,7 @@ pub(super) fn half_of_last_digit(digits: &str) -> f64 {
     0.5 * 0.1_f64.powi(decimals as i32)
 }
 
-/// Returns whether both durations are known and `a` is longer than `b`, whatever the rounding.
+/// Returns whether both durations are known and `a` is longer than `b` by more than the rounding.
 pub(super) fn exceeds(a: Option<Duration>, b: Option<Duration>) -> bool {
     matches!((a, b), (Some(a), Some(b)) if a.is_above(b))
 }

@@ -98,7 +98,7 @@ fn check_with_skipped(latencies: &Latencies, found: &mut Findings) {
 }
 
 /// Checks that the upper bound of a percentile is not below the percentile, and is missing exactly
-/// where `~` says so.
+/// where `~` shows this.
 fn check_upper_bound(latencies: &Latencies, found: &mut Findings) {
     let (whole, label) = (latencies.whole, &latencies.whole.label);
     for column in &latencies.percentiles {

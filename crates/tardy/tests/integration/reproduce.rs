@@ -174,7 +174,7 @@ fn a_dry_run_prints_commands_and_makes_nothing() {
         "{text}"
     );
     assert!(
-        text.contains("\nkoolwal-lmbench: tardy cost --metric null-call --metric stat"),
+        text.contains("\nkoolwal-lmbench: tardy cost --metric null-call --metric null-io"),
         "{text}"
     );
     assert!(

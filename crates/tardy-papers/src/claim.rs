@@ -471,7 +471,7 @@ mod tests {
     }
 
     /// The rest needs compilers, parallel ports, shells, or kernels without high-resolution timers;
-    /// the notes of the tables say which.
+    /// the notes of the tables have the reasons.
     #[test]
     fn the_lab_has_a_number_for_211_of_331_published_ones() {
         let (mut published, mut ours) = (0, 0);

@@ -132,6 +132,24 @@ impl Experiment {
         }
     }
 
+    /// Returns the command that repeats it in watched guests, on those of its kernels that are named;
+    /// their samples are the same. `None` for costs, and for experiments that the lab cannot run.
+    #[must_use]
+    pub fn traced(&self, extent: Extent, kernels: &[String]) -> Option<Vec<String>> {
+        let names = self.kernel_names();
+        let is_asked = |(_, name): &(&String, &String)| kernels.contains(name);
+        let chosen = self.kernels.iter().zip(&names).filter(is_asked);
+        let watched = Self {
+            kernels: chosen.map(|(kernel, _)| kernel.clone()).collect(),
+            lab: vec!["--watch".to_owned()],
+            ..self.clone()
+        };
+        match &self.cost {
+            Some(_) => None,
+            None => watched.command(Place::Lab, extent, 1),
+        }
+    }
+
     /// Returns the names of its kernels in the lab, as claims have them.
     #[must_use]
     pub fn kernel_names(&self) -> Vec<String> {
@@ -251,6 +269,29 @@ mod tests {
             ..experiment()
         };
         assert_eq!(by_hand.command(Place::Local, Extent::Full, 1), None);
+    }
+
+    #[test]
+    fn a_traced_experiment_has_the_named_kernels_in_watched_guests() {
+        let of = |experiment: Experiment| {
+            let kernels = ["rt".to_owned(), "none".to_owned()];
+            experiment
+                .traced(Extent::Quick, &kernels)
+                .map(|words| words.join(" "))
+        };
+        let line = "lab run --snapshots --replicas 1 --kernel debian:6.1 --preempt none --kernel \
+                    debian:6.1-rt --watch -- --scenario abeni2002 --for 2s";
+        assert_eq!(of(experiment()).as_deref(), Some(line));
+        let others = Experiment {
+            kernels: vec!["debian:5.10".to_owned()],
+            ..experiment()
+        };
+        assert_eq!(of(others), None);
+        let costs = Experiment {
+            cost: Some(Vec::new()),
+            ..experiment()
+        };
+        assert_eq!(of(costs), None);
     }
 
     #[test]

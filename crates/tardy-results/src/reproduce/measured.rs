@@ -154,9 +154,11 @@ impl PaperRuns {
         match (&quantity.of, run) {
             (QuantitySource::Cost { metric }, Run::Costs(costs)) => {
                 let found = costs.metrics.iter().find(|found| found.name == *metric);
-                found
-                    .map(|found| found.cost)
-                    .ok_or_else(|| Refusal(format!("{} was not measured on {}", metric, key.1)))
+                found.map(|found| found.cost).ok_or_else(|| {
+                    let left_out = costs.left_out.iter().find(|left| left.name == *metric);
+                    let why = left_out.map_or(String::new(), |left| format!(": {}", left.reason));
+                    Refusal(format!("{metric} was not measured on {}{why}", key.1))
+                })
             }
             (
                 QuantitySource::Phase {
@@ -195,7 +197,7 @@ impl PaperRuns {
                 (_, Some((_, error))) => error.clone(),
                 (true, None) => format!("there is no run of {experiment}"),
                 (false, None) => format!(
-                    "the claim needs a kernel of the kind {kernel}; measured kernels: {}",
+                    "this needs a kernel of the kind {kernel}; measured kernels: {}",
                     kernels.join(", ")
                 ),
             },

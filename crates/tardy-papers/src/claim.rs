@@ -420,7 +420,7 @@ mod tests {
                         claim.id,
                         value.ours.kernel
                     );
-                    let is_cost = matches!(value.ours.of, QuantitySource::Cost { .. });
+                    let is_cost = !matches!(value.ours.of, QuantitySource::Phase { .. });
                     assert!(
                         is_cost == experiment.cost.is_some() || experiment.arguments.is_empty(),
                         "{}",

@@ -230,7 +230,9 @@ mod tests {
             let cases = [Place::Local, Place::Lab]
                 .into_iter()
                 .flat_map(|place| [(place, Extent::Quick), (place, Extent::Full)]);
-            for words in cases.filter_map(|(place, extent)| experiment.command(place, extent, 3)) {
+            let traced = experiment.traced(Extent::Full, &experiment.kernel_names());
+            let measured = cases.filter_map(|(place, extent)| experiment.command(place, extent, 3));
+            for words in measured.chain(traced) {
                 let at = words
                     .iter()
                     .position(|word| word == "--")

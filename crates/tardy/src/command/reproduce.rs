@@ -162,7 +162,13 @@ fn one(command: &ExperimentCommand, args: &ReproduceArgs, out: &Path) -> io::Res
     match code {
         Some(130) | None => Ok(StepEnd::Interrupted),
         // Guests that failed leave the others' runs.
-        Some(0 | 1 | 4) => keep().map(|()| StepEnd::Done),
+        Some(0 | 1 | 4) => {
+            // The reason is of an earlier try.
+            if why.exists() {
+                fs::remove_file(&why)?;
+            }
+            keep().map(|()| StepEnd::Done)
+        }
         Some(3) if part.exists() && has_run(&part) => keep().map(|()| StepEnd::Refused),
         Some(code) => {
             let said = said.unwrap_or_else(|| format!("the command ended with exit code {code}"));

@@ -206,7 +206,7 @@ fn a_long_reproduction_is_planned_in_parts_with_an_estimate_of_what_is_left() {
     assert!(all[0].starts_with(first), "{}", all[0]);
     assert!(
         estimate.starts_with("20 steps, 64 guests, ")
-            && estimate.contains(" of virtual time, without 4 steps that measure costs. At "),
+            && estimate.contains(" of virtual time, without 4 steps for costs. At "),
         "{estimate}"
     );
     // Two shards share all steps.
@@ -226,6 +226,37 @@ fn a_long_reproduction_is_planned_in_parts_with_an_estimate_of_what_is_left() {
     let (left, less) = planned("");
     assert_eq!(left, all[1..]);
     assert!(less.starts_with("19 steps, 61 guests, "), "{less}");
+}
+
+#[test]
+fn a_shard_runs_its_step_once_and_removes_the_reason_of_an_earlier_refusal() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("out")).unwrap();
+    let why = place.path("out/mckenney-sweep-1.why");
+    std::fs::write(&why, "an earlier try was refused").unwrap();
+    let line = "reproduce mckenney2009 --shard 3/15 --out out";
+    let first = place.tardy(line).ends_with(0);
+    assert!(
+        first.stderr.starts_with("1 step, about "),
+        "{}",
+        first.stderr
+    );
+    let mut names: Vec<String> = std::fs::read_dir(place.path("out"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["mckenney-sweep-1", "reproduce.html", "reproduce.json"]
+    );
+    let run = std::fs::read(place.path("out/mckenney-sweep-1/run.json")).unwrap();
+    let again = place.tardy(line).ends_with(0);
+    assert!(again.stderr.starts_with("0 steps, "), "{}", again.stderr);
+    assert_eq!(
+        std::fs::read(place.path("out/mckenney-sweep-1/run.json")).unwrap(),
+        run
+    );
 }
 
 #[test]

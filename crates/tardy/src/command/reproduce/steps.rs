@@ -110,21 +110,24 @@ pub(super) fn estimate(steps: &[Step], place: Place, cpus: u32) -> String {
     let sum = |of: &dyn Fn(&Step) -> f64| three_digits(steps.iter().map(of).sum());
     let takes = sum(&|step| step.takes(place, cpus));
     let costs = steps.iter().filter(|step| step.length.is_none()).count();
+    let count = |number: usize| match number {
+        1 => "1 step".to_owned(),
+        several => format!("{several} steps"),
+    };
     let without = match costs {
         0 => String::new(),
-        1 => ", without 1 step that measures costs".to_owned(),
-        several => format!(", without {several} steps that measure costs"),
+        some => format!(", without {} for costs", count(some)),
     };
+    let steps_in_all = count(steps.len());
     match place {
-        Place::Local => format!("{} steps, about {takes}{without}", steps.len()),
+        Place::Local => format!("{steps_in_all}, about {takes}{without}"),
         Place::Lab => {
             let guests: u32 = steps.iter().map(|step| step.runs).sum();
             let length =
                 |step: &Step| f64::from(step.runs) * step.length.unwrap_or_default().get() as f64;
             format!(
-                "{} steps, {guests} guests, {} of virtual time{without}. At {LAB_RATE} s of \
+                "{steps_in_all}, {guests} guests, {} of virtual time{without}. At {LAB_RATE} s of \
                  virtual time per second and CPU, the steps take about {takes} on {cpus} CPUs",
-                steps.len(),
                 sum(&length)
             )
         }

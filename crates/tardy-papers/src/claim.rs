@@ -566,7 +566,7 @@ mod tests {
     fn a_claim_that_the_lab_cannot_test_says_why() {
         for paper in papers() {
             for experiment in &paper.experiments {
-                let is_in_lab = experiment.command(Place::Lab, Extent::Quick, 1).is_some();
+                let is_in_lab = experiment.command(Place::Lab, Extent::Full, 1).is_some();
                 let claims = paper
                     .claims
                     .iter()

@@ -61,6 +61,9 @@ pub struct Experiment {
     /// takes time.
     #[serde(default)]
     pub is_for_culprits: bool,
+    /// Whether quick reproductions leave it out.
+    #[serde(default)]
+    pub is_only_full: bool,
 }
 
 /// Limits of a guest that is as long as the paper's experiment: the longest takes 48 h, and an
@@ -82,7 +85,8 @@ impl Experiment {
                 .collect::<Vec<String>>()
         };
         let measured = self.arguments.iter().chain(length).cloned();
-        if self.arguments.is_empty() && self.cost.is_none() {
+        let is_left_out = self.is_only_full && extent == Extent::Quick;
+        if is_left_out || self.arguments.is_empty() && self.cost.is_none() {
             return None;
         }
         match (place, &self.cost) {
@@ -225,6 +229,7 @@ mod tests {
             lab: words(&["--module", "snd-dummy"]),
             local: words(&["--explain=stacks"]),
             is_for_culprits: false,
+            is_only_full: false,
         }
     }
 
@@ -263,6 +268,15 @@ mod tests {
                 .unwrap()
                 .join(" "),
             "cost --metric null-call --metric fork --for 2s"
+        );
+        let long = Experiment {
+            is_only_full: true,
+            ..experiment()
+        };
+        let is_there = |extent| long.command(Place::Lab, extent, 1).is_some();
+        assert_eq!(
+            (is_there(Extent::Quick), is_there(Extent::Full)),
+            (false, true)
         );
         let by_hand = Experiment {
             arguments: Vec::new(),

@@ -48,7 +48,7 @@ pub fn run(args: &ReproduceArgs) -> Exit {
     let mut steps = steps::steps(&papers, args);
     steps.retain(|step| !out.join(&step.command.folder).exists());
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-    let estimate = steps::estimate(&steps, args.place(), cpus);
+    let estimate = steps::left_out(&papers, args) + &steps::estimate(&steps, args.place(), cpus);
     if args.dry_run {
         let text = planned(&papers, &steps, args, &out) + &estimate + "\n";
         return output::print(&text).map_or(Exit::Machine, |()| Exit::Done);

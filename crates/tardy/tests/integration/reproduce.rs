@@ -182,6 +182,16 @@ fn a_dry_run_prints_commands_and_makes_nothing() {
             || text.starts_with("abeni-timeline: tardy run --scenario abeni2002"),
         "{text}"
     );
+    let left_out = "\nOnly --full has: abeni-in-turn, abeni-shuffled\n";
+    assert!(text.contains(left_out), "{text}");
+    let full = place
+        .tardy("reproduce abeni2002 --on lab --full --replicas 1 --dry-run")
+        .ends_with(0)
+        .stdout;
+    assert!(
+        full.contains("\nabeni-shuffled: tardy lab run") && !full.contains("Only --full"),
+        "{full}"
+    );
     assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 0);
     place.tardy("reproduce nobody1999 --dry-run").ends_with(2);
     place.tardy("reproduce all --report-only").ends_with(2);

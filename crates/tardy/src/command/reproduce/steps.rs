@@ -105,6 +105,20 @@ fn length(words: &[String]) -> Option<Nanos> {
         .map(|scenario| scenario.length())
 }
 
+/// Returns the experiments that only a full reproduction has, in a sentence; nothing for a full one.
+pub(super) fn left_out(papers: &[Paper], args: &ReproduceArgs) -> String {
+    let names: Vec<&str> = papers
+        .iter()
+        .flat_map(|paper| &paper.experiments)
+        .filter(|experiment| experiment.is_only_full && args.extent() == Extent::Quick)
+        .map(|experiment| experiment.name.as_str())
+        .collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!("Only --full has: {}\n", names.join(", ")),
+    }
+}
+
 /// Returns the number of steps and runs, and the time that they take, in a sentence or two.
 pub(super) fn estimate(steps: &[Step], place: Place, cpus: u32) -> String {
     let sum = |of: &dyn Fn(&Step) -> f64| three_digits(steps.iter().map(of).sum());

@@ -276,9 +276,8 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place, folder: &Path) ->
         None => Outcome::DoesNotHold,
     };
     let traced = || {
-        // A traced experiment has one guest of each kernel, which equals the first replica.
-        let latencies = &cases.first()?.values;
-        traced::reason(claim, latencies, folder).map(Reason::Traced)
+        let values = &cases.first()?.values;
+        traced::reason(claim, values, measured, folder).map(Reason::Traced)
     };
     let reason = || {
         claim

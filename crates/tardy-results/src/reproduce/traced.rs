@@ -2,18 +2,19 @@
 //! so the trace shows the cause of each largest latency that a claim is about.
 //!
 //! A reason needs the cause of all of them: a sample of the watched guest must have exactly the
-//! latency that the claim was tested with.
+//! latency of the first run. A share of samples below a limit has such a latency too, if few samples
+//! are above the limit.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use tardy_core::units::{Nanos, three_digits};
-use tardy_papers::claim::{Claim, Paper, Reason};
+use tardy_papers::claim::{Claim, Paper, Reason, Value};
 use tardy_papers::experiment::Extent;
-use tardy_papers::quantity::{EACH, QuantitySource, Statistic};
+use tardy_papers::quantity::{EACH, Quantity, QuantitySource, Statistic};
 
 use super::measured::PaperRuns;
-use super::{ExperimentCommand, PaperResult, Reproduction};
+use super::{ClaimResult, ExperimentCommand, PaperResult, Reproduction};
 use crate::explain::Late;
 use crate::explain::run::{RunQuestion, SampleStory};
 use crate::explain::source::explain_run;
@@ -25,30 +26,38 @@ const FUNCTIONS: usize = 4;
 const STORIES: usize = 1024;
 
 /// A largest latency.
-#[derive(Debug, PartialEq, Eq)]
 struct Maximum {
     experiment: String,
-    kernel: String,
+    quantity: Quantity,
 }
 
-/// Returns the largest latencies that a claim compares; `None` if it compares anything else.
-fn maxima(claim: &Claim) -> Option<Vec<Maximum>> {
-    let maximum = |value: &tardy_papers::claim::Value| {
-        let ours = &value.ours;
-        let is_maximum = matches!(
-            ours.of,
-            QuantitySource::Phase {
-                statistic: Statistic::Max,
-                ..
-            }
-        );
-        let experiment = ours.experiment.as_ref().unwrap_or(&claim.experiment);
-        (is_maximum && ours.kernel != EACH).then(|| Maximum {
-            experiment: experiment.clone(),
-            kernel: ours.kernel.clone(),
+/// Returns the largest latencies behind the values of a claim; `None` if a value is not about the
+/// tail of a kernel's latencies.
+fn maxima(claim: &Claim, values: &[f64]) -> Option<Vec<Maximum>> {
+    let maximum = |(value, worth): (&Value, &f64)| {
+        let mut quantity = value.ours.clone();
+        let QuantitySource::Phase { statistic, .. } = &mut quantity.of else {
+            return None;
+        };
+        let is_of_tail = quantity.kernel != EACH && is_of_tail(*statistic, *worth);
+        *statistic = Statistic::Max;
+        let experiment = quantity.experiment.clone();
+        is_of_tail.then(|| Maximum {
+            experiment: experiment.unwrap_or_else(|| claim.experiment.clone()),
+            quantity,
         })
     };
-    claim.values.iter().map(maximum).collect()
+    claim.values.iter().zip(values).map(maximum).collect()
+}
+
+/// Returns whether the largest samples decide a value.
+fn is_of_tail(statistic: Statistic, worth: f64) -> bool {
+    match statistic {
+        Statistic::Max => true,
+        // At least one sample is above the limit, and few are.
+        Statistic::Below(_) => (0.999..1.0).contains(&worth),
+        _ => false,
+    }
 }
 
 /// Returns the commands whose traces can give a reason to claims that do not hold for an unknown
@@ -65,12 +74,20 @@ fn of_paper(paper: &Paper, result: &PaperResult, extent: Extent) -> Vec<Experime
         .claims
         .iter()
         .filter(|claim| claim.reason == Some(Reason::Unknown));
-    let claims = unknown.filter_map(|found| paper.claims.iter().find(|claim| claim.id == found.id));
-    for maximum in claims.filter_map(maxima).flatten() {
+    let of_claim = |found: &ClaimResult| {
+        let claim = paper.claims.iter().find(|claim| claim.id == found.id)?;
+        let values: Vec<f64> = found
+            .values
+            .iter()
+            .map(|value| value.ours.map_or(0.0, |[median, ..]| median))
+            .collect();
+        maxima(claim, &values)
+    };
+    for maximum in unknown.filter_map(of_claim).flatten() {
         kernels
             .entry(maximum.experiment)
             .or_default()
-            .push(maximum.kernel);
+            .push(maximum.quantity.kernel);
     }
     let traced = |(name, kernels): (String, Vec<String>)| {
         let experiment = paper.experiments.iter().find(|known| known.name == name)?;
@@ -87,25 +104,29 @@ fn folder_of(experiment: &str) -> String {
 }
 
 /// Returns the causes of a claim's largest latencies, from the traces below `folder`; `None` if one
-/// of them is not explained there.
-pub(super) fn reason(claim: &Claim, latencies: &[f64], folder: &Path) -> Option<String> {
-    let maxima = maxima(claim)?;
-    let cause = |(maximum, latency): (&Maximum, &f64)| {
+/// of them is not explained there. `values` are those of the first replica, which a watched guest
+/// repeats.
+pub(super) fn reason(
+    claim: &Claim,
+    values: &[f64],
+    measured: &PaperRuns,
+    folder: &Path,
+) -> Option<String> {
+    let maxima = maxima(claim, values)?;
+    let cause = |maximum: &Maximum| {
+        let quantity = &maximum.quantity;
+        let latency = measured.value(quantity, &maximum.experiment, 0).ok()?;
         let runs = PaperRuns::first_runs(&folder_of(&maximum.experiment), folder);
-        let (kernel, run) = runs.iter().find(|(kernel, _)| *kernel == maximum.kernel)?;
+        let (kernel, run) = runs.iter().find(|(name, _)| *name == quantity.kernel)?;
         let question = RunQuestion {
             worst: STORIES,
             late: Late::Above(Nanos::ZERO),
             from_outside: true,
         };
-        let cause = cause(*latency, &explain_run(run, question).ok()?.worst)?;
+        let cause = cause(latency, &explain_run(run, question).ok()?.worst)?;
         Some(format!("{kernel}: {cause}"))
     };
-    let causes: Vec<String> = maxima
-        .iter()
-        .zip(latencies)
-        .map(cause)
-        .collect::<Option<_>>()?;
+    let causes: Vec<String> = maxima.iter().map(cause).collect::<Option<_>>()?;
     let places = maxima.iter().map(|of| folder_of(&of.experiment));
     Some(format!(
         "{}. To see this: tardy explain {}",
@@ -186,6 +207,16 @@ mod tests {
             line.contains(kernels) && !line.contains("voluntary"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn a_share_is_about_the_tail_if_few_samples_are_above_its_limit() {
+        let of = |text: &str, worth: f64| is_of_tail(text.parse().unwrap(), worth);
+        assert_eq!(
+            [0.95, 0.9995, 1.0].map(|worth| of("<1ms", worth)),
+            [false, true, false]
+        );
+        assert!(of("max", 5e6) && !of("mean", 5e3) && !of("p99.999", 5e3));
     }
 
     #[test]

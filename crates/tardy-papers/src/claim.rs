@@ -421,7 +421,7 @@ mod tests {
                         claim.id,
                         value.ours.kernel
                     );
-                    let is_cost = matches!(value.ours.of, QuantitySource::Cost { .. });
+                    let is_cost = !matches!(value.ours.of, QuantitySource::Phase { .. });
                     assert!(
                         is_cost == experiment.cost.is_some() || experiment.arguments.is_empty(),
                         "{}",
@@ -469,6 +469,24 @@ mod tests {
                 table.published
             );
         }
+    }
+
+    /// The rest needs compilers, parallel ports, shells, or kernels without high-resolution timers;
+    /// the notes of the tables have the reasons.
+    #[test]
+    fn the_lab_has_a_number_for_211_of_331_published_ones() {
+        let (mut published, mut ours) = (0, 0);
+        for table in papers().iter().flat_map(|paper| &paper.tables) {
+            for (row, kernel) in &table.rows {
+                for (column, rest) in &table.columns {
+                    if table.published(row, column).is_some() {
+                        published += 1;
+                        ours += usize::from(![kernel, rest].contains(&&NOTHING.to_owned()));
+                    }
+                }
+            }
+        }
+        assert_eq!((published, ours), (331, 211));
     }
 
     #[test]
@@ -549,7 +567,7 @@ mod tests {
     fn a_claim_that_the_lab_cannot_test_says_why() {
         for paper in papers() {
             for experiment in &paper.experiments {
-                let is_in_lab = experiment.command(Place::Lab, Extent::Quick, 1).is_some();
+                let is_in_lab = experiment.command(Place::Lab, Extent::Full, 1).is_some();
                 let claims = paper
                     .claims
                     .iter()

@@ -61,6 +61,9 @@ pub struct Experiment {
     /// experiment, because tracing takes time.
     #[serde(default)]
     pub is_for_culprits: bool,
+    /// Whether quick reproductions leave it out.
+    #[serde(default)]
+    pub is_only_full: bool,
 }
 
 /// Time limits for a guest that runs the experiment as long as the paper did. The longest
@@ -82,7 +85,8 @@ impl Experiment {
                 .collect::<Vec<String>>()
         };
         let measured = self.arguments.iter().chain(length).cloned();
-        if self.arguments.is_empty() && self.cost.is_none() {
+        let is_left_out = self.is_only_full && extent == Extent::Quick;
+        if is_left_out || self.arguments.is_empty() && self.cost.is_none() {
             return None;
         }
         match (place, &self.cost) {
@@ -132,7 +136,25 @@ impl Experiment {
         }
     }
 
-    /// Returns the names of the experiment's kernels in the lab, as claims use them.
+    /// Returns the command that repeats it in watched guests, on those of its kernels that are named;
+    /// their samples are the same. `None` for costs, and for experiments that the lab cannot run.
+    #[must_use]
+    pub fn traced(&self, extent: Extent, kernels: &[String]) -> Option<Vec<String>> {
+        let names = self.kernel_names();
+        let is_asked = |(_, name): &(&String, &String)| kernels.contains(name);
+        let chosen = self.kernels.iter().zip(&names).filter(is_asked);
+        let watched = Self {
+            kernels: chosen.map(|(kernel, _)| kernel.clone()).collect(),
+            lab: vec!["--watch".to_owned()],
+            ..self.clone()
+        };
+        match &self.cost {
+            Some(_) => None,
+            None => watched.command(Place::Lab, extent, 1),
+        }
+    }
+
+    /// Returns the names of its kernels in the lab, as claims have them.
     #[must_use]
     pub fn kernel_names(&self) -> Vec<String> {
         let name = |kernel: &String| {
@@ -207,6 +229,7 @@ mod tests {
             lab: words(&["--module", "snd-dummy"]),
             local: words(&["--explain=stacks"]),
             is_for_culprits: false,
+            is_only_full: false,
         }
     }
 
@@ -246,11 +269,43 @@ mod tests {
                 .join(" "),
             "cost --metric null-call --metric fork --for 2s"
         );
+        let long = Experiment {
+            is_only_full: true,
+            ..experiment()
+        };
+        let is_there = |extent| long.command(Place::Lab, extent, 1).is_some();
+        assert_eq!(
+            (is_there(Extent::Quick), is_there(Extent::Full)),
+            (false, true)
+        );
         let by_hand = Experiment {
             arguments: Vec::new(),
             ..experiment()
         };
         assert_eq!(by_hand.command(Place::Local, Extent::Full, 1), None);
+    }
+
+    #[test]
+    fn a_traced_experiment_has_the_named_kernels_in_watched_guests() {
+        let of = |experiment: Experiment| {
+            let kernels = ["rt".to_owned(), "none".to_owned()];
+            experiment
+                .traced(Extent::Quick, &kernels)
+                .map(|words| words.join(" "))
+        };
+        let line = "lab run --snapshots --replicas 1 --kernel debian:6.1 --preempt none --kernel \
+                    debian:6.1-rt --watch -- --scenario abeni2002 --for 2s";
+        assert_eq!(of(experiment()).as_deref(), Some(line));
+        let others = Experiment {
+            kernels: vec!["debian:5.10".to_owned()],
+            ..experiment()
+        };
+        assert_eq!(of(others), None);
+        let costs = Experiment {
+            cost: Some(Vec::new()),
+            ..experiment()
+        };
+        assert_eq!(of(costs), None);
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub enum QuantitySource {
     },
     /// The cost of one operation of a service.
     Cost { metric: String },
+    /// The share of services that cost at most `percent` more than on the kernel `than`.
+    CostsWithin { percent: f64, than: String },
 }
 
 impl Quantity {
@@ -144,13 +146,15 @@ impl Quantity {
     pub fn unit(&self, place: Place) -> Unit {
         match (&self.of, place) {
             (QuantitySource::Phase { statistic, .. }, _) => statistic.unit(),
+            (QuantitySource::CostsWithin { .. }, _) => Unit::Share,
             (QuantitySource::Cost { .. }, Place::Lab) => Unit::Instructions,
             (QuantitySource::Cost { .. }, Place::Local) => Unit::Time,
         }
     }
 }
 
-/// `[EXPERIMENT:]KERNEL PHASE STATISTIC [PROBE]`, or `[EXPERIMENT:]KERNEL cost METRIC`.
+/// `[EXPERIMENT:]KERNEL PHASE STATISTIC [PROBE]`, `[EXPERIMENT:]KERNEL cost METRIC`, or
+/// `[EXPERIMENT:]KERNEL costs-within PERCENT% KERNEL`.
 impl FromStr for Quantity {
     type Err = QuantityError;
 
@@ -171,6 +175,15 @@ impl FromStr for Quantity {
         let of = match words[1..] {
             ["cost", metric] => QuantitySource::Cost {
                 metric: metric.to_owned(),
+            },
+            ["costs-within", percent, than] => QuantitySource::CostsWithin {
+                percent: percent
+                    .strip_suffix('%')
+                    .and_then(|percent| percent.parse().ok())
+                    .ok_or_else(|| {
+                        refuse("write a percentage, as in `rt costs-within 10% full`")
+                    })?,
+                than: than.to_owned(),
             },
             [phase, statistic] => QuantitySource::Phase {
                 phase: phase.to_owned(),
@@ -297,6 +310,15 @@ mod tests {
                 metric: "fork".into()
             }
         );
+        let within: Quantity = "rt costs-within 10% full".parse().unwrap();
+        let expected = QuantitySource::CostsWithin {
+            percent: 10.0,
+            than: "full".into(),
+        };
+        assert_eq!(
+            (within.unit(Place::Lab), within.of),
+            (Unit::Share, expected)
+        );
         for wrong in [
             "",
             "none",
@@ -304,6 +326,8 @@ mod tests {
             "none io largest",
             "none io p101",
             "none io <ten",
+            "rt costs-within 10 full",
+            "rt costs-within x% full",
         ] {
             assert!(wrong.parse::<Quantity>().is_err(), "{wrong}");
         }

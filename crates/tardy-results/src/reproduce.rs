@@ -6,6 +6,7 @@
 
 pub mod culprits;
 pub mod measured;
+pub mod traced;
 
 use std::path::Path;
 
@@ -26,6 +27,16 @@ pub struct Reproduction {
     pub papers: Vec<PaperResult>,
     /// Number of claims that hold, do not hold, and cannot be tested.
     pub counts: Counts,
+    pub cells: CellCounts,
+}
+
+/// Numbers of cells in published tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct CellCounts {
+    /// Cells in which the paper printed a number.
+    pub published: usize,
+    /// Of those, the ones with our value beside them. All others have a reason in their table.
+    pub with_ours: usize,
 }
 
 /// Numbers of claims by outcome.
@@ -44,6 +55,15 @@ pub struct PaperResult {
     pub experiments: Vec<ExperimentResult>,
     pub claims: Vec<ClaimResult>,
     pub tables: Vec<TableResult>,
+}
+
+/// A command that measures for a paper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExperimentCommand {
+    /// The path of its runs below the folder of the reproduction.
+    pub folder: String,
+    /// The command without `--out`.
+    pub words: Vec<String>,
 }
 
 /// An experiment and its results.
@@ -120,6 +140,8 @@ pub struct TableResult {
     pub rows: Vec<TableRow>,
     /// Why our values are missing, or how to read them.
     pub note: Option<String>,
+    /// Why measured experiments have no value for some of the cells.
+    pub missing: Vec<String>,
 }
 
 /// A row with the published and our values.
@@ -154,11 +176,21 @@ pub fn reproduce(
             Outcome::NotTested { .. } => counts.not_tested += 1,
         }
     }
+    let tables = papers.iter().flat_map(|paper| &paper.tables);
+    let cells = tables
+        .flat_map(|table| &table.rows)
+        .flat_map(|row| &row.cells)
+        .filter(|(published, _)| published.is_some());
+    let cells = cells.fold(CellCounts::default(), |counts, (_, ours)| CellCounts {
+        published: counts.published + 1,
+        with_ours: counts.with_ours + usize::from(ours.is_some()),
+    });
     Reproduction {
         place,
         extent,
         papers,
         counts,
+        cells,
     }
 }
 
@@ -191,7 +223,7 @@ fn of_paper(
         claims: paper
             .claims
             .iter()
-            .map(|claim| of_claim(claim, &measured, place))
+            .map(|claim| of_claim(claim, &measured, place, folder))
             .collect(),
         tables: paper
             .tables
@@ -201,7 +233,15 @@ fn of_paper(
     }
 }
 
-/// Returns a command line in the form that a user types, quoted for a shell.
+impl ExperimentCommand {
+    /// Returns it in a line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("{}: {}", self.folder, typed(&self.words))
+    }
+}
+
+/// Returns the command line as a user types it, quoted for a shell.
 #[must_use]
 pub fn typed(words: &[String]) -> String {
     let quoted = |word: &String| {
@@ -217,7 +257,7 @@ pub fn typed(words: &[String]) -> String {
     )
 }
 
-fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
+fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place, folder: &Path) -> ClaimResult {
     let cannot = match place {
         Place::Lab => &claim.lab,
         Place::Local => &claim.local,
@@ -236,7 +276,17 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
         None if held == cases.len() => Outcome::Holds,
         None => Outcome::DoesNotHold,
     };
-    let reason = || claim.reason.clone().unwrap_or(Reason::Unknown);
+    let traced = || {
+        let values = &cases.first()?.values;
+        traced::reason(claim, values, measured, folder).map(Reason::Traced)
+    };
+    let reason = || {
+        claim
+            .reason
+            .clone()
+            .or_else(traced)
+            .unwrap_or(Reason::Unknown)
+    };
     let reason = (outcome == Outcome::DoesNotHold).then(reason);
     let value = |(index, value): (usize, &Value)| ValueResult {
         name: value.name.clone(),
@@ -339,22 +389,32 @@ fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
 }
 
 fn of_table(table: &TableBeside, measured: &PaperRuns, place: Place) -> TableResult {
-    let cell = |row: &str, kernel: &str, column: &str, rest: &str| {
+    let mut missing: Vec<String> = Vec::new();
+    let mut cell = |row: &str, kernel: &str, column: &str, rest: &str| {
         let published = table.published(row, column).map(|cell| cell.printed);
-        let Some(quantity) = table
+        let quantity = table
             .quantity(kernel, rest)
-            .expect("a test parses every cell")
-        else {
-            return (published, None);
-        };
-        let replicas = 0..measured.replicas(&quantity, &table.experiment);
-        let values = replicas
-            .filter_map(|replica| measured.value(&quantity, &table.experiment, replica).ok())
-            .collect();
-        (
-            published,
-            middle(values).map(|[median, ..]| quantity.unit(place).show(median)),
-        )
+            .expect("a test parses every cell");
+        // Without a counterpart, the table's note has the reason.
+        let ours = quantity.and_then(|quantity| {
+            let replicas = measured.replicas(&quantity, &table.experiment).max(1);
+            let found: Vec<Result<f64, Refusal>> = (0..replicas)
+                .map(|replica| measured.value(&quantity, &table.experiment, replica))
+                .collect();
+            let values = found
+                .iter()
+                .filter_map(|value| value.as_ref().ok().copied());
+            if let Some([median, ..]) = middle(values.collect()) {
+                return Some(quantity.unit(place).show(median));
+            }
+            if let (Some(Err(Refusal(why))), true) = (found.first(), published.is_some())
+                && !missing.contains(why)
+            {
+                missing.push(why.clone());
+            }
+            None
+        });
+        (published, ours)
     };
     let row = |(name, kernel): &(String, String)| TableRow {
         published_name: name.replace(',', " "),
@@ -365,6 +425,7 @@ fn of_table(table: &TableBeside, measured: &PaperRuns, place: Place) -> TableRes
             .map(|(column, rest)| cell(name, kernel, column, rest))
             .collect(),
     };
+    let rows = table.rows.iter().map(row).collect();
     TableResult {
         source: published::find(&table.published).map_or("", published::Table::source),
         columns: table
@@ -372,8 +433,9 @@ fn of_table(table: &TableBeside, measured: &PaperRuns, place: Place) -> TableRes
             .iter()
             .map(|(column, _)| column.clone())
             .collect(),
-        rows: table.rows.iter().map(row).collect(),
+        rows,
         note: table.note.clone(),
+        missing,
     }
 }
 
@@ -396,6 +458,15 @@ mod tests {
             let found = reproduce(&papers, nothing.path(), place, Extent::Quick, 1);
             assert_eq!((found.counts.hold, found.counts.do_not_hold), (0, 0));
             assert!(found.counts.not_tested >= 40);
+            // Each cell without ours has a reason.
+            assert!(found.cells.published > 300 && found.cells.with_ours == 0);
+            for table in found.papers.iter().flat_map(|paper| &paper.tables) {
+                assert!(
+                    table.note.is_some() || !table.missing.is_empty(),
+                    "{}",
+                    table.source
+                );
+            }
             for claim in found.papers.iter().flat_map(|paper| &paper.claims) {
                 let Outcome::NotTested { why } = &claim.outcome else {
                     panic!("{claim:?}")

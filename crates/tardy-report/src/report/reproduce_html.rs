@@ -9,7 +9,9 @@ use tardy_results::reproduce::{
 
 use super::page::{Page, maker, themed};
 use super::reproduce_figures::{FigureCharts, of_figure};
-use super::reproduce_text::{VIRTUAL, late, note, outcome, summary, times, value, why};
+use super::reproduce_text::{
+    VIRTUAL, cells, late, not_measured, note, outcome, summary, times, value, why,
+};
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
 
@@ -19,7 +21,7 @@ pub fn page(found: &Reproduction, figures: &[FigureCharts]) -> String {
     let body = html! {
         main {
             h1 { "Papers reproduced" }
-            p { (summary(found)) "." }
+            p { (summary(found)) ". " (cells(found)) "." }
             @if found.place == Place::Lab { p { (VIRTUAL) } }
             @for paper in &found.papers { (of_paper(paper, figures)) }
             footer { "Made by " (maker()) ". This file is self-contained." }
@@ -96,6 +98,7 @@ fn of_table(found: &TableResult) -> Markup {
             }
         }
         @if let Some(note) = &found.note { p.note { (note) } }
+        @for why in &found.missing { p.note { (not_measured(why)) } }
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction
 
 #[must_use]
 pub fn text(found: &Reproduction) -> String {
-    let mut out = format!("{}\n", summary(found));
+    let mut out = format!("{}\n{}\n", summary(found), cells(found));
     if found.place == Place::Lab {
         let _ = writeln!(out, "{VIRTUAL}");
     }
@@ -48,6 +48,15 @@ pub(super) fn summary(found: &Reproduction) -> String {
         counts.hold,
         counts.do_not_hold,
         counts.not_tested
+    )
+}
+
+/// Returns how many published numbers have ours beside them.
+pub(super) fn cells(found: &Reproduction) -> String {
+    let cells = found.cells;
+    format!(
+        "{} of {} published numbers have ours beside them; the tables have the reasons for the rest",
+        cells.with_ours, cells.published
     )
 }
 
@@ -142,6 +151,11 @@ pub(super) fn note(claim: &ClaimResult) -> Option<&str> {
         .filter(|_| !matches!(claim.outcome, Outcome::NotTested { .. }))
 }
 
+/// Formats the reason why cells of a table have only the published number.
+pub(super) fn not_measured(why: &str) -> String {
+    format!("Not measured: {why}")
+}
+
 fn of_table(found: &TableResult) -> String {
     let columns = found
         .columns
@@ -160,11 +174,15 @@ fn of_table(found: &TableResult) -> String {
                 .chain(cells),
         );
     }
-    let note = found
+    let missing = found.missing.iter().map(|why| not_measured(why));
+    let notes: String = found
         .note
-        .as_ref()
-        .map_or_else(String::new, |note| format!("  {note}\n"));
-    format!("{}\n{}{note}", found.source, table.text())
+        .iter()
+        .cloned()
+        .chain(missing)
+        .map(|note| format!("  {note}\n"))
+        .collect();
+    format!("{}\n{}{notes}", found.source, table.text())
 }
 
 fn of_experiment(out: &mut String, found: &ExperimentResult) {

@@ -155,9 +155,21 @@ impl PaperRuns {
         match (&quantity.of, run) {
             (QuantitySource::Cost { metric }, Run::Costs(costs)) => {
                 let found = costs.metrics.iter().find(|found| found.name == *metric);
-                found
-                    .map(|found| found.cost)
-                    .ok_or_else(|| Refusal(format!("{} was not measured on {}", metric, key.1)))
+                found.map(|found| found.cost).ok_or_else(|| {
+                    let left_out = costs.left_out.iter().find(|left| left.name == *metric);
+                    let why = left_out.map_or(String::new(), |left| format!(": {}", left.reason));
+                    Refusal(format!("{metric} was not measured on {}{why}", key.1))
+                })
+            }
+            (QuantitySource::CostsWithin { percent, than }, Run::Costs(costs)) => {
+                let other = (key.0.clone(), than.clone());
+                let runs = self.runs.get(&other);
+                let run = runs.and_then(|runs| runs.get(replica));
+                match run.ok_or_else(|| self.absent(&other))? {
+                    Run::Costs(others) => costs_within(costs, others, *percent)
+                        .ok_or_else(|| Refusal("the kernels have no service in common".into())),
+                    Run::Latencies(_) => Err(of_another_kind(&other)),
+                }
             }
             (
                 QuantitySource::Phase {
@@ -175,10 +187,7 @@ impl PaperRuns {
                     ))
                 })
             }
-            _ => Err(Refusal(format!(
-                "the folder of {} holds runs of another kind",
-                key.0
-            ))),
+            _ => Err(of_another_kind(&key)),
         }
     }
 
@@ -196,7 +205,7 @@ impl PaperRuns {
                 (_, Some((_, error))) => error.clone(),
                 (true, None) => format!("there is no run of {experiment}"),
                 (false, None) => format!(
-                    "the claim needs a kernel of the kind {kernel}; measured kernels: {}",
+                    "this needs a kernel of the kind {kernel}; measured kernels: {}",
                     kernels.join(", ")
                 ),
             },
@@ -214,7 +223,39 @@ fn key(quantity: &Quantity, experiment: &str) -> (String, String) {
     )
 }
 
-/// Returns the run folders at or below `folder`, in the order of replicas.
+fn of_another_kind((experiment, _): &(String, String)) -> Refusal {
+    Refusal(format!(
+        "the folder of {experiment} holds runs of another kind"
+    ))
+}
+
+/// Returns the share of services measured on both kernels that cost at most `percent` more than on
+/// the other.
+fn costs_within(costs: &CostSummary, others: &CostSummary, percent: f64) -> Option<f64> {
+    let pairs: Vec<(f64, f64)> = costs
+        .metrics
+        .iter()
+        .filter_map(|ours| {
+            let other = others
+                .metrics
+                .iter()
+                .find(|other| other.name == ours.name)?;
+            Some((ours.cost, other.cost))
+        })
+        .collect();
+    share_within(&pairs, percent)
+}
+
+fn share_within(pairs: &[(f64, f64)], percent: f64) -> Option<f64> {
+    let limit = 1.0 + percent / 100.0;
+    let within = pairs
+        .iter()
+        .filter(|(ours, other)| *ours <= other * limit)
+        .count();
+    (!pairs.is_empty()).then(|| within as f64 / pairs.len() as f64)
+}
+
+/// In the order of replicas.
 fn runs_below(folder: &Path) -> Vec<PathBuf> {
     if folder.exists() {
         folder::folders(folder)
@@ -355,6 +396,32 @@ mod tests {
         // The population standard deviation: the root of the mean of 45^2, 5^2, 15^2 and 25^2.
         assert!((of("sd") - 26_925.824).abs() < 0.001, "{}", of("sd"));
         assert_eq!(worth(&Cell::default(), Statistic::Max), None);
+    }
+
+    /// The published table of koolwal2009 too has more than half of its services within a tenth.
+    #[test]
+    fn services_within_a_percentage_are_counted_up_to_the_limit() {
+        let pairs = [
+            (110.0, 100.0),
+            (111.0, 100.0),
+            (50.0, 100.0),
+            (300.0, 100.0),
+        ];
+        assert_eq!(share_within(&pairs, 10.0), Some(0.5));
+        assert_eq!(share_within(&[], 10.0), None);
+        let of_paper = ["koolwal2009_lmbench", "koolwal2009_lmbench_cut"]
+            .iter()
+            .flat_map(|name| tardy_papers::published::find(name).unwrap().rows())
+            .map(|row| {
+                let [rt, full] = [row[4], row[3]].map(|cell| cell.parse::<f64>().unwrap());
+                if row[1] == "MB/s" {
+                    (1.0 / rt, 1.0 / full)
+                } else {
+                    (rt, full)
+                }
+            });
+        let of_paper: Vec<(f64, f64)> = of_paper.collect();
+        assert_eq!(share_within(&of_paper, 10.0), Some(14.0 / 26.0));
     }
 
     #[test]

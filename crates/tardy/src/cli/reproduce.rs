@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tardy_lab::experiment::Shard;
 use tardy_papers::experiment::{Extent, Place};
 
 /// `tardy reproduce`.
@@ -29,16 +30,24 @@ pub struct ReproduceArgs {
     /// Guests per kernel in the lab; a claim holds if its rule holds in every guest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: Option<u32>,
-    /// Folder for runs and report; finished experiments in it are not repeated [default: named
+    /// Run only this part of the steps, as in 2/8 (the second of eight parts); other machines run the
+    /// rest. Then copy the contents of all folders into one, and use --report-only
+    #[arg(long, value_name = "NUMBER/OF", conflicts_with = "report_only")]
+    pub shard: Option<Shard>,
+    /// Folder for runs and report; finished steps in it are not repeated [default: named
     /// after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Print the commands of the experiments without running them
+    /// Print the commands of all unfinished steps and an estimate of their time, without running them
     #[arg(long)]
     pub dry_run: bool,
     /// Run nothing: test the claims on the runs in the folder of --out
     #[arg(long, requires = "out", conflicts_with = "dry_run")]
     pub report_only: bool,
+    /// Repeat the experiments of claims that do not hold for an unknown reason in watched guests, and
+    /// report the functions that delayed the largest latencies
+    #[arg(long, conflicts_with = "report_only")]
+    pub trace: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

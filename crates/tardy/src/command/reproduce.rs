@@ -1,27 +1,31 @@
 //! `tardy reproduce`: runs each experiment of a paper with this binary's own commands, as a user
 //! would, then tests the paper's claims on the run folders.
 
+mod steps;
+
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tardy_papers::claim::{Paper, papers};
-use tardy_papers::experiment::Experiment;
+use tardy_papers::experiment::Place;
 use tardy_report::report::reproduce_figures::drawn;
 use tardy_report::report::{reproduce_html, reproduce_text};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_results::reproduce::measured::why_file;
-use tardy_results::reproduce::reproduce;
+use tardy_results::reproduce::traced::experiments_to_trace;
+use tardy_results::reproduce::{ExperimentCommand, reproduce};
 use tardy_sys::child;
 
+use self::steps::Step;
 use super::{folder_name, output};
 use crate::cli::reproduce::ReproduceArgs;
 
-/// How an experiment ended.
-enum ExperimentEnd {
-    /// The experiment has runs, from now or from before.
+/// How a step ended.
+enum StepEnd {
+    /// It has runs.
     Done,
     /// The experiment could not run on this machine.
     Refused,
@@ -36,11 +40,25 @@ pub fn run(args: &ReproduceArgs) -> Exit {
         .into_iter()
         .filter(|paper| args.paper.means(paper.name))
         .collect();
-    if args.dry_run {
-        return output::print(&commands(&papers, args)).map_or(Exit::Machine, |()| Exit::Done);
-    }
     let out = args.out.clone().unwrap_or_else(folder_name::by_time);
-    match all(&papers, args, &out) {
+    if args.trace && args.place() == Place::Local {
+        say!("tardy: --trace needs --on lab: only guests repeat a run exactly");
+        return Exit::Usage;
+    }
+    let mut steps = steps::steps(&papers, args);
+    steps.retain(|step| !out.join(&step.command.folder).exists());
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    let estimate = steps::left_out(&papers, args) + &steps::estimate(&steps, args.place(), cpus);
+    if args.dry_run {
+        let text = planned(&papers, &steps, args, &out) + &estimate + "\n";
+        return output::print(&text).map_or(Exit::Machine, |()| Exit::Done);
+    }
+    if args.report_only {
+        steps.clear();
+    } else if !args.quiet {
+        say!("{estimate}");
+    }
+    match all(&papers, &steps, args, &out) {
         Ok(exit) => exit,
         Err(error) => {
             say!(
@@ -52,39 +70,33 @@ pub fn run(args: &ReproduceArgs) -> Exit {
     }
 }
 
-fn commands(papers: &[Paper], args: &ReproduceArgs) -> String {
-    let experiments = papers.iter().flat_map(|paper| &paper.experiments);
-    let line = |experiment: &Experiment| {
-        let words = experiment.command(args.place(), args.extent(), args.replicas())?;
-        Some(format!(
-            "{}: {}\n",
-            experiment.name,
-            tardy_results::reproduce::typed(&words)
-        ))
+/// Returns the commands to run, a line each.
+fn planned(papers: &[Paper], steps: &[Step], args: &ReproduceArgs, out: &Path) -> String {
+    let again = if args.trace {
+        let found = reproduce(papers, out, args.place(), args.extent(), args.replicas());
+        experiments_to_trace(papers, &found)
+    } else {
+        Vec::new()
     };
-    experiments.filter_map(line).collect()
+    let commands = steps.iter().map(|step| &step.command).chain(&again);
+    commands.map(|command| command.line() + "\n").collect()
 }
 
-fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
+fn all(papers: &[Paper], steps: &[Step], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
     if !args.report_only {
         fs::create_dir_all(out)?;
     }
-    let mut exit = Exit::Done;
-    for experiment in papers
-        .iter()
-        .flat_map(|paper| &paper.experiments)
-        .filter(|_| !args.report_only)
-    {
-        match one(experiment, args, out)? {
-            ExperimentEnd::Done => {}
-            ExperimentEnd::Refused => exit = Exit::Machine,
-            ExperimentEnd::Interrupted => {
-                exit = Exit::Interrupted;
-                break;
-            }
+    let tested = || reproduce(papers, out, args.place(), args.extent(), args.replicas());
+    let mut exit = run_all(steps.iter().map(|step| &step.command), args, out)?;
+    let mut found = tested();
+    if args.trace && exit != Exit::Interrupted {
+        let again = experiments_to_trace(papers, &found);
+        if !again.is_empty() {
+            let traced = run_all(again.iter(), args, out)?;
+            exit = if traced == Exit::Done { exit } else { traced };
+            found = tested();
         }
     }
-    let found = reproduce(papers, out, args.place(), args.extent(), args.replicas());
     let json = Format::REPRODUCE.document(&found);
     let write = |name: &str, text: &str| {
         let path = out.join(name);
@@ -108,39 +120,60 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Runs one experiment. Its folder gets its final name when it is complete.
-fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<ExperimentEnd> {
-    let folder = out.join(&experiment.name);
-    let Some(words) = experiment.command(args.place(), args.extent(), args.replicas()) else {
-        return Ok(ExperimentEnd::Done);
-    };
-    if folder.exists() {
-        return Ok(ExperimentEnd::Done);
+/// Runs the commands one after another, until the user stops one.
+fn run_all<'a>(
+    commands: impl Iterator<Item = &'a ExperimentCommand>,
+    args: &ReproduceArgs,
+    out: &Path,
+) -> io::Result<Exit> {
+    let mut exit = Exit::Done;
+    for command in commands {
+        match one(command, args, out)? {
+            StepEnd::Done => {}
+            StepEnd::Refused => exit = Exit::Machine,
+            StepEnd::Interrupted => return Ok(Exit::Interrupted),
+        }
     }
-    let part = out.join(format!("{}.part", experiment.name));
+    Ok(exit)
+}
+
+/// Runs a command into a folder that gets its name once all of it is there.
+fn one(command: &ExperimentCommand, args: &ReproduceArgs, out: &Path) -> io::Result<StepEnd> {
+    let (name, words) = (&command.folder, &command.words);
+    let folder = out.join(name);
+    if folder.exists() {
+        return Ok(StepEnd::Done);
+    }
+    // Beside the experiment's folder, whose runs are read.
+    let part = out.join(format!("{}.part", name.replace('/', "-")));
     if part.exists() {
         fs::remove_dir_all(&part)?;
     }
     if !args.quiet {
-        say!(
-            "{}: {}",
-            experiment.name,
-            tardy_results::reproduce::typed(&words)
-        );
+        say!("{}", command.line());
     }
-    let (code, said) = start(&words, &part, args.quiet)?;
-    let why = why_file(out, &experiment.name);
+    let (code, said) = start(words, &part, args.quiet)?;
+    let experiment = name.split('/').next().unwrap_or(name);
+    let why = why_file(out, experiment);
+    let keep = || {
+        fs::create_dir_all(folder.parent().unwrap_or(out))?;
+        fs::rename(&part, &folder)
+    };
     match code {
-        Some(130) | None => Ok(ExperimentEnd::Interrupted),
-        // If some guests failed, the runs of the others are kept.
-        Some(0 | 1 | 4) => fs::rename(&part, &folder).map(|()| ExperimentEnd::Done),
-        Some(3) if part.exists() && has_run(&part) => {
-            fs::rename(&part, &folder).map(|()| ExperimentEnd::Refused)
+        Some(130) | None => Ok(StepEnd::Interrupted),
+        // Guests that failed leave the others' runs.
+        Some(0 | 1 | 4) => {
+            // The reason is of an earlier try.
+            if why.exists() {
+                fs::remove_file(&why)?;
+            }
+            keep().map(|()| StepEnd::Done)
         }
+        Some(3) if part.exists() && has_run(&part) => keep().map(|()| StepEnd::Refused),
         Some(code) => {
             let said = said.unwrap_or_else(|| format!("the command ended with exit code {code}"));
             output::replace(&why, |mut file| file.write_all(said.as_bytes()))?;
-            Ok(ExperimentEnd::Refused)
+            Ok(StepEnd::Refused)
         }
     }
 }
@@ -203,7 +236,9 @@ mod tests {
             let cases = [Place::Local, Place::Lab]
                 .into_iter()
                 .flat_map(|place| [(place, Extent::Quick), (place, Extent::Full)]);
-            for words in cases.filter_map(|(place, extent)| experiment.command(place, extent, 3)) {
+            let traced = experiment.traced(Extent::Full, &experiment.kernel_names());
+            let measured = cases.filter_map(|(place, extent)| experiment.command(place, extent, 3));
+            for words in measured.chain(traced) {
                 let at = words
                     .iter()
                     .position(|word| word == "--")

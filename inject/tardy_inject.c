@@ -8,6 +8,8 @@
  * debugfs, folder tardy_inject:
  *   fire   write "CONTEXT NANOSECONDS"; returns when the delay is over
  *   log    read: a line for each delay, CLOCK_MONOTONIC times
+ *
+ * With the parameter lengthen=FUNCTION, each call of that kernel function first executes a loop of 2 x rounds instructions.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -15,6 +17,7 @@
 #include <linux/debugfs.h>
 #include <linux/fs.h>
 #include <linux/interrupt.h>
+#include <linux/kprobes.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -210,6 +213,56 @@ static int log_show(struct seq_file *output, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(log);
 
+static char *lengthen;
+module_param(lengthen, charp, 0);
+MODULE_PARM_DESC(lengthen, "kernel function that becomes longer");
+
+static unsigned long rounds = 1;
+module_param(rounds, ulong, 0);
+MODULE_PARM_DESC(rounds, "rounds of the loop, two instructions each; at least 1");
+
+#ifdef CONFIG_X86
+static noinline void tardy_lengthen(void)
+{
+	unsigned long left = rounds;
+
+	asm volatile("1: dec %0\n\tjnz 1b" : "+r"(left) : : "cc");
+}
+
+static int lengthen_handler(struct kprobe *probe, struct pt_regs *registers)
+{
+	tardy_lengthen();
+	return 0;
+}
+
+static struct kprobe lengthened = { .pre_handler = lengthen_handler };
+
+static int start_lengthening(void)
+{
+	if (!lengthen)
+		return 0;
+	if (!rounds)
+		return -EINVAL;
+	lengthened.symbol_name = lengthen;
+	return register_kprobe(&lengthened);
+}
+
+static void stop_lengthening(void)
+{
+	if (lengthen)
+		unregister_kprobe(&lengthened);
+}
+#else
+static int start_lengthening(void)
+{
+	return lengthen ? -EOPNOTSUPP : 0;
+}
+
+static void stop_lengthening(void)
+{
+}
+#endif
+
 /* The kernel exports its command line to modules only as this file. */
 static int check_mark(void)
 {
@@ -250,8 +303,15 @@ static int __init tardy_inject_init(void)
 	fired = kvcalloc(LOG_ENTRIES_MAX, sizeof(*fired), GFP_KERNEL);
 	if (!fired)
 		return -ENOMEM;
+	result = start_lengthening();
+	if (result) {
+		pr_err("%s cannot be lengthened: error %d\n", lengthen, result);
+		kvfree(fired);
+		return result;
+	}
 	folder = debugfs_create_dir("tardy_inject", NULL);
 	if (IS_ERR(folder)) {
+		stop_lengthening();
 		kvfree(fired);
 		return PTR_ERR(folder);
 	}
@@ -263,6 +323,7 @@ static int __init tardy_inject_init(void)
 static void __exit tardy_inject_exit(void)
 {
 	debugfs_remove_recursive(folder);
+	stop_lengthening();
 	tasklet_kill(&softirq_tasklet);
 	kvfree(fired);
 }

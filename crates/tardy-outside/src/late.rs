@@ -15,6 +15,7 @@ use tardy_trace::event::Event;
 use tardy_trace::explain::{Cause, Component, Delay, Facts, Samples, Waker};
 use tardy_trace::merge::Item as TraceItem;
 
+use crate::call_tree::CallTree;
 use crate::calls::{Call, Callee, Calls, Reader};
 use crate::events::{WakingCalls, events, pid, waking};
 use crate::kind::Kind;
@@ -70,6 +71,8 @@ pub struct LateSample {
     /// Executed functions, sorted by self time, largest first.
     pub functions: Vec<FunctionRow>,
     pub stacks: Vec<StackTime>,
+    /// The same functions, each with its callers.
+    pub tree: CallTree,
     /// The model's input, with times on the guest's clock.
     pub events: Vec<Event>,
 }
@@ -183,6 +186,7 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
         sections: Vec::new(),
         functions,
         stacks,
+        tree: CallTree::new(&calls, window.latency, tasks),
         events,
     }
 }

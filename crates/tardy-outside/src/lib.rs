@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
+pub mod call_difference;
+pub mod call_tree;
 pub mod calls;
 pub mod census;
 pub mod comparison;

@@ -35,3 +35,4 @@ pub mod table;
 pub mod terminal_histogram;
 pub mod tune_lab_text;
 pub mod tune_text;
+pub mod why_text;

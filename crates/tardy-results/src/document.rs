@@ -78,6 +78,7 @@ impl Format {
     pub const TUNE_LAB: Self = Self::first("tune-lab");
     pub const TUNE_PLAN: Self = Self::first("tune-plan");
     pub const TUNE_SEARCH: Self = Self::first("tune-search");
+    pub const WHY: Self = Self::first("why");
 
     const fn first(name: &'static str) -> Self {
         Self { name, version: 1 }

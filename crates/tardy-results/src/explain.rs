@@ -8,7 +8,7 @@ pub mod cycles;
 mod due;
 pub mod executed;
 mod holder;
-mod outside;
+pub(crate) mod outside;
 mod ranking;
 mod rules;
 pub mod run;

@@ -16,6 +16,7 @@
 //! - [`attach`]: wake-ups of a running program, counted one by one
 //! - [`decision`]: whether a deadline needs PREEMPT_RT, from measurements, the machine, or rules
 //! - [`doctor`]: the findings of the checks as one diagnosis
+//! - [`why`]: the difference of two latencies of watched guests, function by function
 //! - [`exit`]: exit codes, which follow from results
 //! - [`document`]: the format and version with which every JSON document starts; schemas are in
 //!   `crates/tardy/schemas`
@@ -34,3 +35,4 @@ pub mod history;
 pub mod reproduce;
 pub mod statistics;
 pub mod summary;
+pub mod why;

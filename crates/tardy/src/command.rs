@@ -32,3 +32,4 @@ pub mod show;
 mod status_line;
 pub mod top;
 pub mod tune;
+pub mod why;

@@ -40,7 +40,7 @@ pub(super) fn facts_of(run: &Path) -> Result<Option<OutsideFacts>, RunError> {
 }
 
 /// Returns the facts about the guest that decide between causes.
-fn facts(record: &RunRecord) -> Facts {
+pub(crate) fn facts(record: &RunRecord) -> Facts {
     let preemption = record
         .machine
         .kernel

@@ -33,6 +33,10 @@ pub struct CompareArgs {
     /// folders instead of the folders
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
+    /// Show which functions make one kernel slower, in two folders of watched runs: compares the
+    /// code executed before the largest latency of each side, or before the quantile of --quantiles
+    #[arg(long, conflicts_with_all = ["over_time", "sections", "deadline", "window"])]
+    pub why: bool,
     /// Largest difference that does not matter: a time, or a share of the baseline's value
     #[arg(long, value_name = "TIME|SHARE", default_value_t = Margin::default(), allow_hyphen_values = true)]
     pub margin: Margin,
@@ -153,7 +157,7 @@ impl CompareArgs {
     }
 }
 
-fn quantile(text: &str) -> Result<f64, String> {
+pub(super) fn quantile(text: &str) -> Result<f64, String> {
     share(text)
         .ok()
         // Rounding makes 99.9 % exactly 0.999.

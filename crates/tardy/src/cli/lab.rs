@@ -45,6 +45,8 @@ pub enum LabCommand {
     Bisect(Box<BisectArguments>),
     /// Record every kernel section with IRQs or preemption off, under loads, and show the longest
     Sections(SectionsArguments),
+    /// Show which functions make the second kernel slower than the first
+    Why(WhyArguments),
     /// Boot one kernel as `run` does, with a shell on its console; `exit` ends the guest
     Shell(ShellArguments),
     /// Fetch kernels now, so that later runs need no network
@@ -328,6 +330,35 @@ pub struct SectionsArguments {
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
     /// Print the sections as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tardy lab why`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Does the same as `tardy lab run --watch`, then compares the code executed before \
+                  one sample of each kernel. The differences of all functions add up to the \
+                  difference of the latencies. `tardy compare FOLDER/A FOLDER/B --why` shows the \
+                  result again, also for --phase and --quantiles."
+)]
+pub struct WhyArguments {
+    /// The kernels.
+    #[command(flatten)]
+    pub kernels: KernelArguments,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// The measurement.
+    #[command(flatten)]
+    pub measure: MeasureArguments,
+    /// Compare this quantile of the latencies, as in 0.5, instead of the largest latency
+    #[arg(long, value_name = "SHARE", value_parser = super::compare::quantile)]
+    pub quantile: Option<f64>,
+    /// Folder for the runs: one run folder for each guest
+    #[arg(long, value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Print the comparison as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -14,6 +14,7 @@ use tardy_results::compare::side::CompareError;
 use tardy_results::compare::{cost, cost_over_time, verdict};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
+use tardy_results::why::WhyQuestion;
 
 use super::output;
 use crate::cli::compare::{CompareArgs, CompareFormat};
@@ -24,6 +25,9 @@ pub fn run(args: &CompareArgs) -> Exit {
     let paths: Vec<&PathBuf> = std::iter::once(&args.base)
         .chain(&args.candidates)
         .collect();
+    if args.why {
+        return compared_functions(args);
+    }
     let is_text =
         matches!(args.format, CompareFormat::Text | CompareFormat::Json) && !args.over_time;
     if args.sections || (is_text && tardy_outside::census::are_censuses(&paths)) {
@@ -63,6 +67,36 @@ fn compared_sections(args: &CompareArgs) -> Exit {
         return Exit::Usage;
     };
     super::sections::show_comparison(&args.base, candidate, is_json)
+}
+
+fn compared_functions(args: &CompareArgs) -> Exit {
+    let is_json = match args.format {
+        CompareFormat::Text => false,
+        CompareFormat::Json => true,
+        CompareFormat::Markdown | CompareFormat::Junit => {
+            say!("tardy: --why prints text or JSON: give --format text or json");
+            return Exit::Usage;
+        }
+    };
+    let [candidate] = &args.candidates[..] else {
+        say!("tardy: --why compares two folders: give BASE and one NEW");
+        return Exit::Usage;
+    };
+    let quantile = match args.quantiles.as_deref() {
+        None => None,
+        Some(&[quantile]) => Some(quantile),
+        Some(_) => {
+            say!(
+                "tardy: --why compares one sample of each side: give one quantile, or none for the largest latency"
+            );
+            return Exit::Usage;
+        }
+    };
+    let question = WhyQuestion {
+        phase: args.phase.clone(),
+        quantile,
+    };
+    super::why::show((&args.base, candidate), &question, is_json, args.full)
 }
 
 /// Compares costs. All runs must be cost runs, otherwise the error names those that are not.

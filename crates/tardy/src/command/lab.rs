@@ -13,6 +13,7 @@ mod run;
 mod sections;
 mod setting;
 mod shell;
+mod why;
 
 use tardy_results::exit::Exit;
 
@@ -29,6 +30,7 @@ pub fn run(lab: &Lab) -> Exit {
         LabCommand::Atlas(arguments) => atlas::run(arguments),
         LabCommand::Bisect(arguments) => bisect::run(arguments),
         LabCommand::Sections(arguments) => sections::run(arguments),
+        LabCommand::Why(arguments) => why::run(arguments),
         LabCommand::Shell(arguments) => shell::shell(arguments),
         LabCommand::Fetch(arguments) => fetch::fetch(arguments),
         LabCommand::Kernels(arguments) => list::list(arguments),

@@ -118,6 +118,11 @@ pub const SCHEMAS: &[Schema] = &[
         "tune-search",
         "tardy tune --search --json, and result.json in its folder"
     ),
+    schema!(
+        WHY,
+        "why",
+        "tardy lab why ... --json, tardy compare --why BASE NEW --format json"
+    ),
 ];
 
 /// Prints a schema, or the names of all schemas.

@@ -672,7 +672,7 @@ fn unreadable_input_names_the_line_and_leaves_nothing() {
         (
             "v2.txt",
             "Thread 0 Interval: 1000\n0:5:5\n0:4:5\n",
-            "v2.txt: line 3: expected cycle 6 or a later one of thread 0",
+            "v2.txt: line 3: expected cycle 6 or a later cycle of thread 0",
         ),
         (
             "c.json",

@@ -47,6 +47,7 @@ mod snapshots;
 mod sound;
 mod tune;
 mod wake_up_path;
+mod why;
 
 const STOCK: &str = "debian:6.1";
 const REAL_TIME: &str = "debian:6.1-rt";

@@ -160,7 +160,7 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
         .flat_map(|(_, list)| shared(list).iter().collect::<Vec<_>>())
         .collect();
     Ok(if strangers.is_empty() {
-        State::good("cores are not shared with other CPUs")
+        State::good("no other CPU shares a core with these CPUs")
     } else {
         let first = strangers.iter().next().map_or(0, |cpu| cpu.0);
         State::improvable(

@@ -215,8 +215,8 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match handler {
         Some(handler) if handler.priority >= highest => State::improvable(
             format!("highest priority {highest}, not above {}", handler.label()),
-            "a priority above the interrupt threads, except that of the device that the thread \
-             waits for",
+            "a priority above the interrupt threads, but below the interrupt thread of the device \
+             that this thread waits for",
             format!(
                 "chrt -f -p {} TID, for the thread that must be on time",
                 (handler.priority + 10).min(98)

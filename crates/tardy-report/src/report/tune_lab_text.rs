@@ -69,7 +69,7 @@ pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
     for row in &order {
         for load in row.loads.iter().filter(|load| !load.failures.is_empty()) {
             out.push_str(&format!(
-                "! {} under {}: {} without a number: {}\n",
+                "! {} under {}: {} runs gave no number: {}\n",
                 row.name,
                 load.load,
                 load.failures.len(),

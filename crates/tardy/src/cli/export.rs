@@ -18,8 +18,8 @@ pub struct ExportArgs {
     /// Format to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub format: String,
-    /// File to write, or - for standard output [default: -]; for a folder of runs, the folder for
-    /// one file per run. An existing file is replaced only when the new one is complete
+    /// File to write, or - for standard output [default: -]. For a folder of runs: a folder, which
+    /// gets one file per run. An existing file is replaced only when the new one is complete
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write only this probe

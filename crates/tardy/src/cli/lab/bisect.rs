@@ -16,7 +16,7 @@ Exit codes: 0 found; 1 the kernel GOOD is bad, or the kernel BAD is good; 2 wron
                   inconclusive on this machine."
 )]
 pub struct BisectArguments {
-    /// A kernel without the delay, as for --kernel of `tardy lab run`
+    /// A kernel without the delay, written as for --kernel of `tardy lab run`
     #[arg(value_name = "GOOD")]
     pub good: KernelSource,
     /// A later kernel with the delay

@@ -239,7 +239,8 @@ impl Explainer {
             Kind::SoftirqExit { .. } => {
                 self.end_expiry(event, |expiring| !expiring.is_in_interrupt)
             }
-            Kind::IpiSend { cpu, mask } => self.send(event, cpu, mask),
+            Kind::IpiSend { cpu } => self.send(event, [cpu]),
+            Kind::IpiSendMany { cpus } => self.send(event, cpus.iter()),
             Kind::WorkStart { function } if self.work.len() < WORKERS_MAX => {
                 self.work.insert(event.head.pid, function);
             }
@@ -278,7 +279,7 @@ impl Explainer {
     }
 
     /// A CPU sends an interrupt to others.
-    fn send(&mut self, event: &Event, cpu: Option<u32>, mask: u64) {
+    fn send(&mut self, event: &Event, cpus: impl IntoIterator<Item = u32>) {
         let name = self.threads.get(&event.head.pid).map_or_else(
             || {
                 if event.head.pid == 0 {
@@ -289,10 +290,7 @@ impl Explainer {
             },
             |thread| thread.name,
         );
-        for cpu in cpu
-            .into_iter()
-            .chain((0..64).filter(|cpu| mask & (1 << cpu) != 0))
-        {
+        for cpu in cpus {
             self.sent.insert(cpu, (event.time, name));
         }
     }

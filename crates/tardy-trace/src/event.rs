@@ -142,6 +142,13 @@ pub enum Kind {
         /// The target CPUs.
         cpus: CpuMask,
     },
+    /// A function is to run on another CPU, in the interrupt that is sent to it.
+    FunctionQueue {
+        /// The other CPU.
+        cpu: u32,
+        /// The function's address.
+        function: u64,
+    },
     /// A softirq was raised.
     SoftirqRaise {
         /// Its number.
@@ -315,6 +322,12 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
     ("ipi_send_cpumask", &["cpumask"], |values| {
         Some(Kind::IpiSendMany {
             cpus: values.cpus(0)?,
+        })
+    }),
+    ("csd_queue_cpu", &["cpu", "func"], |values| {
+        Some(Kind::FunctionQueue {
+            cpu: values.cpu(0)?,
+            function: values.address(1)?,
         })
     }),
     ("softirq_raise", &["vec"], |values| {

@@ -14,7 +14,8 @@ pub struct HolderFacts {
     pub name: String,
     /// The kernel's priority of a thread.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with: its name, otherwise its address.
+    /// The function that a kernel worker was busy with, or that an interrupt of another CPU ran:
+    /// its name, otherwise its address.
     pub work: Option<String>,
     /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
     #[serde(skip_serializing_if = "Option::is_none")]

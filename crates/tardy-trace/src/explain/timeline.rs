@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use foldhash::HashMap;
 
 use super::expiring::ExpiringTimer;
+use super::sent::Sender;
 use crate::event::{Event, Head, Kind, Thread};
 use crate::recent::Recent;
 use crate::text::Text;
@@ -116,7 +117,7 @@ pub(super) struct Timeline {
     /// Entries of softirqs are events of this trace, and none was lost since the last one.
     are_softirqs_traced: bool,
     /// Senders of the interrupts that arrived at these times.
-    senders: VecDeque<(u64, Text)>,
+    senders: VecDeque<(u64, Sender)>,
     /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
 }
@@ -163,7 +164,7 @@ impl Timeline {
         &mut self,
         event: &Event,
         known: &Recent<i32, Thread>,
-        sender: Option<Text>,
+        sender: Option<Sender>,
     ) {
         self.learn_thread(event.head, known);
         self.learn_context(event);
@@ -204,9 +205,8 @@ impl Timeline {
         // Contexts are few; a trace of entries without exits is damaged.
         self.stack.truncate(16);
         self.push(event.time, event.head);
-        if sender.is_some() {
-            self.senders
-                .push_back((event.time, sender.unwrap_or_default()));
+        if let Some(sender) = sender {
+            self.senders.push_back((event.time, sender));
             if self.senders.len() > SENDERS_MAX {
                 self.senders.pop_front();
             }
@@ -249,12 +249,12 @@ impl Timeline {
     }
 
     /// Returns the sender of the interrupt that arrived at `time`.
-    pub(super) fn sender(&self, time: u64) -> Option<Text> {
+    pub(super) fn sender(&self, time: u64) -> Option<Sender> {
         let place = self.senders.partition_point(|&(sent, _)| sent < time);
         self.senders
             .get(place)
             .filter(|&&(sent, _)| sent == time)
-            .map(|&(_, name)| name)
+            .map(|&(_, sender)| sender)
     }
 
     /// Forgets moments before `time`, so that the rest fits into a cache.

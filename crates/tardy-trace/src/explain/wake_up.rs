@@ -16,6 +16,7 @@ use super::blocked::ThreadWaits;
 use super::cause::Wait;
 use super::expiring::{ExpiringTimer, SetTimers, Timer};
 use super::rules::{RuleScopes, Rules};
+use super::sent::SentInterrupts;
 use super::timeline::{Cpus, Timeline};
 use super::waiting::{Functions, Target, WaitingThread, Way};
 use super::{Component, DueFrom, Facts, Grid, Piece, WakeUp, Waker};
@@ -32,10 +33,6 @@ const WORKERS_MAX: usize = 1 << 18;
 pub(super) const PIECES_USUAL: usize = 8;
 /// Maximum number of buffers for pieces that are kept for reuse.
 const SPARE_MAX: usize = 64;
-/// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
-const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
-/// An interrupt that was sent comes within this time, or another one was; in ns.
-const SENT_NS: u64 = 1_000_000;
 /// Upper bound of the distance between stamps of the monotonic clock and times that a timer of that
 /// clock reads.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
@@ -58,8 +55,7 @@ pub struct Explainer {
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
-    /// The last interrupt sent to each CPU: its time, and the thread on the sending CPU.
-    sent: BTreeMap<u32, (u64, Text)>,
+    sent: SentInterrupts,
     finished: Vec<WakeUp>,
     unfinished: u64,
     /// Buffers of finished wake-ups.
@@ -94,7 +90,7 @@ impl Explainer {
             grids: BTreeMap::new(),
             judged: RuleScopes::default(),
             blocked: ThreadWaits::default(),
-            sent: BTreeMap::new(),
+            sent: SentInterrupts::default(),
             finished: Vec::new(),
             unfinished: 0,
             spare: Vec::new(),
@@ -241,6 +237,7 @@ impl Explainer {
             }
             Kind::IpiSend { cpu } => self.send(event, [cpu]),
             Kind::IpiSendMany { cpus } => self.send(event, cpus.iter()),
+            Kind::FunctionQueue { cpu, function } => self.sent.queue(cpu, event.time, function),
             Kind::WorkStart { function } if self.work.len() < WORKERS_MAX => {
                 self.work.insert(event.head.pid, function);
             }
@@ -261,16 +258,10 @@ impl Explainer {
         }
         let timeline = self.cpus.get_or_add(event.cpu);
         let sender = match event.kind {
-            Kind::VectorEntry { name }
-                if !self.sent.is_empty() && SENT.contains(&name.as_str()) =>
-            {
-                self.sent
-                    .get(&event.cpu)
-                    .filter(|&&(time, _)| event.time.abs_diff(time) < SENT_NS)
-            }
+            Kind::VectorEntry { name } => self.sent.arrive(event.cpu, event.time, name),
             _ => None,
         };
-        timeline.apply(event, &self.threads, sender.map(|&(_, name)| name));
+        timeline.apply(event, &self.threads, sender);
         if let Kind::Switch { next, .. } = event.kind
             && let Some(waiting) = self.waiting.remove(&next.pid)
         {
@@ -291,7 +282,7 @@ impl Explainer {
             |thread| thread.name,
         );
         for cpu in cpus {
-            self.sent.insert(cpu, (event.time, name));
+            self.sent.send(cpu, event.time, name);
         }
     }
 
@@ -709,7 +700,9 @@ impl Explainer {
                 self.work.get(&pid).copied()
             });
             if let Some(moment) = moment.filter(|_| holder.cause == super::Cause::Interrupt) {
-                holder.sender = timeline.sender(moment.time);
+                let sender = timeline.sender(moment.time);
+                holder.sender = sender.map(|sender| sender.name);
+                holder.work = sender.and_then(|sender| sender.function);
             }
             match pieces.last_mut() {
                 Some(last)

@@ -26,6 +26,7 @@ mod compare;
 mod compare_headlines;
 mod compare_virtual;
 mod configuration;
+mod containers;
 mod cost;
 mod cost_reports;
 mod cycles;

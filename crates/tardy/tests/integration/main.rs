@@ -55,6 +55,7 @@ mod import_table;
 mod import_unknown;
 mod import_values;
 mod interrupted;
+mod ipis;
 mod isolated;
 mod known_pairs;
 mod lab_checks;

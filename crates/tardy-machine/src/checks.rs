@@ -95,6 +95,7 @@ pub const CHECKS: &[&Check] = &[
     &program::AFFINITY,
     &program::LIMIT,
     &program::TIMER_SLACK,
+    &program::FUTEX_HASH,
     // The machine below the kernel.
     &virtual_machine::CHECK,
     &virtualization::STOLEN,

@@ -105,6 +105,11 @@ impl Root {
         names
     }
 
+    /// Returns whether a folder is absent or has no entries.
+    pub fn is_empty(&self, relative: impl AsRef<Path>) -> bool {
+        fs::read_dir(self.path(relative)).map_or(true, |mut entries| entries.next().is_none())
+    }
+
     /// Returns the files that match a pattern, sorted: `*` in a name matches any part of it, as in
     /// `sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`.
     pub fn matching(&self, pattern: &str) -> Vec<String> {

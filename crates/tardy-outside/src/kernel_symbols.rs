@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use tardy_trace::symbols::shown;
 
 /// Why a kernel cannot be watched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +75,7 @@ impl KernelSymbols {
             let mut words = line.split_ascii_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
             let is_code = matches!(words.next()?, "t" | "T" | "w" | "W");
-            let mut name = words.next()?.to_owned();
+            let mut name = shown(words.next()?).into_owned();
             if let Some(module) = words.next() {
                 name.push(' ');
                 name.push_str(module);

@@ -10,6 +10,7 @@ pub mod executed;
 mod holder;
 pub(crate) mod outside;
 mod ranking;
+pub mod remedies;
 mod rules;
 pub mod run;
 pub mod source;

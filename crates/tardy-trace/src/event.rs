@@ -1,5 +1,6 @@
 //! Scheduling events, decoded by their meaning; of other events, only the head is decoded.
 
+use crate::cpu_mask::CpuMask;
 use crate::format::{EventFormat, Field, FieldKind};
 use crate::text::Text;
 
@@ -131,12 +132,22 @@ pub enum Kind {
         /// Name of the event.
         name: Text,
     },
-    /// A CPU sends an interrupt to others.
+    /// A CPU sends an interrupt to another.
     IpiSend {
         /// The target CPU.
-        cpu: Option<u32>,
-        /// The target CPUs as a mask: bit N means CPU N. Only the first 64 CPUs are recorded.
-        mask: u64,
+        cpu: u32,
+    },
+    /// A CPU sends an interrupt to several.
+    IpiSendMany {
+        /// The target CPUs.
+        cpus: CpuMask,
+    },
+    /// A function is to run on another CPU, in the interrupt that is sent to it.
+    FunctionQueue {
+        /// The other CPU.
+        cpu: u32,
+        /// The function's address.
+        function: u64,
     },
     /// A softirq was raised.
     SoftirqRaise {
@@ -305,14 +316,18 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
     }),
     ("ipi_send_cpu", &["cpu"], |values| {
         Some(Kind::IpiSend {
-            cpu: Some(values.cpu(0)?),
-            mask: 0,
+            cpu: values.cpu(0)?,
         })
     }),
     ("ipi_send_cpumask", &["cpumask"], |values| {
-        Some(Kind::IpiSend {
-            cpu: None,
-            mask: values.mask(0)?,
+        Some(Kind::IpiSendMany {
+            cpus: values.cpus(0)?,
+        })
+    }),
+    ("csd_queue_cpu", &["cpu", "func"], |values| {
+        Some(Kind::FunctionQueue {
+            cpu: values.cpu(0)?,
+            function: values.address(1)?,
         })
     }),
     ("softirq_raise", &["vec"], |values| {
@@ -746,15 +761,12 @@ impl Values<'_> {
         u32::try_from(self.number(index)? & 0xffff_ffff).ok()
     }
 
-    /// Returns the first 64 bits of a mask of any length.
-    fn mask(&self, index: usize) -> Option<u64> {
-        let Place::Text(field) = &self.fields[index] else {
-            return self.address(index);
-        };
-        let bytes = field.place(self.data)?.iter().take(8).enumerate();
-        Some(bytes.fold(0, |mask, (place, &byte)| {
-            mask | u64::from(byte) << (8 * place)
-        }))
+    /// Returns a mask of any length.
+    fn cpus(&self, index: usize) -> Option<CpuMask> {
+        if let Place::Text(field) = &self.fields[index] {
+            return field.place(self.data).map(CpuMask::of_bytes);
+        }
+        Some(CpuMask::of_bytes(&self.address(index)?.to_le_bytes()))
     }
 
     fn text(&self, index: usize) -> Text {

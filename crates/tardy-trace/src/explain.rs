@@ -12,6 +12,7 @@ mod cause;
 mod expiring;
 mod rules;
 mod samples;
+mod sent;
 mod timeline;
 mod waiting;
 mod wake_up;
@@ -217,7 +218,8 @@ pub struct Holder {
     pub name: Text,
     /// The kernel's priority of a thread, as in [`Thread::priority`].
     pub priority: Option<i32>,
-    /// The work item that a kernel worker was busy with, by its function's address.
+    /// The address of the function of the work item that a kernel worker was busy with, or that an
+    /// interrupt of another CPU ran.
     pub work: Option<u64>,
     /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
     pub sender: Option<Text>,

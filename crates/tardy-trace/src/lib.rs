@@ -16,6 +16,7 @@
 pub mod bytes;
 pub mod chains;
 pub mod contexts;
+pub mod cpu_mask;
 pub mod event;
 pub mod explain;
 pub mod file;

@@ -1,5 +1,18 @@
 //! Names of kernel functions by address, from the text of /proc/kallsyms or the copy in a trace
-//! file.
+//! file, and names as they are shown to people.
+
+use std::borrow::Cow;
+
+/// Returns the name of a function as its source has it, if the Rust compiler encoded it: modules of
+/// Linux in Rust, and programs. Other names stay as they are.
+#[must_use]
+pub fn shown(name: &str) -> Cow<'_, str> {
+    match rustc_demangle::try_demangle(name) {
+        // Without the hash at the end, which differs from build to build.
+        Ok(decoded) => Cow::Owned(format!("{decoded:#}")),
+        Err(_) => Cow::Borrowed(name),
+    }
+}
 
 /// Functions by address.
 #[derive(Debug, Default)]
@@ -25,7 +38,8 @@ impl Symbols {
             let name = words.nth(1)?;
             Some((
                 address,
-                name.chars()
+                shown(name)
+                    .chars()
                     .filter(|character| !character.is_control())
                     .take(100)
                     .collect(),
@@ -66,6 +80,29 @@ impl Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_rust_functions_are_those_of_their_source() {
+        let symbols = Symbols::parse(
+            "ffffffff81000100 t _RNvNtCs1234_7mycrate4loop4step\n\
+             ffffffff81000200 t _ZN7mycrate4loop4stop17h0123456789abcdefE\n\
+             ffffffff81000300 t _Z4loopv\n\
+             ffffffff81000400 t _Rno_name_of_rust\n",
+        );
+        assert_eq!(
+            symbols.name(0xffff_ffff_8100_0100),
+            Some("mycrate::loop::step")
+        );
+        assert_eq!(
+            symbols.name(0xffff_ffff_8100_0200),
+            Some("mycrate::loop::stop")
+        );
+        assert_eq!(symbols.name(0xffff_ffff_8100_0300), Some("_Z4loopv"));
+        assert_eq!(
+            symbols.name(0xffff_ffff_8100_0400),
+            Some("_Rno_name_of_rust")
+        );
+    }
 
     #[test]
     fn an_address_is_of_the_function_before_it() {

@@ -454,18 +454,11 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
 #[test]
 fn an_interrupt_that_a_cpu_sent_says_whose_it_was() {
     let mut made = EventStream::new(OTHER);
-    made.at(
-        900,
-        Kind::IpiSend {
-            cpu: Some(1),
-            mask: 0,
-        },
-    );
+    made.at(900, Kind::IpiSend { cpu: 1 });
     made.switch(950, MOTOR).at(
         990,
-        Kind::IpiSend {
-            cpu: None,
-            mask: 0b1,
+        Kind::IpiSendMany {
+            cpus: [0].into_iter().collect(),
         },
     );
     made.switch(995, PROBE);
@@ -605,7 +598,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         1 => Just(Kind::PageFault { is_user: true, address: 1 }),
         1 => Just(Kind::ContentionBegin { flags: 0 }),
         1 => Just(Kind::ContentionEnd),
-        1 => (0_u64..4).prop_map(|mask| Kind::IpiSend { cpu: None, mask }),
+        1 => proptest::collection::vec(0_u32..2, 0..3).prop_map(|cpus| Kind::IpiSendMany { cpus: cpus.into_iter().collect() }),
         1 => Just(Kind::Switch { previous: thread(PROBE), previous_state: 2, next: thread(OTHER) }),
         1 => proptest::option::of(0_u32..9).prop_map(|place| Kind::Stack { place }),
     ]

@@ -47,6 +47,7 @@ pub const WANTED: &[WantedEvent] = &[
     helpful("workqueue", "workqueue_execute_end"),
     helpful("ipi", "ipi_send_cpu"),
     helpful("ipi", "ipi_send_cpumask"),
+    helpful("csd", "csd_queue_cpu"),
 ];
 
 /// Events recorded for measuring threads only: they show why a measuring thread waited in the

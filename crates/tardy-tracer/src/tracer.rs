@@ -78,6 +78,10 @@ impl NotTraced {
             Self::NoTracefs(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 "run as root, or with CAP_SYS_ADMIN and a writable tracefs"
             }
+            // fsopen(2) came with Linux 5.2.
+            Self::NoTracefs(error) if error.kind() == io::ErrorKind::Unsupported => {
+                "mount it before the run: mount -t tracefs tracefs /sys/kernel/tracing"
+            }
             Self::NoTracefs(_) => {
                 "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, give \
                  the container CAP_SYS_ADMIN"

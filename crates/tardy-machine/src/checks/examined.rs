@@ -242,7 +242,7 @@ impl<'a> CheckInput<'a> {
     /// not mounted. Of alternatives (`a|b`), one readable file suffices, and none has to exist.
     pub(super) fn refused(&self, reads: &[&str]) -> Option<String> {
         let root = self.root?;
-        if root.names("proc").is_empty() && root.names("sys").is_empty() {
+        if root.is_empty("proc") && root.is_empty("sys") {
             return Some("/proc and /sys are not mounted".to_owned());
         }
         reads.iter().find_map(|alternatives| {
@@ -273,9 +273,8 @@ impl<'a> CheckInput<'a> {
         let (folder, missing) = MOUNTED
             .iter()
             .find(|(folder, _)| path.starts_with(folder))?;
-        root.names(folder.trim_end_matches('/'))
-            .is_empty()
-            .then_some(missing)
+        root.is_empty(folder.trim_end_matches('/'))
+            .then_some(*missing)
     }
 }
 

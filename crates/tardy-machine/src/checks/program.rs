@@ -72,9 +72,25 @@ pub(super) const TIMER_SLACK: Check = Check {
     look: |examined| either(timer_slack(examined)),
 };
 
-/// Maximum timer slack without noticeable effect; the default is 50 us.
+pub(super) const FUTEX_HASH: Check = Check {
+    name: "program-futex-hash",
+    weight: Weight::of(Importance::Low),
+    reads: &[
+        "boot/config-*|lib/modules/*/config|proc/config.gz",
+        "sys/devices/system/cpu/online",
+        "proc/PID/task/*/stat",
+    ],
+    why: "when a new thread makes the kernel enlarge the program's hash of futexes, threads that \
+          lock or unlock meanwhile wait until all waiters have moved",
+    source: "PR_FUTEX_HASH(2const); kernel/futex/core.c, futex_hash_allocate_default",
+    look: |examined| either(futex_hash(examined)),
+};
+
+/// Timer slack that is not felt; the default is 50 us.
 const SLACK_MAX_NS: u64 = 1_000;
 const SHOWN: usize = 4;
+/// Slots of the hash of futexes that the first thread gets (kernel/futex/core.c, Linux 7.3).
+const FUTEX_SLOTS_LEAST: usize = 16;
 
 fn program<'a>(examined: &CheckInput<'a>) -> Result<&'a Program, State> {
     examined
@@ -298,5 +314,35 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
             "1 ns, if such a thread must be on time",
             "prctl(PR_SET_TIMERSLACK, 1) in the thread, or echo 1 > /proc/TID/timerslack_ns",
         )
+    })
+}
+
+/// Nobody but the program itself can ask the kernel for its number of slots, or whether it fixed
+/// this number. The number that the kernel chooses depends on threads and CPUs.
+fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
+    let program = program(examined)?;
+    if !examined.configuration()?.is_built_in("FUTEX_PRIVATE_HASH") {
+        return Ok(State::none(
+            "this kernel has no private hash of futexes (CONFIG_FUTEX_PRIVATE_HASH)",
+        ));
+    }
+    let online = examined.facts.processors.online.as_ref();
+    let cpus = online
+        .ok_or_else(|| State::unknown("the online CPUs"))?
+        .len();
+    let count = program.threads.len();
+    let threads = format!("{count} thread{}", if count == 1 { "" } else { "s" });
+    // The hash of all programs, which is the limit, has 256 slots for each possible CPU.
+    let slots = (4 * count.min(cpus)).next_power_of_two();
+    Ok(if slots <= FUTEX_SLOTS_LEAST {
+        State::good(format!(
+            "with {threads} on {cpus} online CPUs, the hash of futexes keeps its first size"
+        ))
+    } else {
+        State::noted(format!(
+            "with {threads}, the hash of futexes grew to {slots} slots as they started, unless \
+             the program fixed its size; start all threads before the loop, or call \
+             prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {slots}, 0) before the first one"
+        ))
     })
 }

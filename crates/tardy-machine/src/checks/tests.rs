@@ -23,8 +23,8 @@ use crate::program::ProgramWatch;
 use crate::watch::WatchDelta;
 use trees::{
     BAD_CLOCK, BOARD, BUSY, CURRENT_KERNEL, CURRENT_REAL_TIME, FAIR_SERVER, GUEST, HOST,
-    NO_FAIR_SERVER, OLD_KERNEL, REAL_TIME_KERNEL, SOFTIRQ_LOCK, TUNED, TUNED_GUEST, UNTUNED,
-    with_common,
+    MANY_THREADS, NO_FAIR_SERVER, OLD_KERNEL, REAL_TIME_KERNEL, SOFTIRQ_LOCK, TUNED, TUNED_GUEST,
+    UNTUNED, with_common,
 };
 
 /// The process number of the user's program on the simulated machines.
@@ -38,7 +38,7 @@ struct Case {
     is_calm: bool,
 }
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     Case {
         name: "tuned",
         texts: &[TUNED],
@@ -106,6 +106,12 @@ const CASES: [Case; 17] = [
         is_calm: false,
     },
     Case {
+        name: "current kernel and a program of many threads",
+        texts: &[UNTUNED, CURRENT_KERNEL, MANY_THREADS],
+        profile: Profile::Periodic,
+        is_calm: false,
+    },
+    Case {
         name: "current real-time kernel",
         texts: &[TUNED, CURRENT_REAL_TIME],
         profile: Profile::Periodic,
@@ -154,8 +160,8 @@ const NOTED_ONLY: [&str; 7] = [
     "mitigations",
     "offline-cpus",
 ];
-/// Checks that are good or noted, never a fault.
-const NEVER_FAULTS: [&str; 2] = ["lockdown", "deadline-admission"];
+/// Rows that are good or noted, never a fault.
+const NEVER_FAULTS: [&str; 3] = ["lockdown", "deadline-admission", "program-futex-hash"];
 
 impl Case {
     fn tree(&self) -> FakeRoot {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use tardy_results::explain::remedies::remedies;
 use tardy_results::explain::words::{self, priority};
 use tardy_results::explain::{
     ComponentRow, Explanation, HolderRow, Lateness, Ordinary, RuleRow, Story, StoryPiece,
@@ -271,6 +272,9 @@ pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplaine
         "unexplained".to_owned(),
     ]);
     out.push_str(&table.text());
+    for (function, remedy) in remedies(rows) {
+        let _ = writeln!(out, "  {function}: {remedy}");
+    }
 }
 
 fn percent(part: u64, all: u64) -> String {

@@ -33,16 +33,17 @@ pub fn holder(facts: &HolderFacts) -> String {
         known,
         or,
     } = facts;
-    let work = work
-        .as_ref()
-        .map_or_else(String::new, |work| format!(", running {work}"));
+    let function = work.as_ref();
+    let work = function.map_or_else(String::new, |work| format!(", running {work}"));
     let thread = of.map_or_else(
         || name.clone(),
         |of| format!("{name} ({}{work})", priority(of)),
     );
-    let sent = sender
-        .as_ref()
-        .map_or_else(String::new, |sender| format!(", sent by {sender}"));
+    let sent = match (sender, function) {
+        (Some(sender), Some(function)) => format!(", sent by {sender} to run {function}"),
+        (Some(sender), None) => format!(", sent by {sender}"),
+        (None, _) => String::new(),
+    };
     let said = words(*cause, &thread) + &sent;
     match (or, *known) {
         (Some(other), _) => format!(
@@ -143,6 +144,21 @@ mod tests {
         assert_eq!(
             holder(&facts(Cause::Interrupt, "", None, None, "inferred", None)),
             "interrupt (inferred)"
+        );
+        let sent = HolderFacts {
+            sender: Some("motor".to_owned()),
+            ..facts(
+                Cause::Interrupt,
+                "call_function",
+                None,
+                Some("flush_tlb_func"),
+                "seen",
+                None,
+            )
+        };
+        assert_eq!(
+            holder(&sent),
+            "interrupt call_function, sent by motor to run flush_tlb_func"
         );
         let worker = holder(&facts(
             Cause::EqualPriority,

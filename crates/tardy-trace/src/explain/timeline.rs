@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use foldhash::HashMap;
 
 use super::expiring::ExpiringTimer;
+use super::sent::Sender;
 use crate::event::{Event, Head, Kind, Thread};
 use crate::recent::Recent;
 use crate::text::Text;
@@ -117,9 +118,9 @@ pub(super) struct Timeline {
     /// Whether the trace has events for the entries of softirqs, and no event was lost since the
     /// last of them.
     are_softirqs_traced: bool,
-    /// Senders of interrupts, each with the time at which the interrupt arrived.
-    senders: VecDeque<(u64, Text)>,
-    /// By thread ID: the softirqs that a thread was serving when it was switched away (PREEMPT_RT).
+    /// Senders of the interrupts that arrived at these times.
+    senders: VecDeque<(u64, Sender)>,
+    /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
 }
 
@@ -165,7 +166,7 @@ impl Timeline {
         &mut self,
         event: &Event,
         known: &Recent<i32, Thread>,
-        sender: Option<Text>,
+        sender: Option<Sender>,
     ) {
         self.learn_thread(event.head, known);
         self.learn_context(event);
@@ -206,9 +207,8 @@ impl Timeline {
         // Contexts are few; a trace of entries without exits is damaged.
         self.stack.truncate(16);
         self.push(event.time, event.head);
-        if sender.is_some() {
-            self.senders
-                .push_back((event.time, sender.unwrap_or_default()));
+        if let Some(sender) = sender {
+            self.senders.push_back((event.time, sender));
             if self.senders.len() > SENDERS_MAX {
                 self.senders.pop_front();
             }
@@ -251,12 +251,12 @@ impl Timeline {
     }
 
     /// Returns the sender of the interrupt that arrived at `time`.
-    pub(super) fn sender(&self, time: u64) -> Option<Text> {
+    pub(super) fn sender(&self, time: u64) -> Option<Sender> {
         let place = self.senders.partition_point(|&(sent, _)| sent < time);
         self.senders
             .get(place)
             .filter(|&&(sent, _)| sent == time)
-            .map(|&(_, name)| name)
+            .map(|&(_, sender)| sender)
     }
 
     /// Forgets moments before `time`, so that the rest fits into a cache.

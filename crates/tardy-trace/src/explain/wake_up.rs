@@ -16,6 +16,7 @@ use super::blocked::ThreadWaits;
 use super::cause::Wait;
 use super::expiring::{ExpiringTimer, SetTimers, Timer};
 use super::rules::{RuleScopes, Rules};
+use super::sent::SentInterrupts;
 use super::timeline::{Cpus, Timeline};
 use super::waiting::{Functions, Target, WaitingThread, Way};
 use super::{Component, DueFrom, Facts, Grid, Piece, WakeUp, Waker};
@@ -32,14 +33,8 @@ const WORKERS_MAX: usize = 1 << 18;
 pub(super) const PIECES_USUAL: usize = 8;
 /// Maximum number of buffers for pieces that are kept for reuse.
 const SPARE_MAX: usize = 64;
-/// Interrupts of CPUs that other CPUs send: x86's names, and the single name of other
-/// architectures.
-const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
-/// Maximum time from the sending of an interrupt to its arrival, in ns. A later interrupt was sent
-/// by another CPU.
-const SENT_NS: u64 = 1_000_000;
-/// Upper bound of the distance between stamps of the monotonic clock and the times that a timer of
-/// that clock reads.
+/// Upper bound of the distance between stamps of the monotonic clock and times that a timer of that
+/// clock reads.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
 /// Reads a trace event by event, and emits wake-ups.
@@ -60,8 +55,7 @@ pub struct Explainer {
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
-    /// The last interrupt sent to each CPU: its time, and the thread on the sending CPU.
-    sent: BTreeMap<u32, (u64, Text)>,
+    sent: SentInterrupts,
     finished: Vec<WakeUp>,
     unfinished: u64,
     /// Buffers of finished wake-ups.
@@ -96,7 +90,7 @@ impl Explainer {
             grids: BTreeMap::new(),
             judged: RuleScopes::default(),
             blocked: ThreadWaits::default(),
-            sent: BTreeMap::new(),
+            sent: SentInterrupts::default(),
             finished: Vec::new(),
             unfinished: 0,
             spare: Vec::new(),
@@ -242,7 +236,9 @@ impl Explainer {
             Kind::SoftirqExit { .. } => {
                 self.end_expiry(event, |expiring| !expiring.is_in_interrupt)
             }
-            Kind::IpiSend { cpu, mask } => self.send(event, cpu, mask),
+            Kind::IpiSend { cpu } => self.send(event, [cpu]),
+            Kind::IpiSendMany { cpus } => self.send(event, cpus.iter()),
+            Kind::FunctionQueue { cpu, function } => self.sent.queue(cpu, event.time, function),
             Kind::WorkStart { function } if self.work.len() < WORKERS_MAX => {
                 self.work.insert(event.head.pid, function);
             }
@@ -263,16 +259,10 @@ impl Explainer {
         }
         let timeline = self.cpus.get_or_add(event.cpu);
         let sender = match event.kind {
-            Kind::VectorEntry { name }
-                if !self.sent.is_empty() && SENT.contains(&name.as_str()) =>
-            {
-                self.sent
-                    .get(&event.cpu)
-                    .filter(|&&(time, _)| event.time.abs_diff(time) < SENT_NS)
-            }
+            Kind::VectorEntry { name } => self.sent.arrive(event.cpu, event.time, name),
             _ => None,
         };
-        timeline.apply(event, &self.threads, sender.map(|&(_, name)| name));
+        timeline.apply(event, &self.threads, sender);
         if let Kind::Switch { next, .. } = event.kind
             && let Some(waiting) = self.waiting.remove(&next.pid)
         {
@@ -280,8 +270,8 @@ impl Explainer {
         }
     }
 
-    /// Records that a CPU sends an interrupt to other CPUs.
-    fn send(&mut self, event: &Event, cpu: Option<u32>, mask: u64) {
+    /// A CPU sends an interrupt to others.
+    fn send(&mut self, event: &Event, cpus: impl IntoIterator<Item = u32>) {
         let name = self.threads.get(&event.head.pid).map_or_else(
             || {
                 if event.head.pid == 0 {
@@ -292,11 +282,8 @@ impl Explainer {
             },
             |thread| thread.name,
         );
-        for cpu in cpu
-            .into_iter()
-            .chain((0..64).filter(|cpu| mask & (1 << cpu) != 0))
-        {
-            self.sent.insert(cpu, (event.time, name));
+        for cpu in cpus {
+            self.sent.send(cpu, event.time, name);
         }
     }
 
@@ -715,7 +702,9 @@ impl Explainer {
                 self.work.get(&pid).copied()
             });
             if let Some(moment) = moment.filter(|_| holder.cause == super::Cause::Interrupt) {
-                holder.sender = timeline.sender(moment.time);
+                let sender = timeline.sender(moment.time);
+                holder.sender = sender.map(|sender| sender.name);
+                holder.work = sender.and_then(|sender| sender.function);
             }
             match pieces.last_mut() {
                 Some(last)

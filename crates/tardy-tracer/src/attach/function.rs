@@ -1,6 +1,6 @@
 //! Finds a function of a running program in the files that the program has mapped.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use object::elf::{PT_LOAD, STT_FUNC};
 use object::read::elf::{FileHeader, ProgramHeader, Sym};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, elf};
+use tardy_trace::symbols::shown;
 
 use super::process::Process;
 
@@ -51,7 +52,7 @@ fn advice(names: &[String]) -> String {
 /// A place in a program that causes an event when a thread reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Name of the function, as given by the user.
+    /// As given by the user: a symbol, or the path of a Rust function.
     pub name: String,
     /// Path of the file below /proc, which also works outside the program's container.
     pub path: PathBuf,
@@ -145,6 +146,8 @@ where
     let header = Header::parse(data)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
+    // Functions of Rust, by address: several can have one name, as generic ones have.
+    let mut decoded = BTreeMap::new();
     for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
         let symbols = sections.symbols(endian, data, kind)?;
         for symbol in symbols.iter() {
@@ -156,14 +159,21 @@ where
                 let address: u64 = symbol.st_value(endian).into();
                 return offset::<Header, _>(header, endian, data, address).map(Some);
             }
-            if let Ok(found) = std::str::from_utf8(found)
-                && found.contains(name)
-                && similar.len() < SIMILAR_MAX
-            {
-                similar.insert(found.to_owned());
+            let Ok(found) = std::str::from_utf8(found) else {
+                continue;
+            };
+            let shown = shown(found);
+            if shown == name {
+                decoded.insert(symbol.st_value(endian).into(), found.to_owned());
+            } else if shown.contains(name) && similar.len() < SIMILAR_MAX {
+                similar.insert(shown.into_owned());
             }
         }
     }
+    if let Some((&address, _)) = decoded.first_key_value().filter(|_| decoded.len() == 1) {
+        return offset::<Header, _>(header, endian, data, address).map(Some);
+    }
+    similar.extend(decoded.into_values());
     Ok(None)
 }
 
@@ -210,9 +220,10 @@ mod tests {
         let error = Function::find(&process, "function_to_fin").unwrap_err();
         let message = error.to_string();
         let names = message.split_once("; give one of: ").unwrap().1;
-        let mangled = names.split(", ").next().unwrap();
+        let name = names.split(", ").next().unwrap();
+        assert!(name.ends_with("::function_to_find"), "{message}");
 
-        let found = Function::find(&process, &format!("{mangled}%return")).unwrap();
+        let found = Function::find(&process, &format!("{name}%return")).unwrap();
         let line = found.definition("tardy_7_1", "tardy_to");
         assert!(line.starts_with("r:tardy_7_1/tardy_to /proc/"), "{line}");
 

@@ -29,8 +29,8 @@ pub struct AttachArgs {
     ///
     /// FUNCTION%return is the return from the function. The kernel puts a breakpoint at the start
     /// of each function (uprobes), which delays each call by some microseconds. The program's own
-    /// file or one of its libraries must have the symbol of the function; functions of C++ and Rust
-    /// have their mangled names.
+    /// file or one of its libraries must have the symbol of the function. Functions of Rust have
+    /// the path in their source, functions of C++ their mangled names.
     #[arg(long, value_name = "FUNCTION", requires_all = ["to", "process"])]
     pub from: Option<String>,
     /// Function of the program whose call ends the time that --from starts

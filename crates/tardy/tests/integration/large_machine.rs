@@ -3,6 +3,8 @@
 
 use crate::support;
 
+use serde_json::Value;
+use support::large::LargeMachine;
 use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
 
@@ -37,4 +39,112 @@ fn a_want_of_descriptors_names_the_limit_to_raise() {
             .contains("raise the hard limit of open files"),
         "{outcome:?}"
     );
+}
+
+/// `tardy doctor` on the machine in the folder `big`, on a screen of 80 columns and 24 lines.
+fn doctor(place: &Workplace, flags: &str) -> Outcome {
+    let line = format!("doctor --root big --watch 0s {flags}");
+    let mut command = place.command(line.split_whitespace());
+    command.env("COLUMNS", "80").env("LINES", "24");
+    finish(command).ends_with(0)
+}
+
+/// Returns the words of one row, as found in the report.
+fn current(rows: &Value, check: &str) -> String {
+    let rows = rows["findings"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["check"] == check).unwrap();
+    row["current"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_doctor_of_256_cpus_fits_a_screen_and_names_cpus_by_their_numbers() {
+    let place = Workplace::new();
+    let big = LargeMachine::write(&place.path("big"), 256);
+    assert_eq!((big.present.len(), big.online.len()), (256, 254));
+    let text = doctor(&place, "").stdout;
+    assert!(
+        text.lines().count() <= 24 && text.lines().all(|line| line.len() <= 80),
+        "{text}"
+    );
+    assert!(text.contains("CPUs 0-126,256-382;"), "{text}");
+    let rows = doctor(&place, "--cpus 2,382 --json").json();
+    assert!(current(&rows, "offline-cpus").contains("CPUs 127,383 are offline"));
+    assert_eq!(current(&rows, "governor"), "powersave on 0-126,256-382");
+    // CPU 2 shares its core with CPU 3; CPU 383 beside CPU 382 is offline.
+    assert!(current(&rows, "core-siblings").starts_with("CPUs 3 "));
+}
+
+#[test]
+fn the_work_of_the_doctor_grows_at_most_linearly_with_cpus() {
+    let place = Workplace::new();
+    let count = |cpus: u32| {
+        let name = format!("m{cpus}");
+        LargeMachine::write(&place.path(&name), cpus);
+        let mut valgrind = place.prepared(
+            machine::program("valgrind", "valgrind"),
+            ["--tool=callgrind", "--callgrind-out-file=/dev/null"],
+        );
+        valgrind.arg(env!("CARGO_BIN_EXE_tardy"));
+        valgrind.args(["doctor", "--watch", "0s", "--json", "--root", &name]);
+        let counted = finish(valgrind).ends_with(0).stderr;
+        let total = counted
+            .lines()
+            .find_map(|line| line.split_once("Collected : "))
+            .and_then(|(_, count)| count.trim().parse::<u64>().ok());
+        total.unwrap_or_else(|| panic!("no count in {counted}"))
+    };
+    let (small, large) = (count(32), count(128));
+    assert!(
+        large <= 4 * small,
+        "{small} instructions with 32 CPUs, {large} with 128"
+    );
+}
+
+#[test]
+fn the_plan_of_a_run_on_256_cpus_fits_a_screen() {
+    const TEST: &str = "the_plan_of_a_run_on_256_cpus_fits_a_screen";
+    if !machine::is_root() {
+        return machine::left_out(TEST, "only root can mount files over those of /sys");
+    }
+    let place = Workplace::new();
+    let big = LargeMachine::write(&place.path("big"), 256);
+    let mask: String = big
+        .mask()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let script = "mount --bind big/sys/devices/system/cpu /sys/devices/system/cpu && for file in \
+                  stat interrupts cpuinfo softirqs; do mount --bind big/proc/$file /proc/$file || \
+                  exit 77; done; exec \"$@\"";
+    let mut strace = place.prepared(
+        machine::program("unshare", "util-linux"),
+        [
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            "strace",
+            "-f",
+            "-o",
+            "calls",
+            "--seccomp-bpf",
+        ],
+    );
+    // The first call of a thread is the C library's, whose buffer is small.
+    strace.args(["-e", "trace=sched_getaffinity,sched_setaffinity"]);
+    strace.arg("-e").arg(format!(
+        "inject=sched_getaffinity:retval={}:poke_exit=@arg3={mask}:when=2+",
+        mask.len() / 2
+    ));
+    strace.args(["-e", "inject=sched_setaffinity:retval=0"]);
+    strace.arg(env!("CARGO_BIN_EXE_tardy"));
+    strace.args(["run", "--dry-run", "--load", "memory"]);
+    let text = finish(strace).ends_with(0).stdout;
+    assert!(
+        text.contains("cyclic every 1ms on CPUs 0-126,256-382,")
+            && text.contains("memory on CPUs 0-126,256-382"),
+        "{text}"
+    );
+    assert!(text.lines().count() <= 24, "{text}");
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod document;
 pub(crate) mod lab_host;
+pub(crate) mod large;
 pub(crate) mod machine;
 pub(crate) mod made_cost;
 pub(crate) mod made_run;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
+use tardy_results::explain::remedies::remedies;
 use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::{ComponentRow, LoopRow, StoryPiece, words};
 use tardy_trace::explain::Cause;
@@ -65,6 +66,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
         }
         @for warning in explain_run_text::warnings(explanation) { p class="note" { (sentence(&warning)) } }
         (figure::table(&holders(explanation, all), "words"))
+        @for (function, remedy) in remedies(&explanation.holders) { p class="note" { (function) ": " (remedy) } }
         (figure::table(&components(&explanation.components, all), "words"))
         @if let Some(ordinary) = &explanation.ordinary {
             p class="note" { "The other " (ordinary.count) " samples, for comparison: " (explain_text::late_by(ordinary.lateness)) }

@@ -1,0 +1,48 @@
+//! The CPUs to which an interrupt was sent.
+
+/// CPUs that a mask can name. Masks of the kernel may be longer; CPUs beyond are left out.
+pub const CPUS_MAX: u32 = 512;
+
+/// A set of CPUs below [`CPUS_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuMask {
+    /// Bit N of word M is CPU 64 * M + N.
+    words: [u64; CPUS_MAX as usize / 64],
+}
+
+impl CpuMask {
+    /// Reads the bytes of a mask of any length: the first byte has CPUs 0 to 7.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let mut mask = Self::default();
+        for (word, bytes) in mask.words.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+        mask
+    }
+
+    /// Returns the CPUs in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        (0_u32..).zip(self.words).flat_map(|(place, word)| {
+            std::iter::successors((word != 0).then_some(word), |left| {
+                Some(left & (left - 1)).filter(|&left| left != 0)
+            })
+            .map(move |left| 64 * place + left.trailing_zeros())
+        })
+    }
+}
+
+impl FromIterator<u32> for CpuMask {
+    /// Leaves out CPUs from [`CPUS_MAX`] on.
+    fn from_iter<T: IntoIterator<Item = u32>>(cpus: T) -> Self {
+        let mut mask = Self::default();
+        for cpu in cpus {
+            if let Some(word) = mask.words.get_mut(cpu as usize / 64) {
+                *word |= 1 << (cpu % 64);
+            }
+        }
+        mask
+    }
+}

@@ -1,0 +1,68 @@
+//! Interrupts that CPUs send to each other: the sender, and the function that it wants to be run.
+
+use std::collections::BTreeMap;
+
+use crate::text::Text;
+
+/// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
+const NAMES: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
+/// The one of them that runs no function.
+const RESCHEDULE: &str = "reschedule";
+/// An interrupt that was sent comes within this time, or another one was; in ns.
+const ARRIVES_NS: u64 = 1_000_000;
+
+/// Who sent an interrupt, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sender {
+    /// The thread on the sending CPU.
+    pub(super) name: Text,
+    /// The address of the function that the receiver shall run.
+    pub(super) function: Option<u64>,
+}
+
+/// The last interrupts and functions sent to each CPU.
+#[derive(Debug, Default)]
+pub(super) struct SentInterrupts {
+    interrupts: BTreeMap<u32, (u64, Text)>,
+    /// The first function that each CPU has not run yet: it is the reason for the interrupt.
+    functions: BTreeMap<u32, (u64, u64)>,
+}
+
+impl SentInterrupts {
+    /// A function waits for the interrupt of `cpu`.
+    pub(super) fn queue(&mut self, cpu: u32, time: u64, function: u64) {
+        let first = self.functions.entry(cpu).or_insert((time, function));
+        if !is_recent(first.0, time) {
+            *first = (time, function);
+        }
+    }
+
+    /// The thread `name` sends an interrupt to `cpu`.
+    pub(super) fn send(&mut self, cpu: u32, time: u64, name: Text) {
+        self.interrupts.insert(cpu, (time, name));
+    }
+
+    /// Returns the sender of an interrupt that arrives on `cpu`.
+    pub(super) fn arrive(&mut self, cpu: u32, time: u64, interrupt: Text) -> Option<Sender> {
+        if self.interrupts.is_empty() || !NAMES.contains(&interrupt.as_str()) {
+            return None;
+        }
+        let &(_, name) = self
+            .interrupts
+            .get(&cpu)
+            .filter(|&&(sent, _)| is_recent(sent, time))?;
+        let queued = if interrupt.as_str() == RESCHEDULE {
+            None
+        } else {
+            self.functions.remove(&cpu)
+        };
+        let function = queued
+            .filter(|&(queued, _)| is_recent(queued, time))
+            .map(|(_, function)| function);
+        Some(Sender { name, function })
+    }
+}
+
+fn is_recent(sent: u64, now: u64) -> bool {
+    now.abs_diff(sent) < ARRIVES_NS
+}

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Watches a guest of the lab from outside: every stretch with interrupts off, with preemption off, in a softirq or in a hard interrupt; how long a switch that
- * is due takes, and how long a task keeps the kernel without a chance to switch; and, where that is asked for, every block of code executed before the worst
- * samples of each phase, and how the longest stretch of each kind was called.
+ * Watches a guest of the lab from outside. Records every section with interrupts off, with
+ * preemption off, in a softirq or in a hard interrupt. Also records how long a due switch takes,
+ * and how long a task stays in the kernel without a chance to switch. On request, stores every
+ * block of code executed before the worst samples of each phase, and the calls before the longest
+ * stretch of each kind.
  *
- * A plugin of QEMU's translator. It executes nothing in the guest, so the guest's clock, which counts the guest's instructions, does not notice it.
- * Blocks of code are counted by code that QEMU puts in line; calls are made only at instructions that can begin or end a section.
+ * This is a plugin of QEMU's translator. It executes nothing in the guest, so it does not affect
+ * the guest's clock, which counts the guest's instructions. Blocks of code are counted by code that
+ * QEMU inlines; the plugin is called only at instructions that can start or end a section.
  *
- * What it needs to know of the kernel stands in a file of lines `NAME HEXADECIMAL`, which the lab makes from the guest's own kallsyms. README.md has the
- * lines, and the format of what is written.
+ * The plugin reads the addresses of the kernel from a file of lines `NAME HEXADECIMAL`, which the
+ * lab makes from the guest's own kallsyms. README.md describes these lines, and the format of the
+ * output.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -19,8 +23,9 @@
 #include <unistd.h>
 
 /*
- * The part of the plugin interface that is used, declared from its documentation (docs/devel/tcg-plugins.rst of QEMU): no package has the header.
- * This is version 1 of the interface, which QEMU 4.2 to 8.2 have.
+ * The used part of the plugin interface, declared from its documentation
+ * (docs/devel/tcg-plugins.rst of QEMU), because no package has the header. This is version 1 of the
+ * interface, which QEMU 4.2 to 8.2 have.
  */
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
@@ -58,69 +63,96 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 #define DIRECT_MAP 0xffff888000000000ull
 #define KERNEL_HALF 0xffff800000000000ull
 
-/* Bits of the preemption count (include/linux/preempt.h of Linux). Of x86, the highest bit says that no switch is due. */
+/*
+ * Bits of the preemption count (include/linux/preempt.h of Linux). On x86, the highest bit means
+ * that no switch is due.
+ */
 #define PREEMPTION_BITS 0x000000ffu
 #define SERVING_SOFTIRQ 0x00000100u
 #define PREEMPTION_OFF 0x0000feffu
 #define HARD_INTERRUPT 0x000f0000u
 #define NOT_PREEMPTIBLE 0x00ffffffu
 #define NO_SWITCH_DUE 0x80000000u
-/* Of a count of 64 bits (Linux 7.3): it also counts how often interrupts were switched off, below the hard interrupts. */
+/*
+ * In a count of 64 bits (Linux 7.3): how often interrupts were switched off, below the bits of hard
+ * interrupts.
+ */
 #define WIDE_INTERRUPTS_OFF 0x00ff0000u
 #define WIDE_HARD_INTERRUPT 0x0f000000u
 #define WIDE_HARD_INTERRUPT_SHIFT 8
 #define WIDE_NMI 0x10000000u
 #define WIDE_NO_SWITCH_DUE (1ull << 63)
-/* What forbids to switch and has no bit of its own here. */
+/* All conditions that forbid a switch and have no bit of their own here. */
 #define OTHERWISE_NOT_PREEMPTIBLE 0x00100000u
 
 #define INTERRUPT_FLAG 0x200u
-/* How far behind a task's beginning its name is looked for. */
+/* Maximum distance from the start of a task's structure at which its name is searched. */
 #define TASK_BYTES 16384u
 #define NAME_BYTES 16u
 
 enum kind { INTERRUPTS_OFF, PREEMPTION_OFF_KIND, SOFTIRQ, INTERRUPT, BLOCKED, KINDS };
 
 /*
- * Stretches of which only the longest of a phase is told, numbered on from the kinds. The first four are what the bound of the scheduling latency is made of
- * (de Oliveira and others, ECRTS 2020, table 1), without the hard interrupts in them.
+ * Stretches of which only the longest of each phase is reported. Their numbers follow those of the
+ * kinds. The first four are the terms of the bound of the scheduling latency (de Oliveira and
+ * others, ECRTS 2020, table 1), without the hard interrupts in them.
  */
 enum stretch_kind {
-	/* Interrupts or preemption off, but not to call the scheduler. */
+	/* Interrupts or preemption are off, but not to call the scheduler. */
 	BEFORE_SCHEDULER = KINDS,
-	/* Both on although a switch is due; of the idle task everything from due until it calls the scheduler. */
+	/*
+	 * Interrupts and preemption are on although a switch is due. For the idle task: from when
+	 * the switch is due until the task calls the scheduler.
+	 */
 	DUE_STRETCH,
-	/* Preemption off to call the scheduler, until it is on again. */
+	/* Preemption is off to call the scheduler, until it is on again. */
 	TO_SCHEDULE,
-	/* From interrupts off in the scheduler until preemption is on again. */
+	/* From when the scheduler switches interrupts off until preemption is on again. */
 	SWITCH_TAIL,
-	/* A task keeps the kernel: from its entry, or the last chance to switch, to the next or to the return to its program. */
+	/*
+	 * A task stays in the kernel: from its entry, or the last chance to switch, to the next
+	 * chance or the return to its program.
+	 */
 	NO_CHANCE,
-	/* From due until the scheduler is done, with all interrupts: what the bound is for. */
+	/*
+	 * From when a switch is due until the scheduler is done, including all interrupts. The
+	 * bound applies to this stretch.
+	 */
 	SWITCH_DELAY,
 	LONGESTS
 };
 
-/* What stands before an item of the output, and before the number of a site. */
+/* Tags that precede the items of the output, and the number of the first site. */
 enum tag { TAG_SITE, TAG_TASK, TAG_MARK, TAG_OF_TASK, TAG_END, TAG_WINDOW, TAG_BLOCK, TAG_LONGEST, TAG_FIRST_SITE };
 
-/* What a guest's programs say by an instruction that does nothing (crates/tardy-sys/src/watched.rs). */
+/*
+ * Messages of a guest's programs: instructions that do nothing (crates/tardy-sys/src/watched.rs).
+ */
 enum mark { MARK_BEGIN = 1, MARK_END = 2, MARK_PHASE = 3 };
 static const uint8_t mark_bytes[] = { 0x0f, 0x1f, 0x84, 0x00 };
 static const uint8_t mark_name[] = { 'd', 'r', 't' };
-/* A sample is told by two loads, of its due time and of its latency, whose displacements have a number and the name. */
+/*
+ * A program reports a sample by two loads, of its due time and of its latency. The displacements of
+ * the loads contain a number and the program's mark.
+ */
 static const uint8_t due_load[] = { 0x48, 0x8b, 0xbe, 0x04, 'd', 'r', 't' };
 static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
 
 enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK, DUE, LATENCY, CLOCK, HALT, SCHEDULER, CHANCE, CHANCE_OF_LOCK, SWAPGS };
 
-/* An instruction that is called at, where it stands, and how many of its block are left with it: the counter has the whole block by then. */
+/*
+ * An instruction at which the plugin is called: its address, and the number of instructions of its
+ * block from here on. The counter already includes the whole block.
+ */
 struct place {
 	uint64_t pc;
 	uint32_t left;
 	uint8_t what;
 	uint8_t mark;
-	/* The function it is in, or calls, if that locks or unlocks for its caller, who is then the one to name; else 0. */
+	/*
+	 * Number of the wrapper that contains the instruction, or that it calls; 0 without one. A
+	 * wrapper locks or unlocks for its caller, so the caller is named instead.
+	 */
 	uint16_t wrapper;
 };
 
@@ -153,9 +185,12 @@ static uint32_t wrapper_count;
 static struct {
 	uint64_t text_begin, text_end, banner, memory;
 	uint64_t per_cpu_offset, preempt_count, current, init_task;
-	/* Virtual time of an instruction, and how many of the worst samples of a phase are kept with what was executed before them. */
+	/*
+	 * Virtual time of an instruction, and the number of worst samples of a phase that are
+	 * stored with the code executed before them.
+	 */
 	uint64_t instruction_ns, worst;
-	/* Whether it is kept how the longest stretches were called. */
+	/* Whether the calls before the longest stretches are stored. */
 	uint64_t paths;
 } known;
 
@@ -164,7 +199,7 @@ static uint8_t *ram;
 static uint64_t ahead;
 static bool knows_ahead;
 static const volatile void *count_in_ram;
-/* The kernel changes the count, and does so by instructions of 64 bits. */
+/* Whether the kernel changes the count, by instructions of 64 bits. */
 static bool count_is_changed, count_is_wide;
 static const volatile uint64_t *current_in_ram;
 static uint32_t name_offset, priority_offset;
@@ -177,13 +212,13 @@ static const struct place *flags_due;
 static uint64_t last_task_pointer;
 static uint32_t last_task, told_task, task_count = 1, site_count;
 static uint64_t begun_at, last_at, corrected, unstored;
-/* Instructions of the hard interrupts that are over. */
+/* Number of instructions in hard interrupts that have ended. */
 static uint64_t interference;
-/* The scheduler is at work; the idle task called it. */
+/* Whether the scheduler is working, and whether the idle task called it. */
 static bool is_in_scheduler, is_from_idle, knows_scheduler;
-/* The program is executed, until the next `swapgs`. */
+/* Whether the program is being executed, until the next `swapgs`. */
 static bool is_in_program;
-/* The switch that was due has been made. */
+/* Whether the switch that was due has been made. */
 static bool is_served;
 
 /* Blocks of code, by number. */
@@ -191,32 +226,39 @@ static bool is_served;
 static struct block {
 	uint64_t pc;
 	uint32_t bytes, length;
-	/* Its number in the output, from 1. */
+	/* Number of the block in the output, from 1. */
 	uint32_t told;
 } blocks[BLOCKS];
 static uint32_t told_blocks;
 
-/* What was executed last: a kind in the upper four bits, and what it is about below. */
+/* The steps executed last: a kind in the upper four bits, and its value in the lower bits. */
 enum step { BLOCK_STEP, TASK_STEP, CONTEXT_STEP, HALT_STEP };
 #define STEP_BITS 28u
 #define STEP_VALUE ((1u << STEP_BITS) - 1)
 #define STEPS (1u << 23)
 static uint32_t steps[STEPS];
 static uint64_t step_count;
-/* So often a task and a context are told, so that the beginning of a window need not be far back. */
+/*
+ * Number of steps after which task and context are stored again, so that the start of a window is
+ * found nearby.
+ */
 #define STEPS_BETWEEN 4096u
 static uint64_t task_of_step;
 static uint32_t context_of_step;
 
 /* The worst samples of a phase, and what was executed before each. */
 #define WORST 1024u
-/* Further back than the due time: the way that the interrupted function was called, as far as it is this long. */
+/*
+ * Maximum number of steps before the due time. They show how the interrupted function was called.
+ */
 #define STEPS_BEFORE (1u << 21)
-/* The same before the longest stretches. */
+/* The same limit for the steps before the longest stretches. */
 #define STEPS_BEFORE_PATH (1u << 18)
-/* Shorter ones are of no interest. */
+/* Minimum length of a stretch, in instructions, for which the calls before it are stored. */
 #define PATH_INSTRUCTIONS 250u
-/* All that is kept until the phase ends: 512 MiB. What is above is left out and counted. */
+/*
+ * Maximum memory for steps until the phase ends: 512 MiB. Further steps are left out and counted.
+ */
 #ifndef STEPS_KEPT
 #define STEPS_KEPT (1u << 27)
 #endif
@@ -224,7 +266,10 @@ static uint32_t context_of_step;
 static struct window {
 	int64_t due, latency;
 	uint32_t task;
-	/* When the clock was read, from the first mark on, and instructions between that and the end of the last block. */
+	/*
+	 * When the clock was read, in instructions from the first mark on, and the number of
+	 * instructions from then to the end of the last block.
+	 */
 	uint64_t clock_at, after;
 	uint32_t *steps;
 	uint64_t count;
@@ -237,16 +282,19 @@ static int64_t told_due;
 static struct section {
 	bool is_open;
 	uint64_t begin, pc;
-	/* Instructions of hard interrupts until its beginning. */
+	/* Number of instructions in hard interrupts before the section's start. */
 	uint64_t interfered;
 	uint32_t task;
 } sections[LONGESTS];
 
-/* The longest of each kind in this phase. */
+/* The longest stretch of each kind in this phase. */
 static struct longest {
 	uint64_t length, begin_pc, end_pc, ended_at;
 	uint32_t task;
-	/* What was executed until its beginning, and instructions from there to the end of the last block. */
+	/*
+	 * The steps executed before the stretch started, and the number of instructions from the
+	 * start to the end of the last block.
+	 */
 	uint32_t *steps;
 	uint64_t count, after;
 } longests[LONGESTS];
@@ -263,7 +311,7 @@ static void flush(void)
 		ssize_t written = write(file, buffer + done, filled - done);
 
 		if (written <= 0) {
-			/* A full disk: the file then has no end, which its reader tells. */
+			/* The disk is full. The file then has no end, which its reader reports. */
 			close(file);
 			file = -1;
 			is_on = false;
@@ -306,7 +354,10 @@ static void *at_physical(uint64_t physical, uint64_t length)
 	return ram && physical < known.memory && length <= known.memory - physical ? ram + physical : NULL;
 }
 
-/* Memory of the kernel's image or its direct map; NULL for any other. */
+/*
+ * Returns the host address of memory in the kernel's image or its direct map; NULL for other
+ * memory.
+ */
 static void *at_virtual(uint64_t address, uint64_t length)
 {
 	if (address >= KERNEL_IMAGE)
@@ -317,8 +368,10 @@ static void *at_virtual(uint64_t address, uint64_t length)
 }
 
 /*
- * Memory that the guest has just accessed. For what is mapped elsewhere than directly (a task's stack is), QEMU tells a place among all memories of the
- * machine, which is ahead of the guest's own by as much as it is for memory that is mapped directly.
+ * Returns the host address of memory that the guest has just accessed. For memory that is not
+ * mapped directly, such as a task's stack, QEMU returns a position among all memories of the
+ * machine. The difference to the guest's own position is the same as for memory that is mapped
+ * directly.
  */
 static const void *accessed_memory(qemu_plugin_meminfo_t info, uint64_t address, uint64_t length)
 {
@@ -402,14 +455,20 @@ static void put_signed(int64_t value)
 
 static void put_moment(uint64_t at)
 {
-	/* An exception in the middle of a block puts the counter ahead by what was not executed. */
+	/*
+	 * After an exception in the middle of a block, the counter is too high by the instructions
+	 * that were not executed.
+	 */
 	uint64_t later = at > last_at ? at : last_at;
 
 	put(later - last_at);
 	last_at = later;
 }
 
-/* Where a section begins or ends: in the function that called the wrapper, if the call was seen. */
+/*
+ * Returns the address at which a section starts or ends: in the function that called the wrapper,
+ * if the call was seen.
+ */
 static uint64_t pc_to_name(const struct place *place)
 {
 	return place->wrapper && place->wrapper == called_wrapper ? caller_pc : place->pc;
@@ -468,7 +527,7 @@ static bool is_switch_due(void)
 	return !(*(const volatile uint32_t *)count_in_ram & NO_SWITCH_DUE);
 }
 
-/* The count of 32 bits that says the same. */
+/* Converts the count to the equivalent count of 32 bits. */
 static uint32_t narrowed(uint32_t wide)
 {
 	uint32_t count = wide & (PREEMPTION_BITS | SERVING_SOFTIRQ | PREEMPTION_OFF);
@@ -487,7 +546,9 @@ static uint32_t count_now(void)
 		return 0;
 	count = *(const volatile uint32_t *)count_in_ram;
 	count = count_is_wide ? narrowed(count) : count & NOT_PREEMPTIBLE;
-	/* The idle task runs with preemption off for want of anything to preempt it for. */
+	/*
+	 * The idle task runs with preemption off, because no task could be preempted in its favour.
+	 */
 	if (count & PREEMPTION_BITS && current_in_ram && *current_in_ram == known.init_task)
 		count--;
 	return count;
@@ -512,7 +573,10 @@ static void push_task(void)
 	push_step(TASK_STEP, (task_number() & 0xfffff) | (uint32_t)((priority ? *priority : 120) + 1) << 20);
 }
 
-/* Bits of the preemption count, moved together: depth, softirqs, hard interrupts; then whether interrupts are off, and whether a switch is due. */
+/*
+ * Bits of the preemption count, shifted together: depth, softirqs, hard interrupts; then whether
+ * interrupts are off, and whether a switch is due.
+ */
 static void push_context(uint32_t count, bool is_asked_for)
 {
 	uint32_t context = (count & 0xfffff) | (uint32_t)interrupts_are_off << 20 | (uint32_t)is_switch_due() << 21;
@@ -531,7 +595,7 @@ static void open_stretch(enum stretch_kind kind, uint64_t at, uint64_t pc)
 		*stretch = (struct section){ true, at, pc, interfered(at), task_number() };
 }
 
-/* Ends a stretch with all that interrupted it. */
+/* Ends a stretch. Its length includes the interrupts in it. */
 static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
 {
 	struct section *stretch = &sections[kind];
@@ -542,7 +606,10 @@ static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
 	keep_longest(kind, stretch, pc, at, at > stretch->begin ? at - stretch->begin : 0);
 }
 
-/* Ends a stretch, of which the hard interrupts until `at` had so many instructions. */
+/*
+ * Ends a stretch. Its length excludes the hard interrupts in it; `interfered_until` is their number
+ * of instructions until `at`.
+ */
 static void close_without(enum stretch_kind kind, uint64_t at, uint64_t pc, uint64_t interfered_until)
 {
 	struct section *stretch = &sections[kind];
@@ -561,7 +628,10 @@ static bool is_idle(void)
 	return current_in_ram && *current_in_ram == known.init_task;
 }
 
-/* The scheduler is called: what switched preemption off did so for it. */
+/*
+ * Records that the scheduler is called. The section with preemption off, if any, was started for
+ * this call.
+ */
 static void enter_scheduler(uint64_t at, const struct place *place)
 {
 	const struct section *off = &sections[PREEMPTION_OFF_KIND];
@@ -603,7 +673,7 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 			sections[SWITCH_DELAY].is_open = false;
 	}
 	if (is_due && (is_served || !sections[SWITCH_DELAY].is_open)) {
-		/* The next is due before preemption is on again. */
+		/* The next switch is due before preemption is on again. */
 		close_whole(SWITCH_DELAY, at, place->pc);
 		open_stretch(SWITCH_DELAY, at, pc_to_name(place));
 		is_served = false;
@@ -611,7 +681,10 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 	if (is_in_scheduler) {
 		if (place->what == CLI && !(count & (HARD_INTERRUPT | SERVING_SOFTIRQ)))
 			open_stretch(SWITCH_TAIL, at, place->pc);
-		/* Of the idle task, preemption is off all the time: not until it has switched, or found nobody to switch to. */
+		/*
+		 * The idle task always has preemption off, so the tail ends only when the task has
+		 * switched, or has found no task to switch to.
+		 */
 		if (sections[SWITCH_TAIL].is_open && !count && !(is_from_idle && idle && interrupts_are_off))
 			leave_scheduler(at, place);
 	}
@@ -627,10 +700,13 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 		close_without(DUE_STRETCH, at, pc_to_name(place), interfered(at));
 }
 
-/* The kernel asks whether a switch is due, for whoever called; where that holds a lock, it would be given up for the switch. */
+/*
+ * Records that the kernel checks whether a switch is due. The caller may hold a lock, which it
+ * would release for the switch.
+ */
 static void take_chance(uint64_t at, const struct place *place)
 {
-	/* The call, perhaps by way of a jump. */
+	/* Number of instructions from the call to here, including a possible jump. */
 	static const uint64_t way = 3;
 	uint64_t pc = at - called_at <= way ? caller_pc : place->pc;
 
@@ -642,7 +718,10 @@ static void take_chance(uint64_t at, const struct place *place)
 
 static void cross_to_or_from_program(uint64_t at, const struct place *place)
 {
-	/* Where the kernel sets a segment for the program (load_gs_index), one stands this close behind the other: nobody leaves. */
+	/*
+	 * When the kernel sets a segment for the program (load_gs_index), a second `swapgs` follows
+	 * the first one at this distance, and the CPU stays in the kernel.
+	 */
 	static const uint64_t pair_bytes = 32;
 	static struct section left;
 	static uint64_t left_pc;
@@ -707,7 +786,7 @@ static void find_kernel(void)
 	}
 }
 
-/* A block of code is executed. */
+/* Records that a block of code is executed. */
 static void block_executed(unsigned int vcpu, void *data)
 {
 	const struct block *block = data;
@@ -724,8 +803,9 @@ static void block_executed(unsigned int vcpu, void *data)
 }
 
 /*
- * How many steps belong to a window: from the due time on, and further back to where the task that had the CPU then executed its program, so that all calls
- * since then are known, or to where the CPU stood still.
+ * Returns the number of steps of a window. The window starts at the due time, or earlier: where the
+ * task that then had the CPU executed its program, so that all calls since then are known, or where
+ * the CPU was idle.
  */
 static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_before, uint64_t steps_before)
 {
@@ -745,7 +825,7 @@ static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_bef
 			has_task |= enough > 0;
 			if (!due_steps)
 				break;
-			/* It is the task of what lies between here and the step that was met before. */
+			/* The task of the steps between here and the previously visited step. */
 			if (!has_owner)
 				owner = step & 0xfffff;
 			has_owner = true;
@@ -773,7 +853,7 @@ static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_bef
 	return step_count - at;
 }
 
-/* A copy of the first `length` of the last `count` steps; NULL where there is no room. */
+/* Returns a copy of the first `length` of the last `count` steps; NULL without free space. */
 static uint32_t *kept_copy(uint64_t count, uint64_t length)
 {
 	uint32_t *copy;
@@ -790,7 +870,10 @@ static uint32_t *kept_copy(uint64_t count, uint64_t length)
 	return copy;
 }
 
-/* A stretch is over. If it is the longest of its kind in this phase, it is kept with what was executed until it began. */
+/*
+ * Handles the end of a stretch. If it is the longest of its kind in this phase, stores it with the
+ * steps executed before its start.
+ */
 static void keep_longest(unsigned int kind, const struct section *section, uint64_t end_pc, uint64_t at, uint64_t length)
 {
 	struct longest *longest = &longests[kind];
@@ -816,7 +899,7 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 			executed += blocks[step & STEP_VALUE].length;
 	}
 	count = steps_of_window(since, 0, STEPS_BEFORE_PATH);
-	/* The block in which it begins is the last one. */
+	/* The stretch starts in the last block. */
 	if (executed >= since && count >= begin_steps)
 		longest->steps = kept_copy(count, count - begin_steps + 1);
 	if (!longest->steps) {
@@ -827,7 +910,10 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 	longest->after = blocks[longest->steps[longest->count - 1] & STEP_VALUE].length - (executed - since);
 }
 
-/* The shortest of the samples kept gives way to a longer one. False if none is shorter. */
+/*
+ * Removes the shortest stored sample in favour of a longer one. Returns false if no stored sample
+ * is shorter.
+ */
 static bool give_way_to(int64_t latency)
 {
 	uint32_t i, shortest = 0;
@@ -844,8 +930,9 @@ static bool give_way_to(int64_t latency)
 }
 
 /*
- * A sample is told: what was executed before it is kept, if it is one of the worst of its phase. Where memory ends, the shortest give way, and the phase keeps no
- * more samples from then on: what is kept is its worst, only fewer.
+ * Stores the steps executed before a reported sample, if it is one of the worst of its phase.
+ * Without free memory, the shortest stored samples are removed, and the phase stores no more
+ * samples from then on. The stored samples are then still its worst, only fewer.
  */
 static void keep_window(int64_t due, int64_t latency)
 {
@@ -900,7 +987,7 @@ static void put_blocks(const uint32_t *kept, uint64_t count)
 			put_block(&blocks[kept[at]]);
 }
 
-/* The phase is over: its worst samples and its longest stretches are written. */
+/* Writes the worst samples and the longest stretches at the end of a phase. */
 static void put_windows(void)
 {
 	uint32_t i;
@@ -960,7 +1047,10 @@ static void finish(void)
 	file = -1;
 }
 
-/* A program of the guest says something, in user mode: interrupts are on, and nothing is held. */
+/*
+ * Handles a message of a program of the guest. The program is in user mode: interrupts are on, and
+ * no lock is held.
+ */
 static void marked(const struct place *place, uint64_t at)
 {
 	uint8_t mark = place->mark;
@@ -1043,7 +1133,7 @@ static void happened(unsigned int vcpu, void *data)
 		interrupts_are_off = false;
 		break;
 	case IRET:
-		/* What began with interrupts off gives them back as they were. */
+		/* An exception that started with interrupts off leaves them off. */
 		if (exceptions_inside)
 			exceptions_inside--;
 		else
@@ -1061,7 +1151,7 @@ static void happened(unsigned int vcpu, void *data)
 	case INTERRUPT_ENTRY:
 	case SYSTEM_CALL:
 		if (interrupts_are_off) {
-			/* It cannot come then: what turned them on was not seen. */
+			/* No interrupt can come then, so turning interrupts on was missed. */
 			corrected++;
 			interrupts_are_off = false;
 			exceptions_inside = 0;
@@ -1072,7 +1162,7 @@ static void happened(unsigned int vcpu, void *data)
 			entry_pc = place->pc;
 		} else {
 			is_in_program = true;
-			/* Where its first instruction is the `swapgs`. */
+			/* The first instruction of the entry may be the `swapgs`. */
 			if (place->mark)
 				cross_to_or_from_program(at, place);
 		}
@@ -1084,13 +1174,13 @@ static void happened(unsigned int vcpu, void *data)
 	look(at, place);
 }
 
-/* `popf` has read the flags that it is about to restore. */
+/* Handles that `popf` has read the flags that it is about to restore. */
 static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct place *place = data;
 	const uint64_t *flags;
 
-	/* QEMU 7.2 calls back for later instructions too, where a block ends with this one. */
+	/* QEMU 7.2 also calls back for later instructions, if a block ends with this one. */
 	if (!is_on || flags_due != place)
 		return;
 	flags_due = NULL;
@@ -1101,7 +1191,7 @@ static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	look(counter - place->left, place);
 }
 
-/* A program has read what it tells of a sample. */
+/* Handles that a program has read the due time or the latency of a sample. */
 static void sample_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct place *place = data;
@@ -1128,7 +1218,7 @@ static int32_t displacement(const uint8_t *bytes)
 	return value;
 }
 
-/* The number of the wrapper that an address lies in, from 1. */
+/* Returns the number of the wrapper that contains an address, from 1. */
 static uint16_t wrapper_at(uint64_t pc)
 {
 	uint16_t i;
@@ -1139,7 +1229,7 @@ static uint16_t wrapper_at(uint64_t pc)
 	return 0;
 }
 
-/* The wrapper that a direct call or jump from outside of all of them goes to. */
+/* Returns the wrapper that is the target of a direct call or jump from outside of all wrappers. */
 static uint16_t wrapper_called(const uint8_t *bytes, size_t size, uint64_t pc)
 {
 	uint64_t target;
@@ -1152,7 +1242,10 @@ static uint16_t wrapper_called(const uint8_t *bytes, size_t size, uint64_t pc)
 	return wrapper && wrappers[wrapper - 1].begin == target && !wrapper_at(pc) ? wrapper : 0;
 }
 
-/* A change of the preemption count, which is mapped directly, tells where QEMU has the guest's memory. */
+/*
+ * A change of the preemption count, which is mapped directly, shows where QEMU has the guest's
+ * memory.
+ */
 static void count_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	if (!knows_ahead)
@@ -1186,8 +1279,9 @@ static int entry_at_address(uint64_t address)
 }
 
 /*
- * Whether the instruction changes the preemption count: of this CPU's variables (prefix of gs), by add, sub, inc, dec, and, or, exchange, and of 32 bits, or of 64
- * where the count has so many.
+ * Returns whether the instruction changes the preemption count. Such an instruction changes a
+ * variable of this CPU (prefix gs) by add, sub, inc, dec, and, or, or exchange. It has 32 bits, or
+ * 64 bits if the count has 64 bits.
  */
 static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 {
@@ -1198,7 +1292,7 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 
 	if (size < 7 || bytes[0] != 0x65 || !known.preempt_count)
 		return false;
-	/* The prefix that tells 64 bits, or a register of the upper eight. */
+	/* The prefix for 64 bits, or for one of the upper eight registers. */
 	if ((*code & 0xf0) == 0x40) {
 		is_wide = *code & 8;
 		code++;
@@ -1265,7 +1359,7 @@ static int what_is(const uint8_t *bytes, size_t size)
 	return -1;
 }
 
-/* The same code is translated again and again. */
+/* The same code may be translated repeatedly. */
 static struct block *block_of(uint64_t pc, uint32_t bytes, uint32_t length)
 {
 	uint64_t slot = mixed(pc * 64 + length) & (BLOCKS - 1);
@@ -1337,14 +1431,14 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			is_behind_change = changes_count(bytes, size, pc);
 			if (is_behind_change && !knows_ahead)
 				qemu_plugin_register_vcpu_mem_cb(insn, count_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
-			/* Behind it the block ends: the next look is soon. */
+			/* The block ends after this instruction, so the next check follows soon. */
 			if (what < 0)
 				continue;
 		}
 		place = place_of(pc, length - i, what, mark, wrapper);
 		if (!place)
 			continue;
-		/* QEMU 7.2 calls back for no read where only reads are asked for. */
+		/* QEMU 7.2 does not call back for reads if only reads are requested. */
 		if (what == POPF)
 			qemu_plugin_register_vcpu_mem_cb(insn, flags_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
 		if (what == DUE || what == LATENCY)
@@ -1361,7 +1455,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 static void at_exit(qemu_plugin_id_t id, void *data)
 {
-	/* The guest did not say that it is done: what was seen stays, without an end. */
+	/* The guest did not report its end, so the stored sections remain without an end mark. */
 	if (file >= 0) {
 		flush();
 		if (file >= 0)

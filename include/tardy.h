@@ -1,9 +1,9 @@
-/* tardy.h: lets `tardy` measure a loop of yours with the same care as its own probes.
+/* tardy.h: lets `tardy` measure a loop of your program with the same care as its own probes.
  *
  *     #include "tardy.h"
  *
  *     struct tardy_loop loop;
- *     tardy_open(&loop, "control", 1000000);        // name, period in ns; 0 where due times form no grid
+ *     tardy_open(&loop, "control", 1000000);        // name, period in ns (0 if due times form no grid)
  *     for (;;) {
  *         next += 1000000;
  *         sleep_until(next);                        // CLOCK_MONOTONIC
@@ -13,11 +13,13 @@
  *     }
  *     tardy_close(&loop);
  *
- *     $ tardy run -- ./my_program                   # started this way it is measured; started in any other way the calls do nothing
+ *     $ tardy run -- ./my_program                   # without tardy, the calls do nothing
  *
- * One header and no library: C99 or C++11, Linux, a compiler with the __atomic builtins (GCC, Clang). A `tardy_loop` belongs to one thread;
- * open one for each loop. tardy_due and tardy_done make no system call where the C library reads the clock without one, take no lock, and
- * never wait: where tardy does not keep up, cycles are left out, and counted as lost.
+ * The header needs no library. It needs C99 or C++11, Linux, and a compiler with the __atomic
+ * builtins (GCC, Clang). A `tardy_loop` belongs to one thread; open a `tardy_loop` for each loop.
+ * tardy_due and tardy_done take no lock and never wait. They make no system call if the C library
+ * reads the clock without a system call. If tardy does not keep up, cycles are left out, and
+ * counted as lost.
  *
  * Licence: MIT or Apache-2.0, at your choice.
  */
@@ -36,25 +38,26 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The memory shared with tardy, version 1, in words of 64 bits in the machine's own order. Words stand alone or in regions, one a loop. */
+/* Layout of the memory shared with tardy, version 1, in words of 64 bits in the machine's byte
+ * order. The head is followed by one region for each loop. */
 enum {
     TARDY_WORD_MAGIC = 0,
     TARDY_WORD_REGIONS = 1,
-    TARDY_WORD_SLOTS = 2,       /* cycles that a ring holds, a power of two */
+    TARDY_WORD_SLOTS = 2,       /* capacity of a ring in cycles, a power of two */
     TARDY_WORD_REGION_WORDS = 3,
-    TARDY_WORD_REFUSED = 4,     /* loops that found no free region */
-    TARDY_HEAD_WORDS = 512,     /* the first region begins here */
+    TARDY_WORD_REFUSED = 4,     /* number of loops that found no free region */
+    TARDY_HEAD_WORDS = 512,     /* the first region starts here */
 
     TARDY_REGION_STATE = 0,
     TARDY_REGION_PERIOD = 1,
     TARDY_REGION_THREAD = 2,
     TARDY_REGION_NAME = 4,
     TARDY_REGION_NAME_WORDS = 6,
-    TARDY_REGION_HEAD = 16,     /* cycles handed over; written by the loop */
-    TARDY_REGION_BEGUN = 17,    /* cycles begun */
-    TARDY_REGION_DUE = 18,      /* due time of the cycle begun last, at 18 + (cycles begun & 1) */
-    TARDY_REGION_TAIL = 24,     /* cycles taken; written by tardy */
-    TARDY_REGION_SLOTS = 32,    /* the ring: number of the cycle (from 0), due time, start, end of its work */
+    TARDY_REGION_HEAD = 16,     /* number of published cycles; written by the loop */
+    TARDY_REGION_BEGUN = 17,    /* number of started cycles; written by the loop */
+    TARDY_REGION_DUE = 18,      /* due time of the last cycle, at 18 + (started cycles & 1) */
+    TARDY_REGION_TAIL = 24,     /* number of cycles that tardy has read; written by tardy */
+    TARDY_REGION_SLOTS = 32,    /* the ring: number (from 0), due, start and end of each cycle */
     TARDY_SLOT_WORDS = 4,
 
     TARDY_STATE_FREE = 0,
@@ -64,9 +67,9 @@ enum {
 };
 
 #define TARDY_MAGIC UINT64_C(0x3150415944524154) /* "TARDYAP1" */
-#define TARDY_NEVER INT64_MIN                    /* the end of work that was not said to be done */
+#define TARDY_NEVER INT64_MIN                    /* end of the work of a cycle without tardy_done */
 
-/* One loop. All fields are the header's own. */
+/* A loop. All fields are private to this header. */
 struct tardy_loop {
     uint64_t *region;
     uint64_t *memory;
@@ -81,7 +84,7 @@ struct tardy_loop {
     int64_t start;
 };
 
-/* CLOCK_MONOTONIC in ns. */
+/* Returns the time of CLOCK_MONOTONIC in ns. */
 static inline int64_t tardy_now(void)
 {
     struct timespec now;
@@ -89,13 +92,13 @@ static inline int64_t tardy_now(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* A time of CLOCK_MONOTONIC in ns. */
+/* Converts a time of CLOCK_MONOTONIC to ns. */
 static inline int64_t tardy_nanos(const struct timespec *time)
 {
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-/* Whether the loop is being measured. */
+/* Returns whether the loop is being measured. */
 static inline int tardy_is_open(const struct tardy_loop *loop)
 {
     return loop->region != 0;
@@ -112,12 +115,14 @@ static inline int tardy_give_up_(struct tardy_loop *loop, int error)
     return -error;
 }
 
-/* Opens a loop of this name (of at most 47 bytes, letters, digits, - and _) for the calling thread. `period_ns` is the time between two due
- * times, which then must lie on one grid, first + k * period; 0 where they do not: nothing can then be skipped, only late.
+/* Opens a loop for the calling thread. `name` has at most 47 bytes: letters, digits, - and _.
+ * `period_ns` is the time between two due times. All due times must then lie on one grid,
+ * first + k * period. If `period_ns` is 0, there is no grid: due times can be late, but not skipped.
  *
- * Returns 1 where the loop is measured; 0 where no tardy is there to measure it, so that all calls do nothing; -EINVAL for a bad name or a
- * negative period; -ENOSPC where another loop of the program is measured already; -EPROTO where tardy is of another version; else what
- * open, flock or mmap report. After an error, too, all calls do nothing. */
+ * Returns 1 if the loop is measured, and 0 if the program was not started by tardy. Returns -EINVAL
+ * for an invalid name or a negative period, -ENOSPC if no region is free for this loop, -EPROTO if
+ * tardy has another version, and otherwise the negative error of open, flock, fstat or mmap. Unless
+ * the result is 1, all calls for this loop do nothing. */
 static inline int tardy_open(struct tardy_loop *loop, const char *name, int64_t period_ns)
 {
     const char *path = getenv("TARDY_APP");
@@ -137,7 +142,7 @@ static inline int tardy_open(struct tardy_loop *loop, const char *name, int64_t 
             return -EINVAL;
     }
     loop->file = open(path, O_RDWR | O_CLOEXEC);
-    /* The lock tells tardy that somebody is there; the kernel gives it back however the program ends. */
+    /* The lock shows tardy that a program has a loop open. The kernel releases it in any case. */
     if (loop->file < 0 || flock(loop->file, LOCK_SH) || fstat(loop->file, &attributes))
         return tardy_give_up_(loop, errno);
     if ((uint64_t)attributes.st_size < TARDY_HEAD_WORDS * sizeof(uint64_t))
@@ -180,7 +185,7 @@ static inline void tardy_hand_over_(struct tardy_loop *loop, int64_t end)
     loop->is_begun = 0;
     if (loop->head == loop->free_until) {
         loop->free_until = __atomic_load_n(&region[TARDY_REGION_TAIL], __ATOMIC_ACQUIRE) + loop->slots;
-        /* Still full: the hole in the numbers of the cycles tells tardy what was lost, and where. */
+        /* The ring is still full. The gap in the cycle numbers shows tardy which cycles were lost. */
         if (loop->head == loop->free_until)
             return;
     }
@@ -193,7 +198,8 @@ static inline void tardy_hand_over_(struct tardy_loop *loop, int64_t end)
     __atomic_store_n(&region[TARDY_REGION_HEAD], loop->head, __ATOMIC_RELEASE);
 }
 
-/* Says, as the first thing after waking up, that a cycle begins which was due at `due_ns` of CLOCK_MONOTONIC. */
+/* Records the start of a cycle that was due at `due_ns`, in ns of CLOCK_MONOTONIC. Call it directly
+ * after waking up. */
 static inline void tardy_due(struct tardy_loop *loop, int64_t due_ns)
 {
     int64_t now;
@@ -211,14 +217,15 @@ static inline void tardy_due(struct tardy_loop *loop, int64_t due_ns)
     __atomic_store_n(&loop->region[TARDY_REGION_BEGUN], loop->begun, __ATOMIC_RELEASE);
 }
 
-/* Says that the work of the cycle is complete. A loop that never says so is measured by its starts alone. */
+/* Records that the work of the cycle is complete. Without this call, only the starts of cycles are
+ * measured. */
 static inline void tardy_done(struct tardy_loop *loop)
 {
     if (loop->region && loop->is_begun)
         tardy_hand_over_(loop, tardy_now());
 }
 
-/* Ends the loop's series. */
+/* Ends the measurement of the loop. */
 static inline void tardy_close(struct tardy_loop *loop)
 {
     if (!loop->region)

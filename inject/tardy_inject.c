@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Known delays: on demand this module keeps the processor busy for a given time, in a context that some preemption models can interrupt and others cannot.
- * It is the ground truth for everything that measures or explains latency, and has no other use: it loads only in a guest of the lab, which carries a mark
- * on its command line, and no single delay is longer than 50 ms.
+ * Causes known delays: on request, this module keeps the CPU busy for a given time, in a context
+ * that some preemption models can interrupt and others cannot. The delays serve only to test
+ * measurements and explanations of latency. The module therefore loads only in a guest of the lab,
+ * which has a mark on its kernel's command line, and no delay is longer than 50 ms.
  *
  * debugfs, folder tardy_inject:
  *   fire   write "CONTEXT NANOSECONDS"; returns when the delay is over
@@ -23,10 +24,10 @@
 #include <linux/spinlock.h>
 #include <linux/uaccess.h>
 
-/* The lab's mark; crates/tardy/src/lab/plan.rs has the same. */
+/* The lab's mark, as in crates/tardy-lab/src/guest_job.rs. */
 #define MARK "tardy.lab=1"
 #define DELAY_NS_MAX (50 * NSEC_PER_MSEC)
-/* More firings than any test asks for; further ones are refused, so that the log is always complete. */
+/* Maximum number of delays. Further requests are refused, so that the log is always complete. */
 #define LOG_ENTRIES_MAX 4096
 
 struct context {
@@ -44,13 +45,16 @@ struct log_entry {
 
 static DEFINE_RAW_SPINLOCK(injected_raw_lock);
 static DEFINE_SPINLOCK(injected_lock);
-/* One delay at a time: the log and the softirq's request belong to the one that fires. */
+/* Held by the writer of `fire` during its delay: it protects the log and the softirq's request. */
 static DEFINE_MUTEX(fire_mutex);
 static struct log_entry *fired;
 static unsigned int fired_count;
 static struct dentry *folder;
 
-/* Filled in by whatever spins, within its section: the times are the section's own, without the way into it and out of it. */
+/*
+ * Filled in within the delay's section, so the times exclude the entry to the section and the exit
+ * from it.
+ */
 static struct log_entry current_entry;
 
 static void spin(u64 nanoseconds)
@@ -116,7 +120,10 @@ static void spin_softirq(u64 nanoseconds)
 {
 	softirq_ns = nanoseconds;
 	reinit_completion(&softirq_done);
-	/* Within such a section a raised softirq waits for its end and then runs at once; outside it would wait for ksoftirqd. */
+	/*
+	 * A softirq that is raised in such a section runs at the end of the section. Without the
+	 * section, it would wait for ksoftirqd.
+	 */
 	local_bh_disable();
 	tasklet_schedule(&softirq_tasklet);
 	local_bh_enable();
@@ -201,7 +208,7 @@ static int log_show(struct seq_file *output, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(log);
 
-/* The kernel exports its command line to modules only as this file. */
+/* Modules can read the kernel's command line only from this file. */
 static int check_mark(void)
 {
 	struct file *file = filp_open("/proc/cmdline", O_RDONLY, 0);

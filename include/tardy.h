@@ -3,7 +3,7 @@
  *     #include "tardy.h"
  *
  *     struct tardy_loop loop;
- *     tardy_open(&loop, "control", 1000000);        // name, period in ns; 0 where due times form no grid
+ *     tardy_open(&loop, "control", 1000000);        // name, period in ns (0 if due times form no grid)
  *     for (;;) {
  *         next += 1000000;
  *         sleep_until(next);                        // CLOCK_MONOTONIC
@@ -13,7 +13,7 @@
  *     }
  *     tardy_close(&loop);
  *
- *     $ tardy run -- ./my_program                   # started this way it is measured; started in any other way the calls do nothing
+ *     $ tardy run -- ./my_program                   # without tardy, the calls do nothing
  *
  * One header without a library: C99 or C++11, Linux, a compiler with the __atomic builtins (GCC,
  * Clang). A `tardy_loop` belongs to one thread; open one for each loop. tardy_due and tardy_done
@@ -42,21 +42,21 @@
 enum {
     TARDY_WORD_MAGIC = 0,
     TARDY_WORD_REGIONS = 1,
-    TARDY_WORD_SLOTS = 2,       /* cycles that a ring holds, a power of two */
+    TARDY_WORD_SLOTS = 2,       /* capacity of a ring in cycles, a power of two */
     TARDY_WORD_REGION_WORDS = 3,
-    TARDY_WORD_REFUSED = 4,     /* loops that found no free region */
-    TARDY_HEAD_WORDS = 512,     /* the first region begins here */
+    TARDY_WORD_REFUSED = 4,     /* number of loops that found no free region */
+    TARDY_HEAD_WORDS = 512,     /* the first region starts here */
 
     TARDY_REGION_STATE = 0,
     TARDY_REGION_PERIOD = 1,
     TARDY_REGION_THREAD = 2,
     TARDY_REGION_NAME = 4,
     TARDY_REGION_NAME_WORDS = 6,
-    TARDY_REGION_HEAD = 16,     /* cycles handed over; written by the loop */
-    TARDY_REGION_BEGUN = 17,    /* cycles begun */
-    TARDY_REGION_DUE = 18,      /* due time of the cycle begun last, at 18 + (cycles begun & 1) */
-    TARDY_REGION_TAIL = 24,     /* cycles taken; written by tardy */
-    TARDY_REGION_SLOTS = 32,    /* the ring: number of the cycle (from 0), due time, start, end of its work */
+    TARDY_REGION_HEAD = 16,     /* number of published cycles; written by the loop */
+    TARDY_REGION_BEGUN = 17,    /* number of started cycles; written by the loop */
+    TARDY_REGION_DUE = 18,      /* due time of the last cycle, at 18 + (started cycles & 1) */
+    TARDY_REGION_TAIL = 24,     /* number of cycles that tardy has read; written by tardy */
+    TARDY_REGION_SLOTS = 32,    /* the ring: number (from 0), due, start and end of each cycle */
     TARDY_SLOT_WORDS = 4,
 
     TARDY_STATE_FREE = 0,
@@ -66,7 +66,7 @@ enum {
 };
 
 #define TARDY_MAGIC UINT64_C(0x3150415944524154) /* "TARDYAP1" */
-#define TARDY_NEVER INT64_MIN                    /* the end of work that was not said to be done */
+#define TARDY_NEVER INT64_MIN                    /* end of the work of a cycle without tardy_done */
 
 /* One loop. Only this header may access the fields. */
 struct tardy_loop {
@@ -226,7 +226,7 @@ static inline void tardy_done(struct tardy_loop *loop)
         tardy_hand_over_(loop, tardy_now());
 }
 
-/* Ends the loop's series. */
+/* Ends the measurement of the loop. */
 static inline void tardy_close(struct tardy_loop *loop)
 {
     if (!loop->region)

@@ -50,7 +50,7 @@ struct log_entry {
 
 static DEFINE_RAW_SPINLOCK(injected_raw_lock);
 static DEFINE_SPINLOCK(injected_lock);
-/* One delay at a time: the log and the softirq's request belong to the one that fires. */
+/* Held by the writer of `fire` during its delay: it protects the log and the softirq's request. */
 static DEFINE_MUTEX(fire_mutex);
 static struct log_entry *fired;
 static unsigned int fired_count;

@@ -105,7 +105,7 @@ enum stretch_kind {
 	 * scheduler.
 	 */
 	DUE_STRETCH,
-	/* Preemption off to call the scheduler, until it is on again. */
+	/* Preemption is off to call the scheduler, until it is on again. */
 	TO_SCHEDULE,
 	/* From IRQs off in the scheduler until preemption is on again. */
 	SWITCH_TAIL,
@@ -229,7 +229,7 @@ static bool is_served;
 static struct block {
 	uint64_t pc;
 	uint32_t bytes, length;
-	/* Its number in the output, from 1. */
+	/* Number of the block in the output, from 1. */
 	uint32_t told;
 } blocks[BLOCKS];
 static uint32_t told_blocks;
@@ -360,7 +360,10 @@ static void *at_physical(uint64_t physical, uint64_t length)
 	return ram && physical < known.memory && length <= known.memory - physical ? ram + physical : NULL;
 }
 
-/* Memory of the kernel's image or its direct map; NULL for any other. */
+/*
+ * Returns the host address of memory in the kernel's image or its direct map; NULL for other
+ * memory.
+ */
 static void *at_virtual(uint64_t address, uint64_t length)
 {
 	if (address >= KERNEL_IMAGE)
@@ -1180,7 +1183,7 @@ static void happened(unsigned int vcpu, void *data)
 	look(at, place);
 }
 
-/* `popf` has read the flags that it is about to restore. */
+/* Handles that `popf` has read the flags that it is about to restore. */
 static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct place *place = data;

@@ -28,7 +28,7 @@ static const char usage[] =
     "  CYCLES      cycles until it ends (60000)\n"
     "  SLOW_EVERY  every how many cycles the work takes three periods (0: never)\n";
 
-/* Argument `place` if it is given: a whole number, and `least` at least. */
+/* Returns argument `place`, a whole number of at least `least`; `usual` if it is not given. */
 static int64_t argument(int argc, char **argv, int place, int64_t usual, int64_t least)
 {
     char *end;
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     int64_t due;
     int error;
 
-    /* As a real-time program does; it is measured without these rights, too. */
+    /* Real-time programs do this. Without the rights for it, the loop is measured, too. */
     if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &priority))
         fprintf(stderr, "loop: not real-time: %s\n", strerror(errno));
 
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 
     due = tardy_now();
     for (int64_t cycle = 1; cycle <= cycles; cycle++) {
-        /* The next due time that has not passed: lateness must not add up. */
+        /* Advances to the next due time that has not passed, so that latencies do not add up. */
         do
             due += period;
         while (due <= tardy_now());

@@ -302,8 +302,8 @@ impl Browser {
             .collect()
     }
 
-    /// A picture of the whole page, for people: in the folder that TARDY_TEST_SCREENSHOTS names, if
-    /// it is set.
+    /// Takes a picture of the whole page, for people, into the folder that TARDY_TEST_SCREENSHOTS
+    /// names, if it is set.
     pub fn screenshot(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") else {
             return;

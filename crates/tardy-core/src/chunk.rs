@@ -310,7 +310,7 @@ impl ChunkHead {
     ///
     /// # Errors
     /// Returns [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`] bytes,
-    /// [`FormatError::Damaged`] for bytes that are no head.
+    /// [`FormatError::Damaged`] for bytes that are not a head.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let head = bytes
             .first_chunk::<CHUNK_HEAD_BYTES>()

@@ -144,7 +144,7 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// The text is no list of CPUs.
+/// The text is not a list of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a list of CPUs: write numbers and ranges, as in 0-3,6")]
 pub struct ParseCpuListError(String);

@@ -187,13 +187,13 @@ fn with_unit(nanos: f64, round: impl Fn(f64) -> f64) -> String {
     unreachable!("the largest unit has no upper limit")
 }
 
-/// The reason why a text is no duration.
+/// The reason why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNanosError {
     /// The number has no unit (`ns`, `us`, `ms`, `s`, `m`, `h` or `d`).
     #[error("`{0}` has no unit: write it with ns, us, ms, s, m, h or d, as in 200us")]
     NoUnit(String),
-    /// The text is no number, or its unit is unknown.
+    /// The text is not a number, or its unit is unknown.
     #[error("`{0}` is not a duration: write a number and a unit, as in 200us, 1.5ms or 24h")]
     Malformed(String),
     /// The duration exceeds 292 years.

@@ -79,7 +79,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// The reason why a text is no window.
+/// The reason why a text is not a window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseWindowError {
     /// The text has no `..` between two durations.

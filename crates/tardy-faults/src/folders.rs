@@ -14,7 +14,7 @@ use crate::place::{Outcome, Place};
 pub(crate) enum Folder {
     /// The folder does not exist.
     Absent,
-    /// The folder has no run.json, and `show` reports that it is no run.
+    /// The folder has no run.json, and `show` reports that it is not a run.
     NotBegun,
     /// `show` opens the folder.
     Opens {

@@ -37,9 +37,8 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Returns whether keys can be read: standard input is a terminal, and this process is in its
-    /// foreground.
-    /// this process.
+    /// Returns whether keys can be read: standard input is a terminal, and this process is in the
+    /// terminal's foreground.
     pub(crate) fn has_keys() -> bool {
         io::IsTerminal::is_terminal(&io::stdin()) && terminal::is_in_foreground(io::stdin().as_fd())
     }

@@ -112,7 +112,7 @@ impl std::fmt::Display for Undo {
 }
 
 impl Undo {
-    /// Undoes the change. It is no error if the change was never made, or is already undone.
+    /// Undoes the change. Succeeds if the change was never made, or is already undone.
     ///
     /// # Errors
     /// Returns an error that names the remaining change and asks the user to undo it.

@@ -275,7 +275,7 @@ mod tests {
         Step::start(command, None, limits).unwrap()
     }
 
-    /// A step whose time limit is long enough for a busy machine.
+    /// Returns a step whose time limit is long enough for a busy machine.
     fn patient(line: &str) -> Step<'static> {
         let mut step = shell(line, WaitKind::Data, &NOBODY_ENDS);
         step.limits.patience = Duration::from_secs(60);

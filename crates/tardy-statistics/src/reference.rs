@@ -14,12 +14,13 @@ fn column(text: &str, index: usize) -> Vec<f64> {
     .collect()
 }
 
-/// Daily rainfall in millimetres.
+/// Returns daily rainfall in millimetres.
 pub(crate) fn rain() -> Vec<f64> {
     column(include_str!("../tests/data/rain.csv"), 1)
 }
 
-/// Daily changes of the Dow Jones index in per cent: 100 times the difference of the logarithms.
+/// Returns daily changes of the Dow Jones index in per cent: 100 times the difference of the
+/// logarithms.
 pub(crate) fn dow_jones_returns() -> Vec<f64> {
     let closing = column(include_str!("../tests/data/dowjones.csv"), 1);
     closing
@@ -28,12 +29,12 @@ pub(crate) fn dow_jones_returns() -> Vec<f64> {
         .collect()
 }
 
-/// Annual maximum sea levels at Port Pirie in metres.
+/// Returns annual maximum sea levels at Port Pirie in metres.
 pub(crate) fn port_pirie() -> Vec<f64> {
     column(include_str!("../tests/data/portpirie.csv"), 1)
 }
 
-/// Annual maximum sea levels at Fremantle in metres.
+/// Returns annual maximum sea levels at Fremantle in metres.
 pub(crate) fn fremantle() -> Vec<f64> {
     column(include_str!("../tests/data/fremantle.csv"), 1)
 }

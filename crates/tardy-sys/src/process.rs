@@ -116,8 +116,8 @@ pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
 /// own reaped children used.
 ///
 /// # Errors
-/// Returns ECHILD if `pid` is no child of this process, or was reaped before; EINVAL for a number
-/// below 1.
+/// Returns ECHILD if `pid` is not a child of this process, or was reaped before; EINVAL for a
+/// number below 1.
 pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
     if pid < 1 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));

@@ -25,7 +25,7 @@ pub const CD: i32 = libc::TIOCM_CD;
 /// carrier.
 ///
 /// # Errors
-/// Returns ENOENT, EACCES, EIO; ENOTTY if it is no terminal.
+/// Returns ENOENT, EACCES, EIO; ENOTTY if it is not a terminal.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)

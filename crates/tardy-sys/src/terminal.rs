@@ -23,7 +23,7 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
 /// Returns the previous setting.
 ///
 /// # Errors
-/// Returns ENOTTY if `terminal` is no terminal; errors of tcgetattr(3) and tcsetattr(3).
+/// Returns ENOTTY if `terminal` is not a terminal; errors of tcgetattr(3) and tcsetattr(3).
 pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let mut setting = MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the call fills the termios behind the pointer, which is valid for writing.

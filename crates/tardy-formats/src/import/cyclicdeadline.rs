@@ -44,7 +44,7 @@ pub(super) const TEXT: Format = Format {
 
 const TOOL: &str = "cyclicdeadline";
 
-/// A line such as `T: 0 ( 1234) I:1000 C: 500 Min: 1 Act: 2 Avg: 3 Max: 44`.
+/// Parses a line such as `T: 0 ( 1234) I:1000 C: 500 Min: 1 Act: 2 Avg: 3 Max: 44`.
 fn parse(line: &str, unit: Unit) -> Option<ThreadLine> {
     ThreadLine::parse(line, unit)
         .filter(|found| found.interval.is_some() && !found.has_priority && found.affinity.is_none())

@@ -158,7 +158,7 @@ fn read(
             return Err(source.expected(table.last_line, expected, "the end of the file"));
         }
         let min = signed(minima[thread], max);
-        // A mean below the minimum is no mean, nor is a mean of 0 with negative values (NuttX).
+        // A mean below the minimum is invalid, and so is a mean of 0 with negative values (NuttX).
         let is_counted = |mean: i64| samples > 0 && mean >= min && (mean != 0 || min >= 0);
         let mean = value("Avg Latencies", thread).filter(|&mean| is_counted(mean));
         counted.stated = StatedTotals {

@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// A line such as `T: 2 ( 1603) A: 2 C: 593432 Min: 1 Avg: 2.07 Max: 4911`.
+/// Parses a line such as `T: 2 ( 1603) A: 2 C: 593432 Min: 1 Avg: 2.07 Max: 4911`.
 fn parse(line: &str, unit: Unit) -> Option<ThreadLine> {
     ThreadLine::parse(line, unit).filter(|found| found.affinity.is_some())
 }

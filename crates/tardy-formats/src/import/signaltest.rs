@@ -159,7 +159,7 @@ fn read_text(
     };
     note(&mut imported, threads);
     imported.notes.extend(torn.map(str::to_owned));
-    // The zero at the start is no sample.
+    // The zero at the start is not a sample.
     if samples
         .first()
         .is_some_and(|&(_, cycle, value)| (cycle, value) == (0, 0))

@@ -68,7 +68,7 @@ pub(super) fn is_near(nanos: f64) -> bool {
 }
 
 /// Parses a decimal number in `unit` to whole ns, without floating point for whole numbers; `None`
-/// if it is no number or too large.
+/// if it is not a number, or is too large.
 pub(super) fn nanos(text: &str, unit: Unit) -> Option<i64> {
     // Readers of runs accept times below 2^62 ns.
     if let Ok(whole) = text.parse::<i64>() {

@@ -131,7 +131,7 @@ fn counted(
         ..StatedTotals::default()
     };
     let of = |values: Option<[i64; 2]>| values.map(|values| in_unit(values[place]));
-    // If a wake-up precedes its due time, the tool's subtraction wraps, and its maximum is no time.
+    // If a wake-up precedes its due time, the tool's subtraction wraps, and its maximum is invalid.
     let max = of(found.max).filter(|&max| max >= 0);
     if samples > 0 {
         let least = counted.buckets.first().map(|&(least, _)| least);

@@ -220,7 +220,7 @@ impl RunningLoad {
             .map(|process| process.pid)
     }
 
-    /// Returns whether all workers are gone or sleep. Reports the end of the load in this case.
+    /// Returns whether all workers have ended or only sleep. If so, reports the end of the load.
     pub(super) fn tell_if_ended(&self, tell: EventSink<'_>) -> bool {
         if self.slots.iter().any(|slot| slot.end.is_none()) {
             return false;

@@ -41,7 +41,7 @@ pub enum PlanError {
          most 98, or --force with a CPU left out of --cpus"
     )]
     PriorityNeedsForce,
-    /// The offset is longer than a period.
+    /// The offset is not shorter than the period.
     #[error("--probe {probe}: an offset of {} is not shorter than the period of {}: use a shorter \
              offset", offset.exact(), period.exact())]
     OffsetTooLong {

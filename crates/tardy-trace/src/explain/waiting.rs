@@ -52,7 +52,7 @@ pub(super) struct WaitingThread {
     pub(super) waking_cpu: u32,
     pub(super) interrupted_depth: Option<u8>,
     pub(super) functions: Functions,
-    /// The first CPU on whose run queue the thread was put, and the time of this.
+    /// When the thread was first put on a run queue, and the CPU of this queue.
     pub(super) queue: (u64, u32),
     /// The CPUs to which the thread was moved.
     pub(super) moves: Vec<(u64, u32)>,

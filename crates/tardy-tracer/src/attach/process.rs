@@ -277,7 +277,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// A process whose main thread has the process's ID, and one more thread.
+    /// Returns a process whose main thread has the process's ID, and one more thread.
     fn machine() -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());

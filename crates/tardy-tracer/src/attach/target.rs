@@ -65,7 +65,7 @@ pub struct RealTimeThreads {
 }
 
 impl RealTimeThreads {
-    /// Creates the search on the machine at `root`. The first call of the search looks at once.
+    /// Creates a search of the machine at `root`.
     #[must_use]
     pub fn new(root: &Root) -> Self {
         Self {

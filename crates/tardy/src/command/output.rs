@@ -74,7 +74,7 @@ pub fn complain(error: &dyn Display) {
     say!("tardy: {}", without_numbers(&error.to_string()));
 }
 
-/// Returns the width of standard output in columns; a large number if it is no terminal.
+/// Returns the width of standard output in columns; a large number if it is not a terminal.
 #[must_use]
 pub fn width() -> usize {
     terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())

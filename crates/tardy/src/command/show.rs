@@ -57,7 +57,7 @@ pub fn run(args: &ShowArgs) -> Exit {
             );
             Exit::Usage
         }
-        // If the folder is no run, reading the summary reports the error.
+        // If the folder is not a run, reading the summary reports the error.
         _ => {
             let question = args.statistics.then(|| args.questions.question());
             let format = if args.json {

@@ -23,7 +23,7 @@ pub(super) struct StatusLine {
 
 impl StatusLine {
     /// Shows the result of `line`, first after a second and then twice per second. Returns `None`
-    /// if standard error is no terminal.
+    /// if standard error is not a terminal.
     pub(super) fn show(mut line: impl FnMut() -> String + Send + 'static) -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;

@@ -59,7 +59,7 @@ pub struct DelayHolder {
     pub name: String,
     /// The kernel's priority of a thread.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with.
+    /// The function that a kernel worker was busy with, or that an interrupt of another CPU ran.
     pub work: Option<String>,
     /// The functions that were under way when the interrupt that woke the thread came, the
     /// innermost first; empty if no stack was recorded.

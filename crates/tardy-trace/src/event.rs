@@ -142,7 +142,7 @@ pub enum Kind {
         /// The target CPUs.
         cpus: CpuMask,
     },
-    /// A function is to run on another CPU, in the interrupt that is sent to it.
+    /// A function waits for another CPU, which runs it in the next interrupt from a CPU.
     FunctionQueue {
         /// The other CPU.
         cpu: u32,

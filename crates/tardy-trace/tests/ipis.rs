@@ -39,7 +39,7 @@ format:
 \tfield:void * func;\toffset:24;\tsize:8;\tsigned:0;
 \tfield:void * csd;\toffset:32;\tsize:8;\tsigned:0;
 ";
-/// The address of a function that another CPU shall run.
+/// The address of a function that another CPU runs.
 const FLUSH: u64 = 0xffff_ffff_8109_0000;
 
 /// The data of the event on a kernel whose masks have this many bytes.

@@ -317,8 +317,8 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Nobody but the program itself can ask the kernel for its number of slots, or whether it fixed
-/// this number. The number that the kernel chooses depends on threads and CPUs.
+/// Computes the number of slots that the kernel chooses. Only the program itself can ask the kernel
+/// for the number, and whether the program fixed it.
 fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     if !examined.configuration()?.is_built_in("FUTEX_PRIVATE_HASH") {

@@ -11,12 +11,12 @@ const RESCHEDULE: &str = "reschedule";
 /// An interrupt that was sent comes within this time, or another one was; in ns.
 const ARRIVES_NS: u64 = 1_000_000;
 
-/// Who sent an interrupt, and why.
+/// The sender of an interrupt, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sender {
     /// The thread on the sending CPU.
     pub(super) name: Text,
-    /// The address of the function that the receiver shall run.
+    /// The address of the function that the receiver runs.
     pub(super) function: Option<u64>,
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::cpu::{CpuId, CpuList};
 
-/// Device interrupts, whatever the number of CPUs.
+/// Device interrupts of a machine of any size.
 const INTERRUPTS: u32 = 64;
 /// Kernel threads of each CPU.
 const THREADS: [&str; 4] = ["ksoftirqd", "migration", "cpuhp", "rcuc"];

@@ -14,6 +14,8 @@ use tardy_trace::timers::{TimerClock, TimerCounts, TimerKind};
 use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakingCounts};
 
 use crate::exit::Exit;
+use crate::explain::LoopRow;
+use crate::explain::cycles::loops;
 
 /// Number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
@@ -177,6 +179,8 @@ pub struct AttachResult {
     pub worst: Vec<WorstWakeUp>,
     /// What the threads did between their sleeps, with the longest cycles.
     pub cycles: Cycles,
+    /// The threads that the rules for real-time loops are for.
+    pub loops: Vec<LoopRow>,
     pub trace: AttachTrace,
     /// Notes that a reader of the numbers needs.
     pub notes: Vec<String>,
@@ -312,6 +316,9 @@ impl Tally {
     pub fn result(mut self, mut attached: AttachFacts) -> AttachResult {
         self.keep_worst();
         attached.cycles.worst.truncate(WORST_MAX);
+        let loops = loops(&attached.cycles);
+        // `loops` has them with words.
+        attached.cycles.rules.clear();
         let threads_followed = attached.names.len();
         attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
@@ -382,6 +389,7 @@ impl Tally {
             length_ns: attached.length,
             other_wake_ups: attached.other_wake_ups,
             cycles: attached.cycles,
+            loops,
             trace: attached.trace,
             folder: attached.folder,
         }

@@ -3,9 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
-use tardy_trace::event::Thread;
-use tardy_trace::explain::Rules;
-use tardy_trace::text::Text;
+use tardy_samples::loop_rules::LoopRules;
 
 /// The amount of tracing that explains samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -157,96 +155,6 @@ impl Agreement {
     pub const WITHIN_NS: u64 = 1_000;
     /// or by this part of them.
     pub const WITHIN_PART: u64 = 50;
-}
-
-/// Counts of actions that a real-time loop must avoid.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LoopRules {
-    /// Name of its thread.
-    pub thread: String,
-    /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to
-    /// 139 others.
-    pub priority: i32,
-    /// The kinds of events in the trace; a count without its event is 0 and means nothing.
-    pub recorded: RecordedKinds,
-    /// Pages that the program touched and that were not there.
-    pub page_faults_user: u64,
-    /// Page faults in the kernel on the program's behalf.
-    pub page_faults_kernel: u64,
-    /// Page faults before the first wake-up by a timer, which are in none of the other counts.
-    pub page_faults_at_start: u64,
-    /// Sleeps for a length of time instead of until a time.
-    pub sleeps_relative: u64,
-    /// Sleeps on a clock that can be set.
-    pub sleeps_on_wall_clock: u64,
-    /// Waits at a futex that knows no priority inheritance.
-    pub futex_waits_plain: u64,
-    /// Wake-ups by threads of lower priority, the most frequent waker first.
-    pub woken_by_lower: Vec<LowerWaker>,
-    /// Wake-ups from a softirq.
-    pub woken_from_softirq: u64,
-    /// Waits for locks of the kernel.
-    pub lock_waits: u64,
-    /// Sum of all waits.
-    pub lock_waits_sum_ns: u64,
-    /// The longest of them.
-    pub lock_waits_max_ns: u64,
-}
-
-/// Kinds of events that rules for loops are counted from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct RecordedKinds {
-    /// Page faults.
-    pub page_faults: bool,
-    /// Timers that are set.
-    pub timers: bool,
-    /// Wakings.
-    pub wakings: bool,
-    /// Waits for locks of the kernel.
-    pub contention: bool,
-    /// Calls of futex(2).
-    pub futex: bool,
-}
-
-/// A thread of lower priority that woke a loop.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LowerWaker {
-    /// As the kernel stores it.
-    pub name: String,
-    /// The kernel's.
-    pub priority: i32,
-    /// How often.
-    pub count: u64,
-}
-
-impl LoopRules {
-    /// Makes the record from the counts of a thread.
-    #[must_use]
-    pub fn of(thread: Thread, rules: &Rules, recorded: RecordedKinds) -> Self {
-        let waker = |(&(name, priority), &count): (&(Text, i32), &u64)| LowerWaker {
-            name: name.to_string(),
-            priority,
-            count,
-        };
-        let mut woken_by_lower: Vec<LowerWaker> = rules.woken_by_lower.iter().map(waker).collect();
-        woken_by_lower.sort_by_key(|waker| std::cmp::Reverse(waker.count));
-        Self {
-            thread: thread.name.to_string(),
-            priority: thread.priority,
-            recorded,
-            page_faults_user: rules.page_faults_user,
-            page_faults_kernel: rules.page_faults_kernel,
-            page_faults_at_start: rules.page_faults_at_start,
-            sleeps_relative: rules.sleeps_relative,
-            sleeps_on_wall_clock: rules.sleeps_on_wall_clock,
-            futex_waits_plain: rules.futex_waits_plain,
-            woken_by_lower,
-            woken_from_softirq: rules.woken_from_softirq,
-            lock_waits: rules.lock_waits.count,
-            lock_waits_sum_ns: rules.lock_waits.sum_ns,
-            lock_waits_max_ns: rules.lock_waits.max_ns,
-        }
-    }
 }
 
 /// How many samples of one series are explained.

@@ -13,6 +13,7 @@ use tardy_core::units::Nanos;
 use tardy_sys::regular_file;
 
 use self::chains::WakeUpChain;
+use crate::loop_rules::LoopRules;
 
 /// The file in a run folder.
 pub const FILE: &str = "cycles.json";
@@ -179,6 +180,9 @@ pub struct Cycles {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups that started a cycle.
     pub chains: Vec<WakeUpChain>,
+    /// Actions of the threads that a real-time loop must avoid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<LoopRules>,
     /// Calls of the functions, if the cycles are the times between two functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
@@ -201,6 +205,7 @@ impl Cycles {
                 self.worst.truncate(self.worst.len() / 2);
             } else if !self.threads.is_empty() && !is_short {
                 self.threads.truncate(self.threads.len() / 2);
+                self.rules.truncate(self.rules.len() / 2);
                 self.has_more_threads = true;
             } else {
                 return bytes;

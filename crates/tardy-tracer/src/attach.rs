@@ -22,21 +22,23 @@ use tardy_machine::undo::Undo;
 use tardy_samples::cycles::Cycles;
 use tardy_samples::cycles::chains::SlowestChains;
 use tardy_samples::cycles::cut::Cutter;
+use tardy_samples::loop_rules::{LoopRules, RecordedKinds};
 use tardy_samples::wake_up_kind::WakeUpKind;
 use tardy_sys::clock::{self, Clock};
 use tardy_trace::chains::Chains;
 use tardy_trace::contexts::Waker;
-use tardy_trace::event::{Decoder, Kind};
+use tardy_trace::event::{Decoder, Kind, Thread};
 use tardy_trace::file::TraceHead;
 use tardy_trace::live::Live;
 use tardy_trace::merge::Item;
 use tardy_trace::stints::{Doing, Stint, Stints};
 use tardy_trace::symbols::Symbols;
+use tardy_trace::text::Text;
 use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind};
 use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakeUpWatch, WakingCounts};
 
 pub use self::error::NotAttached;
-use self::filters::{filters, of_threads};
+use self::filters::{filters, functions, of_rules, of_threads};
 use self::function::Function;
 use self::places::Places;
 use self::target::{Look, Target};
@@ -201,6 +203,7 @@ impl Attachment {
         let cpus = root.online_cpus().unwrap_or_default();
         let events: Vec<_> = filters(&functions, threads.keys().copied(), &BTreeSet::new())
             .into_iter()
+            .chain(of_rules(threads.keys().copied()))
             .map(|(event, filter)| (event, Some(filter)))
             .chain([(EXPIRE_EXIT, None)])
             .chain(INTERRUPTS.map(|(event, filter)| (event, filter.map(str::to_owned))))
@@ -393,6 +396,9 @@ impl Attachment {
             for (stint, place) in &ended {
                 if let Doing::Asleep { .. } = stint.doing {
                     self.slept.insert(stint.thread, (stint.end, *place));
+                    if place.is_some_and(|place| self.places.is_plain_futex(place)) {
+                        self.watch.waited_at_futex(stint.thread);
+                    }
                 }
             }
             for wake_up in self.watch.finished() {
@@ -480,7 +486,16 @@ impl Attachment {
                     && !self.wakers.contains_key(&thread)
                     && self.wakers.len() < NAMES_MAX
                 {
-                    self.wakers.insert(thread, thread_name(&self.root, thread));
+                    let name = process::name(&self.root, thread);
+                    if let Some(priority) = process::priority(&self.root, thread) {
+                        let (pid, name) = (thread, Text::from(name.as_str()));
+                        self.watch.learn(Thread {
+                            pid,
+                            priority,
+                            name,
+                        });
+                    }
+                    self.wakers.insert(thread, name);
                     if !self.threads.contains_key(&thread) && self.linked.len() < LINKED_MAX {
                         self.has_new_link |= self.linked.insert(thread);
                     }
@@ -531,7 +546,9 @@ impl Attachment {
         if has_changed || self.has_new_link {
             self.has_new_link = false;
             let followed = self.followed.now.iter().copied();
-            for (event, filter) in filters(&self.functions, followed, &self.linked) {
+            let of_rules = of_rules(followed.clone());
+            let filters = filters(&self.functions, followed, &self.linked);
+            for (event, filter) in filters.into_iter().chain(of_rules) {
                 // If an event does not support filters, all of it is recorded anyway.
                 let _ = self.instance.filter(event, &filter);
             }
@@ -559,6 +576,9 @@ impl SoFar<'_> {
             threads,
             wakers,
             slowest,
+            watch,
+            instance,
+            no_stacks,
             ..
         } = &mut *self.0;
         let name = |thread: i32| {
@@ -567,6 +587,24 @@ impl SoFar<'_> {
         };
         let mut cycles = cutter.result(places.all(), &name);
         cycles.chains = slowest.result(&name);
+        // The stacks of sleeps show the waits, so that system calls need no event.
+        let recorded = RecordedKinds {
+            futex: no_stacks.is_none(),
+            ..RecordedKinds::of(&instance.enabled)
+        };
+        cycles.rules = threads
+            .iter()
+            .filter_map(|(&thread, name)| {
+                let (known, rules) = watch.rules(thread)?;
+                Some(LoopRules {
+                    thread: name.clone(),
+                    id: Some(thread),
+                    ..LoopRules::of(known, rules, recorded)
+                })
+            })
+            .collect();
+        // Real-time threads first.
+        cycles.rules.sort_by_key(|rules| rules.priority);
         cycles
     }
 
@@ -683,26 +721,6 @@ fn read(
     Ok(())
 }
 
-/// Returns the addresses of the timers' functions from /proc/kallsyms; empty if the kernel hides
-/// them.
-fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
-    let function = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let address = u64::from_str_radix(words.next()?, 16)
-            .ok()
-            .filter(|&address| address != 0)?;
-        // Compilers append suffixes to names, as in `hrtimer_wakeup.llvm.1`.
-        let name = words.nth(1)?.split('.').next()?;
-        Some((
-            address,
-            TimerKind::ALL
-                .into_iter()
-                .find(|kind| kind.function() == name)?,
-        ))
-    };
-    symbols.lines().filter_map(function).collect()
-}
-
 /// Returns the wait place of a sleep.
 fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
     match stint.doing {
@@ -712,26 +730,6 @@ fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
             ..
         } => places.number(stack, is_relative, live.stack(stack)),
         _ => None,
-    }
-}
-
-/// Returns the name of a thread of any program; empty if the thread has ended.
-fn thread_name(root: &Root, thread: i32) -> String {
-    let name = root.text(format!("proc/{thread}/comm")).unwrap_or_default();
-    let name: String = name
-        .chars()
-        .map(|character| {
-            if character.is_control() {
-                '?'
-            } else {
-                character
-            }
-        })
-        .collect();
-    // The kernel appends the current task of a worker, which changes.
-    match name.split_once(['-', '+']) {
-        Some((worker, _)) if worker.starts_with("kworker/") => worker.to_owned(),
-        _ => name,
     }
 }
 
@@ -746,21 +744,6 @@ fn offsets() -> ClockOffsets {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn timers_functions_are_found_by_name_and_hidden_ones_are_none() {
-        let symbols = "ffffffff81000010 t hrtimer_wakeup\nffffffff81000020 t \
-                       hrtimer_wakeup_later\nffffffff81000030 t \
-                       posix_timer_fn.llvm.77\nffffffff81000040 T \
-                       it_real_fn\t[module]\n0000000000000000 t timerfd_tmrproc\n";
-        let kinds = [
-            (0xffff_ffff_8100_0010, TimerKind::Sleep),
-            (0xffff_ffff_8100_0030, TimerKind::PosixTimer),
-            (0xffff_ffff_8100_0040, TimerKind::Itimer),
-        ];
-        assert_eq!(functions(symbols), kinds);
-        assert_eq!(functions("0000000000000000 t hrtimer_wakeup\n"), []);
-    }
 
     #[test]
     fn a_thread_has_gone_at_the_second_look_that_does_not_find_it() {

@@ -38,6 +38,7 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
         let words = cycles_text::chain_words(slowest);
         push_wrapped(&mut out, &words, columns, (0, 2));
     }
+    cycles_text::rules(&mut out, &result.loops, columns);
     if let Some(all) = result.all {
         out.push_str(&threads(result, all, columns));
         parts(&mut out, result, columns);

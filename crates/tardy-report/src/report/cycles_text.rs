@@ -4,10 +4,13 @@
 use std::fmt::Write as _;
 
 use tardy_core::units::Nanos;
+use tardy_results::explain::LoopRow;
 use tardy_results::explain::cycles::{
     Cycle, CycleExplanation, CycleRow, Stretch, StretchKind, WakeUpChain,
 };
 
+use super::explain_run_text::{loop_name, rules_head};
+use super::explain_text::{broken, broken_head, not_broken};
 use super::screen::push_wrapped;
 use super::table::Table;
 
@@ -19,6 +22,8 @@ const PLACES_MAX: usize = 3;
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
 /// Chains that are listed.
 const CHAINS_MAX: usize = 3;
+/// Loops whose rules are listed.
+const LOOPS_MAX: usize = 3;
 /// Cycles that are listed.
 const CYCLES_MAX: usize = 20;
 
@@ -65,7 +70,40 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
     for chain in found.chains.iter().take(CHAINS_MAX) {
         push_wrapped(&mut out, &chain_words(chain), columns, (0, 2));
     }
+    rules(&mut out, &found.loops, columns);
+    for line in found
+        .loops
+        .iter()
+        .take(1)
+        .flat_map(|looped| not_broken(&looped.rules))
+    {
+        push_wrapped(&mut out, &line, columns, (2, 4));
+    }
     out
+}
+
+/// Shows which rules for real-time loops the threads broke.
+pub(super) fn rules(out: &mut String, loops: &[LoopRow], columns: usize) {
+    for looped in loops.iter().take(LOOPS_MAX) {
+        if broken(&looped.rules).next().is_none() {
+            let line = format!("{} broke no rule of a real-time loop", loop_name(looped));
+            push_wrapped(out, &line, columns, (0, 2));
+            continue;
+        }
+        push_wrapped(out, &rules_head(looped), columns, (0, 2));
+        for rule in broken(&looped.rules) {
+            push_wrapped(out, &broken_head(rule), columns, (2, 4));
+            push_wrapped(out, &format!("remedy: {}", rule.remedy), columns, (4, 6));
+        }
+    }
+    if let Some(more) = loops.len().checked_sub(LOOPS_MAX)
+        && more > 0
+    {
+        let _ = writeln!(
+            out,
+            "{more} more real-time threads: --json lists their rules"
+        );
+    }
 }
 
 /// Formats a chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14

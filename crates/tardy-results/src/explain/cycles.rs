@@ -10,6 +10,7 @@ use tardy_samples::cycles::FILE;
 pub use tardy_samples::cycles::chains::{ChainLink, WakeUpChain};
 pub use tardy_samples::cycles::{Cycle, CycleRow, Cycles, Shares, Stretch, StretchKind, WaitPlace};
 
+use super::LoopRow;
 use super::run::RunError;
 
 /// Cycles explained.
@@ -31,6 +32,8 @@ pub struct CycleExplanation {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups, the slowest first.
     pub chains: Vec<WakeUpChain>,
+    /// The threads that the rules for real-time loops are for.
+    pub loops: Vec<LoopRow>,
 }
 
 /// Explains the cycles of the run in `folder`: those above `above`, or otherwise the `worst`
@@ -56,6 +59,7 @@ pub fn explain_cycles(
 
 fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -> CycleExplanation {
     let complete_above_ns = complete_above(&cycles);
+    let loops = loops(&cycles);
     let mut listed = cycles.worst;
     match above {
         Some(above) => listed.retain(|cycle| cycle.response_ns > above),
@@ -70,7 +74,26 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
         threads: cycles.threads,
         worst: listed,
         chains: cycles.chains,
+        loops,
     }
+}
+
+/// Returns the real-time threads that cycles were measured of, the thread with the longest cycle
+/// first; if there are none, the thread with the longest cycle.
+pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
+    let of_thread = |row: &CycleRow| {
+        let mut rules = cycles.rules.iter();
+        rules
+            .find(|rules| rules.id == Some(row.thread))
+            .map(LoopRow::of)
+    };
+    let mut loops: Vec<LoopRow> = cycles.threads.iter().filter_map(of_thread).collect();
+    if loops.iter().any(LoopRow::is_real_time) {
+        loops.retain(LoopRow::is_real_time);
+    } else {
+        loops.truncate(1);
+    }
+    loops
 }
 
 /// Only the longest cycles of each thread are stored.
@@ -132,6 +155,7 @@ mod tests {
             threads: vec![row(1, 3), row(2, 1)],
             worst: vec![cycle(1, 90), cycle(1, 50), cycle(2, 20)],
             chains: Vec::new(),
+            rules: Vec::new(),
             cut_off: 4,
             has_more_threads: false,
         };

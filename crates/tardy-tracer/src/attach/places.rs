@@ -111,6 +111,17 @@ impl Places {
         self.calls.get(usize::try_from(number).ok()?)
     }
 
+    /// Returns whether threads wait at the place for a futex without priority inheritance. Waits
+    /// with priority inheritance are in functions of `rt_mutex`.
+    pub(super) fn is_plain_futex(&self, number: u32) -> bool {
+        let place = usize::try_from(number)
+            .ok()
+            .and_then(|at| self.places.get(at));
+        place.is_some_and(|place| {
+            place.call.starts_with("futex") && place.function.contains("futex_")
+        })
+    }
+
     /// Returns all places; the index is the number of the place.
     pub(super) fn all(&self) -> &[WaitPlace] {
         &self.places
@@ -229,5 +240,28 @@ mod tests {
             function: "pipe_write".to_owned(),
         };
         assert_eq!(places.all(), [place]);
+    }
+
+    #[test]
+    fn waits_for_a_futex_are_told_from_waits_with_priority_inheritance() {
+        let functions = [
+            "schedule",
+            "futex_do_wait",
+            "rt_mutex_wait_proxy_lock",
+            "__x64_sys_futex",
+            "__x64_sys_read",
+        ];
+        let address = |at: usize| 0xffff_ffff_8100_0000 + at as u64 * 0x100;
+        let lines = functions.iter().enumerate();
+        let lines = lines.map(|(at, name)| format!("{:x} t {name}\n", address(at)));
+        let mut places = Places::new(Symbols::parse(&lines.collect::<String>()));
+        let mut is_plain = |stack, frames: &[usize]| {
+            let frames: Vec<u64> = frames.iter().map(|&at| address(at) + 1).collect();
+            let number = places.number(stack, false, &frames).unwrap();
+            places.is_plain_futex(number)
+        };
+        assert!(is_plain(1, &[0, 1, 3]));
+        assert!(!is_plain(2, &[0, 2, 3]));
+        assert!(!is_plain(3, &[0, 4]));
     }
 }

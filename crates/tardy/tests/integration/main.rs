@@ -17,6 +17,7 @@ mod attach_between;
 mod attach_cycles;
 mod attach_kinds;
 mod attach_recorder;
+mod attach_rules;
 mod bad_input;
 mod bounded_disk;
 mod bounds;

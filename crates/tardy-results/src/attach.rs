@@ -63,6 +63,10 @@ pub struct AttachTrace {
     pub losses: u64,
     /// Number of events lost there, as far as the kernel counted them.
     pub lost_events: u64,
+    /// Number of places where events were lost that only explain.
+    pub explanation_losses: u64,
+    /// Number of events lost there.
+    pub lost_explanations: u64,
     /// Reason why the recording is incomplete, if it is not lost events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
@@ -361,6 +365,14 @@ impl Tally {
         let unsure = unsure(&timers, attached.wakings, &attached.trace);
         let mut notes = unsure.clone();
         notes.extend(self.notes(attached.wakings, &threads));
+        let trace = &attached.trace;
+        notes.extend((trace.explanation_losses > 0).then(|| {
+            format!(
+                "the kernel's trace lost {} events of explanations at {} places: {} cycles were cut \
+                 off, and rules may have been broken more often. No wake-up was lost there",
+                trace.lost_explanations, trace.explanation_losses, attached.cycles.cut_off
+            )
+        }));
         notes.extend(attached.no_stacks.as_ref().map(|why| {
             format!(
                 "the kernel does not record where threads sleep ({why}): every sleep ends a cycle"
@@ -584,6 +596,8 @@ mod tests {
                 events: 10,
                 losses,
                 lost_events: 5 * losses,
+                explanation_losses: 0,
+                lost_explanations: 0,
                 incomplete: None,
             },
             folder: None,

@@ -277,6 +277,11 @@ impl WakeUpWatch {
         Some((*self.known.get(&thread)?, self.rules.of(thread)?))
     }
 
+    /// Takes in that events were lost from which no wake-up is measured, only rules are counted.
+    pub fn lose_explanations(&mut self) {
+        self.rules.lose();
+    }
+
     /// Takes in that a thread slept at a futex that knows no priority inheritance.
     pub fn waited_at_futex(&mut self, thread: i32) {
         if let Some(rules) = self.rules.of_mut(thread) {

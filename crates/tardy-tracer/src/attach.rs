@@ -7,29 +7,22 @@ pub mod function;
 mod places;
 pub mod process;
 pub mod target;
+mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use tardy_core::units::Nanos;
-use tardy_machine::journal::{self, Journal};
 use tardy_machine::root::Root;
-use tardy_machine::tracefs::{self, Tracefs};
-use tardy_machine::undo::Undo;
 use tardy_samples::cycles::Cycles;
 use tardy_samples::cycles::chains::SlowestChains;
 use tardy_samples::cycles::cut::Cutter;
-use tardy_samples::loop_rules::{LoopRules, RecordedKinds};
+use tardy_samples::loop_rules::LoopRules;
 use tardy_samples::wake_up_kind::WakeUpKind;
 use tardy_sys::clock::{self, Clock};
 use tardy_trace::chains::Chains;
 use tardy_trace::contexts::Waker;
-use tardy_trace::event::{Decoder, Kind, Thread};
-use tardy_trace::file::TraceHead;
-use tardy_trace::live::Live;
+use tardy_trace::event::{Kind, Thread};
 use tardy_trace::merge::Item;
 use tardy_trace::stints::{Doing, Stint, Stints};
 use tardy_trace::symbols::Symbols;
@@ -38,15 +31,13 @@ use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind};
 use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakeUpWatch, WakingCounts};
 
 pub use self::error::NotAttached;
-use self::filters::{filters, functions, of_rules, of_threads};
+use self::filters::functions;
 use self::function::Function;
 use self::places::Places;
 use self::target::{Look, Target};
+use self::traces::{Recorded, Traces};
 use crate::calibration::kernel_symbols;
-use crate::events::of_timers::{EXPIRE_EXIT, INTERRUPTS};
 use crate::evidence::Evidence;
-use crate::instance::Instance;
-use crate::pages::PageReader;
 use crate::tracer::{NotTraced, demand_clock_of_trace};
 
 /// Interval at which pages and the list of threads are read.
@@ -103,6 +94,10 @@ pub struct Recording {
     pub losses: u64,
     /// Number of events lost there, as far as the kernel counted them.
     pub lost_events: u64,
+    /// The same for events that only explain.
+    pub explanation_losses: u64,
+    /// Number of events lost there.
+    pub lost_explanations: u64,
     /// Reason why the trace is incomplete, other than a full buffer.
     pub incomplete: Option<String>,
 }
@@ -133,7 +128,7 @@ pub struct SoFar<'a>(&'a mut Attachment);
 #[derive(Debug)]
 pub struct Attachment {
     target: Target,
-    live: Live,
+    traces: Traces,
     watch: WakeUpWatch,
     stints: Stints,
     places: Places,
@@ -144,7 +139,6 @@ pub struct Attachment {
     cutter: Cutter,
     /// Whether the time between two functions is measured instead of wake-ups.
     is_between_functions: bool,
-    no_stacks: Option<String>,
     root: Root,
     chains: Chains,
     slowest: SlowestChains,
@@ -161,11 +155,6 @@ pub struct Attachment {
     incomplete: Option<String>,
     /// The trace around the worst wake-ups, if it is kept.
     evidence: Option<Evidence>,
-    // Dropped in this order: open files keep the instance alive, and the journal must outlive it.
-    state: State,
-    reader: PageReader,
-    instance: Instance,
-    _journal: Journal,
 }
 
 impl Attachment {
@@ -183,58 +172,18 @@ impl Attachment {
         demand_clock_of_trace(root)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
-        let tracefs = Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         if !functions.iter().any(|&(_, kind)| kind == TimerKind::Sleep) {
             return Err(NotAttached::HiddenFunctions);
         }
-        tracefs.remove_left_behind(root);
-        let name = tracefs::instance_name(root);
-        let journal = Journal::write(
-            &journal::folder(),
-            root,
-            Vec::new(),
-            vec![Undo::RemoveTraceInstance(name.clone())],
-        )?;
         let threads = match target.look() {
             Look::There(threads) => threads,
             // The first turn finds the reason.
             Look::Unknown | Look::Ended => BTreeMap::new(),
         };
-        let cpus = root.online_cpus().unwrap_or_default();
-        let events: Vec<_> = filters(&functions, threads.keys().copied(), &BTreeSet::new())
-            .into_iter()
-            .chain(of_rules(threads.keys().copied()))
-            .map(|(event, filter)| (event, Some(filter)))
-            .chain([(EXPIRE_EXIT, None)])
-            .chain(INTERRUPTS.map(|(event, filter)| (event, filter.map(str::to_owned))))
-            .collect();
-        let mut instance =
-            Instance::create_of(tracefs, &name, &cpus, &events, root).map_err(NotTraced::from)?;
-        let no_stacks = instance
-            .learn_stacks()
-            .and_then(|()| {
-                instance.record_stacks_of_sleeps(&of_threads("prev_pid", threads.keys().copied()))
-            })
-            .err()
-            .map(|error| error.to_string());
-        if let Some(functions) = between {
-            let threads = of_threads("common_pid", threads.keys().copied());
-            instance
-                .record_marks(functions, &threads)
-                .map_err(NotAttached::NoMarks)?;
-        }
-        let mut reader =
-            PageReader::open(&instance, &cpus).map_err(failed("cannot read the trace's pages"))?;
-        let state = State::open(&instance).map_err(failed("cannot read the state of the trace"))?;
-        let mut live = Live::new(
-            Decoder::new(&instance.formats),
-            instance.layout,
-            reader.cpus().iter().copied(),
-        );
-        let mark = OpenOptions::new()
-            .write(true)
-            .open(instance.path().join("trace_marker"));
-        mark.and_then(|mut file| file.write_all(MARK.as_bytes()))
+        let numbers: BTreeSet<i32> = threads.keys().copied().collect();
+        let mut traces = Traces::start(root, &functions, &numbers, between)?;
+        traces
+            .mark(MARK)
             .map_err(failed("cannot write a mark into the trace"))?;
         let begin = Nanos(clock::monotonic());
         let mut watch = WakeUpWatch::new(functions.iter().copied());
@@ -247,9 +196,14 @@ impl Attachment {
         // Events before the mark are used too; the mark only shows which thread IDs the trace has.
         std::thread::sleep(Duration::from_nanos(LATE_NS));
         let until = u64::try_from(begin.get()).unwrap_or_default();
-        read(&mut reader, &mut live, &mut None).map_err(failed("cannot read the trace's pages"))?;
+        traces
+            .read(&mut None)
+            .map_err(failed("cannot read the trace's pages"))?;
         let mut number = None;
-        while let Some(item) = live.next_before(until) {
+        while let Some(recorded) = traces.next_before(until) {
+            let Recorded::Item(item) = recorded else {
+                continue;
+            };
             if let Item::Event(event) = &item
                 && matches!(event.kind, Kind::Marker { text } if text.as_str().starts_with(MARK))
             {
@@ -264,12 +218,12 @@ impl Attachment {
             None => return Err(NotAttached::MarkLost),
         }
         let followed = FollowedThreads {
-            now: threads.keys().copied().collect(),
+            now: numbers,
             absent: BTreeSet::new(),
         };
         Ok(Self {
             target,
-            live,
+            traces,
             watch,
             stints,
             places: Places::new(Symbols::parse(&symbols)),
@@ -277,7 +231,6 @@ impl Attachment {
             ended: Vec::new(),
             cutter: between.map_or_else(Cutter::default, |_| Cutter::between_marks()),
             is_between_functions: between.is_some(),
-            no_stacks,
             root: root.clone(),
             chains: Chains::default(),
             slowest: SlowestChains::default(),
@@ -290,10 +243,6 @@ impl Attachment {
             begin,
             incomplete: None,
             evidence: None,
-            state,
-            reader,
-            instance,
-            _journal: journal,
         })
     }
 
@@ -307,7 +256,7 @@ impl Attachment {
     #[must_use]
     pub fn keeping_worst(self, bytes_max: Option<u64>) -> Self {
         Self {
-            evidence: Some(Evidence::new(self.reader.cpus().len(), bytes_max)),
+            evidence: Some(self.traces.evidence(bytes_max)),
             ..self
         }
     }
@@ -335,13 +284,13 @@ impl Attachment {
         };
         let end = Nanos(clock::monotonic());
         self.advance(observer);
-        self.instance.stop();
+        self.traces.stop();
         self.read();
         self.hand_over(u64::MAX, observer);
         self.watch.finish();
         self.cutter.finish();
         observer.end(SoFar(&mut self));
-        let counts = self.live.counts();
+        let [counts, explanations] = self.traces.counts();
         Recording {
             begin: self.begin,
             end,
@@ -353,10 +302,12 @@ impl Attachment {
             other_wake_ups: self.watch.other_wake_ups(),
             wakers: self.wakers.clone(),
             cycles: SoFar(&mut self).cycles(),
-            no_stacks: self.no_stacks,
-            events_read: counts.events,
+            no_stacks: self.traces.no_stacks.clone(),
+            events_read: counts.events + explanations.events,
             losses: counts.losses,
             lost_events: counts.lost_events,
+            explanation_losses: explanations.losses,
+            lost_explanations: explanations.lost_events,
             threads: self.threads,
             incomplete: self.incomplete,
         }
@@ -367,7 +318,7 @@ impl Attachment {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
         // After a change, the events recorded since the last check cannot be used.
-        if let Some(change) = self.state.change() {
+        if let Some(change) = self.traces.change() {
             self.incomplete.get_or_insert(change);
         }
         self.hand_over(now.saturating_sub(LATE_NS), observer);
@@ -375,7 +326,7 @@ impl Attachment {
 
     fn read(&mut self) {
         self.watch.set_offsets(offsets());
-        if let Err(error) = read(&mut self.reader, &mut self.live, &mut self.evidence) {
+        if let Err(error) = self.traces.read(&mut self.evidence) {
             self.incomplete
                 .get_or_insert_with(|| format!("the trace could not be read to its end: {error}"));
         }
@@ -384,13 +335,18 @@ impl Attachment {
     /// Passes wake-ups until `until` to the observer, as long as the trace is complete.
     fn hand_over(&mut self, until: u64, observer: &mut impl Observer) {
         while self.incomplete.is_none()
-            && let Some(item) = self.live.next_before(until)
+            && let Some(recorded) = self.traces.next_before(until)
         {
+            let Recorded::Item(item) = recorded else {
+                // Sleeps without a stack have cut off their cycles.
+                self.watch.lose_explanations();
+                continue;
+            };
             self.watch.take(&item);
             self.stints.take(&item);
             let mut ended = std::mem::take(&mut self.ended);
             ended.extend(self.stints.finished().map(|stint| {
-                let place = place_of(&stint, &self.live, &mut self.places);
+                let place = place_of(&stint, &self.traces, &mut self.places);
                 (stint, place)
             }));
             for (stint, place) in &ended {
@@ -545,23 +501,9 @@ impl Attachment {
         let has_changed = !come.is_empty() || !gone.is_empty();
         if has_changed || self.has_new_link {
             self.has_new_link = false;
-            let followed = self.followed.now.iter().copied();
-            let of_rules = of_rules(followed.clone());
-            let filters = filters(&self.functions, followed, &self.linked);
-            for (event, filter) in filters.into_iter().chain(of_rules) {
-                // If an event does not support filters, all of it is recorded anyway.
-                let _ = self.instance.filter(event, &filter);
-            }
-            if self.is_between_functions {
-                let threads = of_threads("common_pid", self.followed.now.iter().copied());
-                self.instance.filter_marks(&threads);
-            }
-            // The kernel records no stacks while their trigger is replaced.
-            if self.no_stacks.is_none() && has_changed {
-                let threads = of_threads("prev_pid", self.followed.now.iter().copied());
-                let recorded = self.instance.record_stacks_of_sleeps(&threads);
-                self.no_stacks = recorded.err().map(|error| error.to_string());
-            }
+            let (followed, linked) = (&self.followed.now, &self.linked);
+            self.traces
+                .follow(&self.functions, followed, linked, has_changed);
         }
         true
     }
@@ -577,8 +519,7 @@ impl SoFar<'_> {
             wakers,
             slowest,
             watch,
-            instance,
-            no_stacks,
+            traces,
             ..
         } = &mut *self.0;
         let name = |thread: i32| {
@@ -587,11 +528,7 @@ impl SoFar<'_> {
         };
         let mut cycles = cutter.result(places.all(), &name);
         cycles.chains = slowest.result(&name);
-        // The stacks of sleeps show the waits, so that system calls need no event.
-        let recorded = RecordedKinds {
-            futex: no_stacks.is_none(),
-            ..RecordedKinds::of(&instance.enabled)
-        };
+        let recorded = traces.recorded_kinds();
         cycles.rules = threads
             .iter()
             .filter_map(|(&thread, name)| {
@@ -618,19 +555,12 @@ impl SoFar<'_> {
     pub fn worst_trace(&mut self) -> Option<Vec<u8>> {
         let Attachment {
             evidence,
-            instance,
-            reader,
+            traces,
             threads,
             ..
         } = &mut *self.0;
-        let head = || TraceHead {
-            commands: threads
-                .iter()
-                .map(|(thread, name)| format!("{thread} {name}\n"))
-                .collect(),
-            ..instance.head.clone()
-        };
-        evidence.as_mut()?.changed(head, reader.cpus())
+        let (head, cpus) = traces.head(threads);
+        evidence.as_mut()?.changed(|| head, &cpus)
     }
 
     /// Forgets the worst wake-ups, so that those of the next hour are kept.
@@ -638,37 +568,6 @@ impl SoFar<'_> {
         if let Some(evidence) = &mut self.0.evidence {
             evidence.forget();
         }
-    }
-}
-
-/// Files of the instance through which another program could stop it or change its clock.
-#[derive(Debug)]
-struct State {
-    is_on: File,
-    clock: File,
-}
-
-impl State {
-    fn open(instance: &Instance) -> io::Result<Self> {
-        Ok(Self {
-            is_on: File::open(instance.path().join("tracing_on"))?,
-            clock: File::open(instance.path().join("trace_clock"))?,
-        })
-    }
-
-    /// Returns a text if another program changed one of them.
-    fn change(&self) -> Option<String> {
-        let text = |file: &File| {
-            let mut bytes = [0; 512];
-            let read = file.read_at(&mut bytes, 0).ok()?;
-            Some(String::from_utf8_lossy(&bytes[..read]).into_owned())
-        };
-        if text(&self.is_on).is_some_and(|text| text.trim() != "1") {
-            return Some("another program switched the tracing off".to_owned());
-        }
-        let clock = text(&self.clock)?;
-        let is_ours = clock.contains(&format!("[{}]", crate::instance::CLOCK));
-        (!is_ours).then(|| "another program changed the clock of the trace".to_owned())
     }
 }
 
@@ -703,32 +602,14 @@ impl FollowedThreads {
     }
 }
 
-/// Reads all available pages.
-fn read(
-    reader: &mut PageReader,
-    live: &mut Live,
-    evidence: &mut Option<Evidence>,
-) -> io::Result<()> {
-    for place in 0..reader.cpus().len() {
-        while let Some(page) = reader.next(place)? {
-            // A damaged page is a loss, which `live` reports.
-            let begins = live.page(place, &page);
-            if let (Some(evidence), Ok(begins)) = (evidence.as_mut(), begins) {
-                evidence.page(place, begins, page);
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Returns the wait place of a sleep.
-fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
+fn place_of(stint: &Stint, traces: &Traces, places: &mut Places) -> Option<u32> {
     match stint.doing {
         Doing::Asleep {
             stack: Some(stack),
             is_relative,
             ..
-        } => places.number(stack, is_relative, live.stack(stack)),
+        } => places.number(stack, is_relative, traces.stack(stack)),
         _ => None,
     }
 }

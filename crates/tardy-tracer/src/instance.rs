@@ -37,7 +37,7 @@ const TICKS: [&str; 2] = ["tick_sched_timer", "tick_nohz_handler"];
 const FILTER_PIDS_MAX: usize = 64;
 
 /// Buffer size per CPU in KiB: it holds a second of 200,000 events of 40 bytes.
-const BUFFER_KIB: u32 = 8192;
+pub(crate) const BUFFER_KIB: u32 = 8192;
 /// The clock of the trace, which is also that of samples.
 pub(crate) const CLOCK: &str = "mono";
 
@@ -456,6 +456,14 @@ impl Instance {
         filter: &str,
     ) -> Result<(), InstanceError> {
         self.write(&format!("events/{system}/{event}/filter"), filter)
+    }
+
+    /// Changes the size of the buffer of each CPU.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub(crate) fn resize(&self, kib: u32) -> Result<(), InstanceError> {
+        self.write("buffer_size_kb", &kib.to_string())
     }
 
     /// Records nothing any more.

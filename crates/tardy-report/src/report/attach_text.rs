@@ -420,6 +420,8 @@ mod tests {
                 events: 1,
                 losses: 0,
                 lost_events: 0,
+                explanation_losses: 0,
+                lost_explanations: 0,
                 incomplete: None,
             },
             folder: Some("mine".into()),

@@ -403,6 +403,12 @@ impl ThreadCut {
                 }
                 (None, None) => {}
             },
+            // The stack was lost: it may be a sleep in the wait place.
+            Doing::Asleep { .. } if piece.place.is_none() && self.home.flatten().is_some() => {
+                cut_off += 1;
+                self.open = None;
+                self.slept_at_home = None;
+            }
             Doing::Asleep { waker, .. } => {
                 if let Some(cycle) = &mut self.open {
                     cycle.shares.blocked_ns += Nanos(length);

@@ -108,6 +108,13 @@ impl RuleScopes {
         }
     }
 
+    /// Forgets the waits under way, whose end may be lost.
+    pub(crate) fn lose(&mut self) {
+        for rules in self.threads.iter_mut().flat_map(HashMap::values_mut) {
+            rules.lock_waits.began = None;
+        }
+    }
+
     /// Returns the number of single threads.
     pub(crate) fn len(&self) -> usize {
         self.threads.as_ref().map_or(0, HashMap::len)

@@ -225,6 +225,8 @@ fn result(
             events: recorded.events_read,
             losses: recorded.losses,
             lost_events: recorded.lost_events,
+            explanation_losses: recorded.explanation_losses,
+            lost_explanations: recorded.lost_explanations,
             incomplete: recorded.incomplete,
         },
         folder: args.out.as_ref().map(|out| out.display().to_string()),

@@ -460,7 +460,7 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
     let program = Timers::start(&place, "monotonic", CYCLES);
     let interrupted = attach(&place, &program, "");
     let process = interrupted.pid();
-    assert_eq!(instances_of(process), 1);
+    assert_eq!(instances_of(process), 2);
     interrupted.signal(signal::INTERRUPT);
     // Without a wake-up the result is inconclusive before it is interrupted.
     let found = interrupted.wait().ends_with(4).json();

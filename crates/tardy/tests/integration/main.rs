@@ -16,6 +16,7 @@ mod attach;
 mod attach_between;
 mod attach_cycles;
 mod attach_kinds;
+mod attach_overload;
 mod attach_recorder;
 mod attach_rules;
 mod bad_input;

@@ -112,4 +112,32 @@ impl LoopRules {
             lock_waits_max_ns: rules.lock_waits.max_ns,
         }
     }
+    /// Adds the counts of another part of the recording.
+    pub fn add(&mut self, other: &Self) {
+        let counts = [
+            (&mut self.page_faults_user, other.page_faults_user),
+            (&mut self.page_faults_kernel, other.page_faults_kernel),
+            (&mut self.page_faults_at_start, other.page_faults_at_start),
+            (&mut self.sleeps_relative, other.sleeps_relative),
+            (&mut self.sleeps_on_wall_clock, other.sleeps_on_wall_clock),
+            (&mut self.futex_waits_plain, other.futex_waits_plain),
+            (&mut self.woken_from_softirq, other.woken_from_softirq),
+            (&mut self.lock_waits, other.lock_waits),
+            (&mut self.lock_waits_sum_ns, other.lock_waits_sum_ns),
+        ];
+        for (own, more) in counts {
+            *own = own.saturating_add(more);
+        }
+        self.lock_waits_max_ns = self.lock_waits_max_ns.max(other.lock_waits_max_ns);
+        for waker in &other.woken_by_lower {
+            let is_same =
+                |own: &&mut LowerWaker| own.name == waker.name && own.priority == waker.priority;
+            match self.woken_by_lower.iter_mut().find(is_same) {
+                Some(own) => own.count += waker.count,
+                None => self.woken_by_lower.push(waker.clone()),
+            }
+        }
+        self.woken_by_lower
+            .sort_by_key(|waker| std::cmp::Reverse(waker.count));
+    }
 }

@@ -221,12 +221,16 @@ impl Attachment {
             now: numbers,
             absent: BTreeSet::new(),
         };
+        let mut places = Places::new(Symbols::parse(&symbols));
+        functions
+            .iter()
+            .for_each(|&(address, _)| places.meet(address));
         Ok(Self {
             target,
             traces,
             watch,
             stints,
-            places: Places::new(Symbols::parse(&symbols)),
+            places,
             slept: BTreeMap::new(),
             ended: Vec::new(),
             cutter: between.map_or_else(Cutter::default, |_| Cutter::between_marks()),
@@ -557,9 +561,10 @@ impl SoFar<'_> {
             evidence,
             traces,
             threads,
+            places,
             ..
         } = &mut *self.0;
-        let (head, cpus) = traces.head(threads);
+        let (head, cpus) = traces.head(threads, places.symbol_lines());
         evidence.as_mut()?.changed(|| head, &cpus)
     }
 

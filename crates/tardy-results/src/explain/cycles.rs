@@ -1,6 +1,6 @@
 //! The cycles of a program that `tardy attach` followed, from its run folder.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,7 +8,9 @@ use tardy_core::units::Nanos;
 use tardy_run::folder;
 use tardy_samples::cycles::FILE;
 pub use tardy_samples::cycles::chains::{ChainLink, WakeUpChain};
-pub use tardy_samples::cycles::{Cycle, CycleRow, Cycles, Shares, Stretch, StretchKind, WaitPlace};
+pub use tardy_samples::cycles::{
+    Cycle, CycleRow, Cycles, PlaceRow, Shares, Stretch, StretchKind, WaitPlace,
+};
 
 use super::LoopRow;
 use super::run::RunError;
@@ -88,6 +90,9 @@ pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
             .map(LoopRow::of)
     };
     let mut loops: Vec<LoopRow> = cycles.threads.iter().filter_map(of_thread).collect();
+    // Of several rows of a thread, the first one.
+    let mut seen = HashSet::new();
+    loops.retain(|looped| seen.insert(looped.id));
     if loops.iter().any(LoopRow::is_real_time) {
         loops.retain(LoopRow::is_real_time);
     } else {
@@ -104,8 +109,13 @@ fn complete_above(cycles: &Cycles) -> Nanos {
         *count += 1;
         *shortest = cycle.response_ns.min(*shortest);
     }
+    // A recording that was resumed has a row of each part.
+    let all = |thread: i32| {
+        let rows = cycles.threads.iter().filter(|row| row.thread == thread);
+        rows.map(|row| row.cycles).sum::<u64>()
+    };
     let of_thread = |row: &CycleRow| match kept.get(&row.thread) {
-        Some(&(count, shortest)) if count < row.cycles => shortest,
+        Some(&(count, shortest)) if count < all(row.thread) => shortest,
         Some(_) => Nanos::ZERO,
         None => row.max_ns,
     };

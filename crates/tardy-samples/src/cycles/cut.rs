@@ -15,7 +15,9 @@ use tardy_trace::event::Thread;
 use tardy_trace::stints::{Doing, Stint};
 use tardy_trace::wake_ups::{Cause, WakeUp};
 
-use super::{Cycle, CycleRow, Cycles, Marks, PlaceRow, Shares, Stretch, StretchKind, WaitPlace};
+use super::{
+    Cycle, CycleRow, Cycles, Marks, PlaceRow, Shares, Stretch, StretchKind, WORST_MAX, WaitPlace,
+};
 
 /// Number of sleeps from which a thread's wait place is determined.
 const GROUP_SLEEPS: usize = 32;
@@ -29,8 +31,6 @@ const SLEEPS_MIN: u32 = 2;
 const TIMERS_SHARE: i64 = 10;
 /// Maximum number of intervals stored per cycle.
 const STRETCHES_MAX: usize = 32;
-/// Maximum number of stored cycles, over all threads.
-const WORST_MAX: usize = 3200;
 /// Number of cycles stored for every thread.
 const WORST_OF_THREAD: usize = 10;
 /// Maximum number of threads.

@@ -1,7 +1,7 @@
 //! Wait places in the kernel: converts the stack of a thread that leaves its CPU to a system call
 //! and the function that waits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tardy_samples::cycles::WaitPlace;
@@ -13,6 +13,8 @@ const PLACES_MAX: usize = 4096;
 /// Maximum number of stacks whose place is remembered; twice the number that the trace's reader
 /// distinguishes, for relative and absolute timers.
 const STACKS_MAX: usize = 1 << 17;
+/// Maximum number of functions in a trace file.
+const FUNCTIONS_MAX: usize = 1 << 14;
 /// Functions of the scheduler and of tracing, which the waiting function calls.
 const SCHEDULER: [&str; 8] = [
     "__schedule",
@@ -65,6 +67,8 @@ pub(super) struct Places {
     places: Vec<WaitPlace>,
     /// Call of each place, in the form that wake-up kinds use.
     calls: Vec<Arc<str>>,
+    /// Functions of the stacks by address, for trace files.
+    met: BTreeMap<u64, String>,
 }
 
 impl Places {
@@ -75,7 +79,30 @@ impl Places {
             numbers: HashMap::new(),
             places: Vec::new(),
             calls: Vec::new(),
+            met: BTreeMap::new(),
         }
+    }
+
+    /// Remembers the name of the function at an address.
+    pub(super) fn meet(&mut self, address: u64) {
+        if let Some((name, distance)) = self.symbols.nearest(address)
+            && self.met.len() < FUNCTIONS_MAX
+        {
+            self.met
+                .entry(address - distance)
+                .or_insert_with(|| name.to_owned());
+        }
+    }
+
+    /// Returns the functions that were met, as lines of /proc/kallsyms.
+    pub(super) fn symbol_lines(&self) -> String {
+        let functions = self.met.iter();
+        // trace-cmd gives no name to the last function of a list.
+        let end = (&u64::MAX, &"end".to_owned());
+        functions
+            .chain([end])
+            .map(|(address, name)| format!("{address:016x} T {name}\n"))
+            .collect()
     }
 
     /// Returns the number of the wait place for the stack with the number `stack`.
@@ -83,6 +110,7 @@ impl Places {
         if let Some(&number) = self.of_stacks.get(&(stack, is_relative)) {
             return number;
         }
+        frames.iter().for_each(|&address| self.meet(address));
         let names: Vec<&str> = frames
             .iter()
             .filter_map(|&address| self.symbols.name(address))

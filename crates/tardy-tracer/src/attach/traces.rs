@@ -35,7 +35,7 @@ const EXPLANATIONS: &str = "explanations";
 /// Buffer size of the second instance per CPU in KiB.
 const EXPLANATIONS_KIB: u32 = BUFFER_KIB / 2;
 
-/// The instances, and what is read from them.
+/// The instances and their readers.
 #[derive(Debug)]
 pub(super) struct Traces {
     wake_ups: Trace,
@@ -239,8 +239,16 @@ impl Traces {
     }
 
     /// Returns the head of a file with pages of both instances, and the CPUs of their places.
-    pub(super) fn head(&self, names: &BTreeMap<i32, String>) -> (TraceHead, Vec<u32>) {
-        let mut head = self.wake_ups.instance.head.clone();
+    /// `symbols` are lines of /proc/kallsyms.
+    pub(super) fn head(
+        &self,
+        names: &BTreeMap<i32, String>,
+        symbols: String,
+    ) -> (TraceHead, Vec<u32>) {
+        let mut head = TraceHead {
+            symbols,
+            ..self.wake_ups.instance.head.clone()
+        };
         let mut cpus = self.wake_ups.reader.cpus().to_vec();
         if let Some(trace) = &self.explanations {
             let more = &trace.instance.head;
@@ -294,7 +302,7 @@ impl Trace {
         })
     }
 
-    /// Reads all pages that were written before the call. `first` is the place of the first CPU in
+    /// Reads every page with events from before the call. `first` is the place of the first CPU in
     /// `evidence`.
     fn read(&mut self, first: usize, evidence: &mut Option<Evidence>) -> io::Result<()> {
         // The kernel may write pages as fast as they are read.

@@ -46,14 +46,9 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     timers(&mut out, result, columns);
     worst(&mut out, result, columns);
     if let Some(folder) = &result.folder {
-        let most = result.threads.iter().max_by_key(|row| row.wake_ups);
-        let is_one = |most: &ThreadRow| result.threads.iter().all(|row| row.series == most.series);
-        let probe = most
-            .filter(|most| !is_one(most))
-            .map_or_else(String::new, |most| format!(" --probe {}", most.series));
         let _ = writeln!(
             out,
-            "next: tardy explain {folder} | tardy plot {folder}{probe} --kind ccdf -o tail.svg"
+            "next: tardy explain {folder} | tardy plot {folder} --kind ccdf -o tail.svg"
         );
     }
     out
@@ -132,7 +127,7 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
     let [what, count] = if result.functions.is_some() {
         ["time between", "times"]
     } else {
-        ["lateness", "wake-ups"]
+        ["latency", "wake-ups"]
     };
     let head = [what, "kind", count, "median", "99 %", "max"];
     let mut table = Table::new(head.into_iter().chain(has_misses.then_some("misses"))).words([1]);
@@ -310,7 +305,7 @@ fn worst(out: &mut String, result: &AttachResult, columns: usize) {
     if result.worst.is_empty() || result.functions.is_some() {
         return;
     }
-    let head = ["worst at", "thread", "late"]
+    let head = ["worst at", "thread", "latency"]
         .into_iter()
         .chain(PARTS)
         .chain(["CPU", "woken by", "clock"]);
@@ -343,7 +338,8 @@ fn worst(out: &mut String, result: &AttachResult, columns: usize) {
     out.push_str(&table.chosen(
         columns,
         &[
-            "late", "thread", "woken by", "switch", "timer", "waking", "slack", "set late", "CPU",
+            "latency", "thread", "woken by", "switch", "timer", "waking", "slack", "set late",
+            "CPU",
         ],
     ));
 }
@@ -482,7 +478,7 @@ mod tests {
         );
         assert!(
             text.contains("none of its threads was seen to wake up: ")
-                && !text.contains("lateness"),
+                && !text.contains("\nlatency "),
             "{text}"
         );
     }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use tardy_core::units::Nanos;
 use tardy_results::explain::LoopRow;
 use tardy_results::explain::cycles::{
-    Cycle, CycleExplanation, CycleRow, Stretch, StretchKind, WakeUpChain,
+    Cycle, CycleExplanation, CycleRow, PlaceRow, Stretch, StretchKind, WaitPlace, WakeUpChain,
 };
 
 use super::explain_run_text::{loop_name, rules_head};
@@ -17,11 +17,11 @@ use super::table::Table;
 /// Rows of threads.
 const ROWS_MAX: usize = 8;
 /// Maximum number of wait places shown.
-const PLACES_MAX: usize = 3;
+pub(super) const PLACES_MAX: usize = 3;
 /// Number of intervals of a cycle on the screen of `attach`.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
 /// Chains that are listed.
-const CHAINS_MAX: usize = 3;
+pub(super) const CHAINS_MAX: usize = 3;
 /// Loops whose rules are listed.
 const LOOPS_MAX: usize = 3;
 /// Cycles that are listed.
@@ -224,35 +224,55 @@ fn words(stretch: &Stretch) -> String {
     }
 }
 
+/// Heads of the columns of [`cells`].
+pub(super) const HEAD: [&str; 9] = [
+    "cycles of",
+    "cycles",
+    "median",
+    "99 %",
+    "max",
+    "all wake-up",
+    "all running",
+    "all preempted",
+    "all blocked",
+];
+
+/// Returns the response times of a thread, and the totals of their parts.
+pub(super) fn cells(row: &CycleRow) -> [String; HEAD.len()] {
+    [
+        thread(&row.name, row.thread),
+        row.cycles.to_string(),
+        row.median_ns.to_string(),
+        row.p99_ns.to_string(),
+        row.max_ns.to_string(),
+        row.sum.wake_up_ns.to_string(),
+        row.sum.running_ns.to_string(),
+        row.sum.preempted_ns.to_string(),
+        row.sum.blocked_ns.to_string(),
+    ]
+}
+
+/// Describes the sleeps in a wait place inside cycles.
+pub(super) fn place_words(row: &PlaceRow) -> String {
+    format!(
+        "blocked in {} ({}): {} times, {} in all, {} at most",
+        row.place.call, row.place.function, row.sleeps, row.sum_ns, row.max_ns
+    )
+}
+
+/// Names the wait place between cycles.
+pub(super) fn ends_in(place: &WaitPlace) -> String {
+    format!("cycles end in {} ({})", place.call, place.function)
+}
+
 /// Returns the response times of each thread, and its wait places during cycles.
 pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     if threads.is_empty() {
         return;
     }
-    let head = [
-        "cycles of",
-        "cycles",
-        "median",
-        "99 %",
-        "max",
-        "all wake-up",
-        "all running",
-        "all preempted",
-        "all blocked",
-    ];
-    let mut table = Table::new(head);
+    let mut table = Table::new(HEAD);
     for row in threads.iter().take(ROWS_MAX) {
-        table.row([
-            thread(&row.name, row.thread),
-            row.cycles.to_string(),
-            row.median_ns.to_string(),
-            row.p99_ns.to_string(),
-            row.max_ns.to_string(),
-            row.sum.wake_up_ns.to_string(),
-            row.sum.running_ns.to_string(),
-            row.sum.preempted_ns.to_string(),
-            row.sum.blocked_ns.to_string(),
-        ]);
+        table.row(cells(row));
     }
     let importance = ["max", "all blocked", "all preempted", "cycles", "median"];
     out.push_str(&table.chosen(columns, &importance));
@@ -263,15 +283,10 @@ pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     }
     for row in threads.iter().take(1) {
         for place in row.blocked_in.iter().take(PLACES_MAX) {
-            let line = format!(
-                "blocked in {} ({}): {} times, {} in all, {} at most",
-                place.place.call, place.place.function, place.sleeps, place.sum_ns, place.max_ns
-            );
-            push_wrapped(out, &line, columns, (0, 2));
+            push_wrapped(out, &place_words(place), columns, (0, 2));
         }
         if let Some(place) = &row.ends_in {
-            let line = format!("cycles end in {} ({})", place.call, place.function);
-            push_wrapped(out, &line, columns, (0, 2));
+            push_wrapped(out, &ends_in(place), columns, (0, 2));
         }
     }
 }
@@ -284,8 +299,20 @@ pub(super) fn story(
     columns: usize,
     stretches: usize,
 ) {
+    push_wrapped(out, &story_words(cycle, begin), columns, (0, 2));
+    let mut shown: Vec<&Stretch> = cycle.stretches.iter().collect();
+    shown.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
+    shown.truncate(stretches);
+    shown.sort_by_key(|stretch| stretch.at_ns);
+    for stretch in shown {
+        push_wrapped(out, &stretch_words(stretch), columns, (2, 4));
+    }
+}
+
+/// Returns the response time of a cycle as the sum of its parts.
+pub(super) fn story_words(cycle: &Cycle, begin: Nanos) -> String {
     let shares = cycle.shares;
-    let line = format!(
+    format!(
         "{} at {:.6} s: {} = {} wake-up + {} running + {} preempted + {} blocked",
         thread(&cycle.name, cycle.thread),
         (cycle.begin_ns - begin).as_secs_f64(),
@@ -294,27 +321,23 @@ pub(super) fn story(
         shares.running_ns,
         shares.preempted_ns,
         shares.blocked_ns
-    );
-    push_wrapped(out, &line, columns, (0, 2));
-    let mut shown: Vec<&Stretch> = cycle.stretches.iter().collect();
-    shown.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
-    shown.truncate(stretches);
-    shown.sort_by_key(|stretch| stretch.at_ns);
-    for stretch in shown {
-        let kind = match stretch.kind {
-            StretchKind::WakeUp => "waited",
-            StretchKind::Preempted => "preempted",
-            StretchKind::Blocked => "blocked",
-        };
-        let line = format!("at {}: {kind} {}", stretch.at_ns, words(stretch));
-        push_wrapped(out, &line, columns, (2, 4));
-    }
+    )
+}
+
+/// Describes an interval of a cycle, with its start.
+pub(super) fn stretch_words(stretch: &Stretch) -> String {
+    let kind = match stretch.kind {
+        StretchKind::WakeUp => "waited",
+        StretchKind::Preempted => "preempted",
+        StretchKind::Blocked => "blocked",
+    };
+    format!("at {}: {kind} {}", stretch.at_ns, words(stretch))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tardy_results::explain::cycles::{Shares, WaitPlace};
+    use tardy_results::explain::cycles::Shares;
 
     fn cycle(shares: Shares, kind: StretchKind, then: Option<&str>) -> Cycle {
         let place = (kind == StretchKind::Blocked).then(|| WaitPlace {

@@ -105,6 +105,7 @@ fn a_followed_loop_that_breaks_every_rule_is_told_each_with_count_evidence_and_r
         let words = format!("{what}: {} ({detail}) remedy: {remedy}", rule["count"]);
         assert!(flat.contains(&words), "no {words:?} in {text}");
     }
+    has_cycles(&place, &text);
 }
 
 #[test]
@@ -134,4 +135,42 @@ fn a_followed_loop_that_sleeps_until_a_time_breaks_no_rule() {
             .iter()
             .all(|rule| rule["rule"] != "woken_by_lower_priority")
     );
+}
+
+/// The report of the folder has the cycles that `explain` prints: each line of the text, and the
+/// table of the threads.
+fn has_cycles(place: &Workplace, text: &str) {
+    place.tardy("report run --html run.html").ends_with(0);
+    let page = std::fs::read_to_string(place.path("run.html")).unwrap();
+    assert!(page.contains("<h2 id=\"cycles\">Cycles</h2>"));
+    let plain: String = page
+        .split('<')
+        .filter_map(|part| part.split_once('>'))
+        .flat_map(|(_, text)| [text, " "])
+        .collect();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let plain = words(&plain.replace("&gt;", ">").replace("&amp;", "&"));
+    // Lines with deeper indentation continue the line above.
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let is_new = ["blocked in", "cycles end in", "bad_loop/", "  at "]
+            .iter()
+            .any(|start| line.starts_with(start));
+        match lines.last_mut().filter(|_| !is_new) {
+            Some(last) => *last = words(&format!("{last} {line}")),
+            None => lines.push(words(line)),
+        }
+        if is_new {
+            lines.push(words(line));
+        }
+    }
+    let stories: Vec<&String> = lines
+        .iter()
+        .filter(|line| line.contains(" wake-up + ") || line.starts_with("blocked in"))
+        .collect();
+    assert!(stories.len() > 1, "{text}");
+    for line in stories.iter().take(6) {
+        let line = line.split(" timer -> ").next().unwrap();
+        assert!(plain.contains(line), "no {line:?} in {plain}");
+    }
 }

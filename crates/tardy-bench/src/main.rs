@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod accessibility;
+mod attach_cost;
 mod contender;
 mod cost_spread;
 mod document;
@@ -78,6 +79,7 @@ const FIGURES: &[Figure] = &[
     lab::ATLAS,
     explained::COST,
     explained::RATE,
+    attach_cost::FIGURE,
     cost_spread::FIGURE,
     lmbench::FIGURE,
 ];

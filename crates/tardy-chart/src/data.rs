@@ -11,6 +11,7 @@ use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_outside::census::{Group as Sections, census, is_watched};
 use tardy_results::explain::Late;
+use tardy_results::explain::cycles::{CycleExplanation, explain_cycles};
 use tardy_results::explain::run::{RunExplanation, RunQuestion};
 use tardy_results::explain::source::explain_run;
 use tardy_results::statistics;
@@ -57,6 +58,9 @@ pub struct Detail {
     pub statistics: Option<Question>,
 }
 
+/// Longest cycles of a followed program that are listed.
+const CYCLES_MAX: usize = 5;
+
 #[derive(Debug)]
 pub struct RunData {
     /// Name of the run: the name of its folder.
@@ -72,7 +76,9 @@ pub struct RunData {
     pub statistics: Option<Statistics>,
     /// The causes of late samples, if the run was explained and statistics were requested.
     pub explanation: Option<RunExplanation>,
-    /// The kernel's sections by load, if the run was watched and statistics were requested.
+    /// Cycles of the threads that `tardy attach` followed, if statistics were requested.
+    pub cycles: Option<CycleExplanation>,
+    /// Sections of its kernel by load, if it was watched and statistics were requested.
     pub watched: Vec<Sections>,
 }
 
@@ -199,6 +205,10 @@ impl RunData {
             .as_ref()
             .filter(|_| is_explained)
             .and_then(|_| explained());
+        // A folder whose cycles cannot be read has its numbers all the same.
+        let cycles = statistics
+            .as_ref()
+            .and_then(|_| explain_cycles(path, None, CYCLES_MAX).ok().flatten());
         let watched = if statistics.is_some() && is_watched(path) {
             census(path).map_or_else(|_| Vec::new(), |census| census.groups)
         } else {
@@ -216,6 +226,7 @@ impl RunData {
             probes: data,
             // If the explanations cannot be read, the run is shown without them.
             explanation,
+            cycles,
             watched,
             statistics,
             record: run.record,

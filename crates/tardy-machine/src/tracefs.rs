@@ -14,6 +14,8 @@ use crate::root::Root;
 /// Prefix of the name of every instance that tardy makes. The process number and its start time
 /// follow. Other instances are never removed.
 pub const INSTANCE_PREFIX: &str = "tardy-";
+/// Ending of the name of a second instance of the same process.
+const SECOND: &str = "-2";
 /// Possible mount points.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
@@ -129,6 +131,12 @@ impl Tracefs {
     }
 }
 
+/// Returns the name of the second instance of the process whose first one has this name.
+#[must_use]
+pub fn second_instance_name(first: &str) -> String {
+    format!("{first}{SECOND}")
+}
+
 /// Returns the name of this process's instance.
 #[must_use]
 pub fn instance_name(root: &Root) -> String {
@@ -154,6 +162,7 @@ pub fn uprobe_group(instance: &str) -> String {
 /// Parses number and start time of the process that made an instance.
 fn maker(name: &str) -> Option<(u32, u64)> {
     let (process, start) = name.strip_prefix(INSTANCE_PREFIX)?.split_once('-')?;
+    let start = start.strip_suffix(SECOND).unwrap_or(start);
     Some((process.parse().ok()?, start.parse().ok()?))
 }
 
@@ -187,6 +196,8 @@ mod tests {
         for name in [
             "tardy-7-100",
             "tardy-8-100",
+            "tardy-7-100-2",
+            "tardy-8-100-2",
             "tardy-9-1",
             "tardy-x-1",
             "theirs",
@@ -196,12 +207,12 @@ mod tests {
         let tracefs = Tracefs::open(&root).unwrap();
         let mut removed = tracefs.remove_left_behind(&root);
         removed.sort();
-        assert_eq!(removed, ["tardy-8-100", "tardy-9-1"]);
+        assert_eq!(removed, ["tardy-8-100", "tardy-8-100-2", "tardy-9-1"]);
         assert_eq!(
             fs::read_dir(tracefs.path().join("instances"))
                 .unwrap()
                 .count(),
-            3
+            4
         );
         assert!(tracefs.remove_instance("theirs").is_err());
         tracefs.remove_instance("tardy-9-1").unwrap();

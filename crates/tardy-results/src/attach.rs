@@ -14,6 +14,8 @@ use tardy_trace::timers::{TimerClock, TimerCounts, TimerKind};
 use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakingCounts};
 
 use crate::exit::Exit;
+use crate::explain::LoopRow;
+use crate::explain::cycles::loops;
 
 /// Maximum number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
@@ -61,7 +63,11 @@ pub struct AttachTrace {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Why the trace is incomplete, other than through lost events.
+    /// Number of places where events were lost that only explain.
+    pub explanation_losses: u64,
+    /// Number of events lost there.
+    pub lost_explanations: u64,
+    /// Reason why the recording is incomplete, if it is not lost events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
@@ -177,6 +183,8 @@ pub struct AttachResult {
     pub worst: Vec<WorstWakeUp>,
     /// The activity of the threads between their sleeps, and the longest cycles.
     pub cycles: Cycles,
+    /// The threads that the rules for real-time loops are for.
+    pub loops: Vec<LoopRow>,
     pub trace: AttachTrace,
     /// Notes that a reader of the numbers needs.
     pub notes: Vec<String>,
@@ -312,6 +320,9 @@ impl Tally {
     pub fn result(mut self, mut attached: AttachFacts) -> AttachResult {
         self.keep_worst();
         attached.cycles.worst.truncate(WORST_MAX);
+        let loops = loops(&attached.cycles);
+        // `loops` has them with words.
+        attached.cycles.rules.clear();
         let threads_followed = attached.names.len();
         attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
@@ -354,6 +365,14 @@ impl Tally {
         let unsure = unsure(&timers, attached.wakings, &attached.trace);
         let mut notes = unsure.clone();
         notes.extend(self.notes(attached.wakings, &threads));
+        let trace = &attached.trace;
+        notes.extend((trace.explanation_losses > 0).then(|| {
+            format!(
+                "the kernel's trace lost {} events of explanations at {} places: {} cycles were cut \
+                 off, and rules may have been broken more often. No wake-up was lost there",
+                trace.lost_explanations, trace.explanation_losses, attached.cycles.cut_off
+            )
+        }));
         notes.extend(attached.no_stacks.as_ref().map(|why| {
             format!(
                 "the kernel does not record where threads sleep ({why}): every sleep ends a cycle"
@@ -382,6 +401,7 @@ impl Tally {
             length_ns: attached.length,
             other_wake_ups: attached.other_wake_ups,
             cycles: attached.cycles,
+            loops,
             trace: attached.trace,
             folder: attached.folder,
         }
@@ -577,6 +597,8 @@ mod tests {
                 events: 10,
                 losses,
                 lost_events: 5 * losses,
+                explanation_losses: 0,
+                lost_explanations: 0,
                 incomplete: None,
             },
             folder: None,

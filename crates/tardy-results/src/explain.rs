@@ -26,7 +26,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
-use tardy_run::tracing::{LoopRules, RecordedKinds};
+use tardy_samples::loop_rules::{LoopRules, RecordedKinds};
 use tardy_trace::event::{Decoder, Kind};
 use tardy_trace::explain::{Explainer, Facts, Preemption, Target};
 use tardy_trace::file::{Buffer, FileError, TraceFile};

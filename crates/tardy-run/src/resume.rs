@@ -28,6 +28,7 @@ use crate::folder::{self, FolderError, RunFolder};
 use crate::imported::ImportRecord;
 use crate::plan::Plan;
 use crate::record::{Interruption, RunRecord, SeriesRecord, StartTime, State, StoreFailure};
+use tardy_samples::cycles::{self, Cycles};
 use tardy_samples::hours::{self, Hours};
 use tardy_samples::reserved_file;
 use tardy_samples::rotation::{DiskDivision, Rotation, RotationRule};
@@ -313,6 +314,10 @@ fn fill(
             &hours::path(&place),
             &hours.shifted(by).encode(division.hours_bytes),
         )?;
+    }
+    if let Some(cycles) = Cycles::read(path)? {
+        let bytes = cycles.shifted(by).encode(None);
+        reserved_file::replace(&new.path().join(cycles::FILE), &bytes)?;
     }
     shift(&mut record, by);
     record.interruptions.push(Interruption {

@@ -3,9 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
-use tardy_trace::event::Thread;
-use tardy_trace::explain::Rules;
-use tardy_trace::text::Text;
+use tardy_samples::loop_rules::LoopRules;
 
 /// The amount of tracing that explains samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -158,97 +156,6 @@ impl Agreement {
     pub const WITHIN_NS: u64 = 1_000;
     /// Two figures also agree if they differ by at most the figure divided by this number.
     pub const WITHIN_PART: u64 = 50;
-}
-
-/// Counts of actions that a real-time loop must avoid.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LoopRules {
-    /// Name of the loop's thread.
-    pub thread: String,
-    /// Priority of the thread in the kernel's numbers: -1 for deadline, 0 to 98 for real-time (99
-    /// minus the priority), 100 to 139 for others.
-    pub priority: i32,
-    /// The kinds of events in the trace. A count whose kind of event is missing is 0 and means
-    /// nothing.
-    pub recorded: RecordedKinds,
-    /// Number of page faults of the program itself.
-    pub page_faults_user: u64,
-    /// Number of page faults in the kernel on the program's behalf.
-    pub page_faults_kernel: u64,
-    /// Number of page faults before the first wake-up by a timer. Other counts exclude them.
-    pub page_faults_at_start: u64,
-    /// Number of sleeps for a length of time instead of until a time.
-    pub sleeps_relative: u64,
-    /// Number of sleeps on a clock that can be set.
-    pub sleeps_on_wall_clock: u64,
-    /// Number of waits at a futex without priority inheritance.
-    pub futex_waits_plain: u64,
-    /// Threads of lower priority that woke the loop, the most frequent one first.
-    pub woken_by_lower: Vec<LowerWaker>,
-    /// Number of wake-ups from a softirq.
-    pub woken_from_softirq: u64,
-    /// Number of waits for locks of the kernel.
-    pub lock_waits: u64,
-    /// Sum of all waits for locks of the kernel.
-    pub lock_waits_sum_ns: u64,
-    /// The longest wait for a lock of the kernel.
-    pub lock_waits_max_ns: u64,
-}
-
-/// Kinds of events from which the rules for loops are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct RecordedKinds {
-    /// Page faults.
-    pub page_faults: bool,
-    /// Settings of timers.
-    pub timers: bool,
-    /// Wake-ups of threads.
-    pub wakings: bool,
-    /// Waits for locks of the kernel.
-    pub contention: bool,
-    /// Calls of futex(2).
-    pub futex: bool,
-}
-
-/// A thread of lower priority that woke a loop.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LowerWaker {
-    /// Name of the thread, as the kernel stores it.
-    pub name: String,
-    /// Priority of the thread in the kernel's numbers.
-    pub priority: i32,
-    /// Number of wake-ups by the thread.
-    pub count: u64,
-}
-
-impl LoopRules {
-    /// Makes the record from the counts of a thread.
-    #[must_use]
-    pub fn of(thread: Thread, rules: &Rules, recorded: RecordedKinds) -> Self {
-        let waker = |(&(name, priority), &count): (&(Text, i32), &u64)| LowerWaker {
-            name: name.to_string(),
-            priority,
-            count,
-        };
-        let mut woken_by_lower: Vec<LowerWaker> = rules.woken_by_lower.iter().map(waker).collect();
-        woken_by_lower.sort_by_key(|waker| std::cmp::Reverse(waker.count));
-        Self {
-            thread: thread.name.to_string(),
-            priority: thread.priority,
-            recorded,
-            page_faults_user: rules.page_faults_user,
-            page_faults_kernel: rules.page_faults_kernel,
-            page_faults_at_start: rules.page_faults_at_start,
-            sleeps_relative: rules.sleeps_relative,
-            sleeps_on_wall_clock: rules.sleeps_on_wall_clock,
-            futex_waits_plain: rules.futex_waits_plain,
-            woken_by_lower,
-            woken_from_softirq: rules.woken_from_softirq,
-            lock_waits: rules.lock_waits.count,
-            lock_waits_sum_ns: rules.lock_waits.sum_ns,
-            lock_waits_max_ns: rules.lock_waits.max_ns,
-        }
-    }
 }
 
 /// How many samples of one series are explained.

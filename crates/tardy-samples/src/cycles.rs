@@ -13,9 +13,12 @@ use tardy_core::units::Nanos;
 use tardy_sys::regular_file;
 
 use self::chains::WakeUpChain;
+use crate::loop_rules::LoopRules;
 
 /// Name of the file in a run folder.
 pub const FILE: &str = "cycles.json";
+/// Maximum number of stored cycles, over all threads.
+const WORST_MAX: usize = 3200;
 /// Maximum size of the file in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
@@ -181,7 +184,10 @@ pub struct Cycles {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups that started a cycle.
     pub chains: Vec<WakeUpChain>,
-    /// Calls of the two functions, if cycles are the times between two functions.
+    /// Actions of the threads that a real-time loop must avoid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<LoopRules>,
+    /// Calls of the functions, if the cycles are the times between two functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
     /// Number of cycles without a measured end, because events were lost or the thread changed its
@@ -192,6 +198,53 @@ pub struct Cycles {
 }
 
 impl Cycles {
+    /// Adds the cycles of an earlier part of the recording. Rows of both parts stay apart, because
+    /// quantiles cannot be added up.
+    #[must_use]
+    pub fn after(mut self, earlier: &Self) -> Self {
+        self.threads.extend(earlier.threads.iter().cloned());
+        self.threads
+            .sort_by_key(|row| (std::cmp::Reverse(row.max_ns), row.thread));
+        self.worst.extend(earlier.worst.iter().cloned());
+        self.worst
+            .sort_by_key(|cycle| (std::cmp::Reverse(cycle.response_ns), cycle.begin_ns));
+        self.worst.truncate(WORST_MAX);
+        self.chains.extend(earlier.chains.iter().cloned());
+        self.chains
+            .sort_by_key(|chain| std::cmp::Reverse(chain.latency_ns));
+        self.chains.truncate(chains::KEPT_MAX);
+        for rules in &earlier.rules {
+            let is_same = |own: &&mut LoopRules| own.id == rules.id && own.thread == rules.thread;
+            match self.rules.iter_mut().find(is_same) {
+                Some(own) => own.add(rules),
+                None => self.rules.push(rules.clone()),
+            }
+        }
+        self.marks = match (self.marks, earlier.marks) {
+            (Some(own), Some(marks)) => Some(Marks {
+                starts: own.starts + marks.starts,
+                ends: own.ends + marks.ends,
+                restarts: own.restarts + marks.restarts,
+                ends_without_start: own.ends_without_start + marks.ends_without_start,
+            }),
+            (own, marks) => own.or(marks),
+        };
+        self.cut_off += earlier.cut_off;
+        self.has_more_threads |= earlier.has_more_threads;
+        self
+    }
+
+    /// Puts all times on a clock that reads `by` more.
+    #[must_use]
+    pub fn shifted(mut self, by: Nanos) -> Self {
+        let cycles = self.worst.iter_mut().map(|cycle| &mut cycle.begin_ns);
+        let chains = self.chains.iter_mut().map(|chain| &mut chain.begin_ns);
+        cycles
+            .chain(chains)
+            .for_each(|time| *time = time.saturating_add(by));
+        self
+    }
+
     /// Returns the content of the file. If it is longer than `bytes_max`, the shortest of the
     /// stored cycles are left out first, then the threads with the shortest maxima.
     #[must_use]
@@ -203,6 +256,7 @@ impl Cycles {
                 self.worst.truncate(self.worst.len() / 2);
             } else if !self.threads.is_empty() && !is_short {
                 self.threads.truncate(self.threads.len() / 2);
+                self.rules.truncate(self.rules.len() / 2);
                 self.has_more_threads = true;
             } else {
                 return bytes;

@@ -4,9 +4,10 @@
 //! Samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
 //! [`read_series`], with a histogram ([`histogram_file`]) if not all of them are stored. In runs
 //! with `--disk`, a series has several files ([`rotation`]), the oldest of which are folded into
-//! histograms by hour ([`hours`]). [`delays`] stores the causes of each late sample, and
-//! [`delay_totals`] sums them. [`cycles`] divides the time of a followed thread between two sleeps,
-//! and [`wake_up_kind`] names the causes that end sleeps.
+//! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample, and
+//! [`delay_totals`] add them up. [`cycles`] are what the threads of a followed program did between two
+//! sleeps, [`wake_up_kind`] names what ended a sleep, and [`loop_rules`] count
+//! what a real-time loop must avoid.
 //!
 //! One pass over a series yields its time intervals for comparisons ([`blocks`]), its extremes for
 //! charts ([`sweep`]), its largest samples for a tail model ([`tail`]), or the grid behind its
@@ -24,6 +25,7 @@ pub mod fitted_lateness;
 pub mod harmless;
 pub mod histogram_file;
 pub mod hours;
+pub mod loop_rules;
 pub mod read_series;
 pub mod reserved_file;
 pub mod rotation;

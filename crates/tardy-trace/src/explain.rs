@@ -10,7 +10,7 @@
 mod blocked;
 mod cause;
 mod expiring;
-mod rules;
+pub(crate) mod rules;
 mod samples;
 mod sent;
 mod timeline;

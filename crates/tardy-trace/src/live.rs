@@ -151,6 +151,12 @@ impl Live {
         read
     }
 
+    /// Returns the time of the next item.
+    #[must_use]
+    pub fn next_time(&self) -> Option<u64> {
+        self.next.peek().map(|&Reverse((time, _))| time)
+    }
+
     /// Returns the next item before `until`, in the order of time.
     pub fn next_before(&mut self, until: u64) -> Option<Item> {
         let mut next = self.next.peek_mut()?;

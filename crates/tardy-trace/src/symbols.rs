@@ -65,8 +65,12 @@ impl Symbols {
             .map(|(name, _)| name)
     }
 
-    /// Returns the last function that starts at `address` or before it, and the number of bytes
-    /// from its start to `address`.
+    /// Returns the names of all functions, in the order of addresses.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.addresses.iter().map(|(_, name)| name.as_str())
+    }
+
+    /// Returns the last function that starts at `address` or before it, and how many bytes before.
     #[must_use]
     pub fn nearest(&self, address: u64) -> Option<(&str, u64)> {
         let after = self

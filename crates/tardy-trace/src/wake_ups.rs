@@ -29,8 +29,11 @@ use foldhash::{HashMap, HashSet};
 use serde::Serialize;
 
 use crate::contexts::{Contexts, Waker};
-use crate::event::{Event, Head, Kind};
+use crate::event::{Event, Head, Kind, Thread};
+use crate::explain::rules::RuleScopes;
+use crate::explain::{self, Rules};
 use crate::merge::Item;
+use crate::recent::Recent;
 use crate::text::Text;
 use crate::timers::{ClockOffsets, TimerClock, TimerCounts, TimerKind};
 
@@ -39,6 +42,10 @@ const ARMED_MAX: usize = 1 << 18;
 /// Maximum number of nested timer functions on a CPU. Two are possible: one in a softirq thread of
 /// PREEMPT_RT, and one in an interrupt of that thread. More mean a damaged trace.
 const NESTED_MAX: usize = 16;
+/// Maximum number of threads that are checked against the rules for real-time loops.
+const JUDGED_MAX: usize = 1024;
+/// Number of threads whose last priority is remembered, at least.
+const KNOWN_MAX: usize = 1 << 12;
 /// Smallest `prev_state` of a preempted thread (TASK_REPORT_MAX); a thread that yields has 0.
 pub(crate) const PREEMPTED: i64 = 0x100;
 
@@ -177,6 +184,7 @@ struct ArmedTimer {
     started: i64,
     expires: i64,
     soft_expires: i64,
+    mode: Option<i64>,
 }
 
 /// A timer whose function a CPU executes.
@@ -206,7 +214,7 @@ struct WokenThread {
 }
 
 /// Reads a trace event by event, and returns wake-ups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WakeUpWatch {
     kinds: HashMap<u64, TimerKind>,
     offsets: ClockOffsets,
@@ -221,6 +229,9 @@ pub struct WakeUpWatch {
     wakings: WakingCounts,
     other_wake_ups: u64,
     finished: Vec<WakeUp>,
+    rules: RuleScopes,
+    /// Followed threads and their wakers, with the last known priority.
+    known: Recent<i32, Thread>,
 }
 
 impl WakeUpWatch {
@@ -229,13 +240,56 @@ impl WakeUpWatch {
     pub fn new(functions: impl IntoIterator<Item = (u64, TimerKind)>) -> Self {
         Self {
             kinds: functions.into_iter().collect(),
-            ..Self::default()
+            offsets: ClockOffsets::default(),
+            followed: HashSet::default(),
+            armed: HashMap::default(),
+            sleeping: HashMap::default(),
+            expiring: HashMap::default(),
+            woken: HashMap::default(),
+            contexts: Contexts::default(),
+            counts: Default::default(),
+            wakings: WakingCounts::default(),
+            other_wake_ups: 0,
+            finished: Vec::new(),
+            rules: RuleScopes::single_threads(),
+            known: Recent::new(KNOWN_MAX),
         }
     }
 
     /// Starts to follow a thread, given by its ID in the initial PID namespace.
     pub fn follow(&mut self, thread: i32) {
         self.followed.insert(thread);
+        if self.rules.len() < JUDGED_MAX {
+            self.rules.add(thread);
+        }
+    }
+
+    /// Adds a thread whose name and priority are known from elsewhere. A waker without a known
+    /// priority never counts as one of lower priority.
+    pub fn learn(&mut self, thread: Thread) {
+        match self.known.touch(&thread.pid) {
+            Some(known) => *known = thread,
+            None => self.known.insert(thread.pid, thread),
+        }
+    }
+
+    /// Returns what a thread did that a real-time loop must avoid, and its last priority; `None`
+    /// if it was not seen to wake up, or is beyond the first [`JUDGED_MAX`] threads.
+    #[must_use]
+    pub fn rules(&self, thread: i32) -> Option<(Thread, &Rules)> {
+        Some((*self.known.get(&thread)?, self.rules.of(thread)?))
+    }
+
+    /// Takes in that events were lost from which no wake-up is measured, only rules are counted.
+    pub fn lose_explanations(&mut self) {
+        self.rules.lose();
+    }
+
+    /// Takes in that a thread slept at a futex that knows no priority inheritance.
+    pub fn waited_at_futex(&mut self, thread: i32) {
+        if let Some(rules) = self.rules.of_mut(thread) {
+            rules.waited_at_futex();
+        }
     }
 
     /// Stops following a thread that has ended, because another program may reuse its ID. Timers
@@ -290,13 +344,16 @@ impl WakeUpWatch {
         if is_thread && !matches!(event.kind, Kind::Switch { .. }) {
             self.end_unseen(event.head.pid);
         }
+        if let Some(rules) = self.rules.of_mut(event.head.pid) {
+            rules.take(event);
+        }
         match event.kind {
             Kind::TimerStart {
                 timer,
                 function,
                 expires,
                 soft_expires,
-                ..
+                mode,
             } if is_thread && self.followed.contains(&event.head.pid) => {
                 if let Some(&kind) = self.kinds.get(&function) {
                     let armed = ArmedTimer {
@@ -305,6 +362,7 @@ impl WakeUpWatch {
                         started: stamp(event.time),
                         expires,
                         soft_expires,
+                        mode,
                     };
                     self.start(timer, armed);
                 }
@@ -321,7 +379,8 @@ impl WakeUpWatch {
             } => self.expire(event, timer, function, now),
             Kind::TimerExpireExit { timer } => self.end_expiry(event.cpu, timer),
             Kind::Waking { thread, .. } if self.followed.contains(&thread.pid) => {
-                self.wake(event, thread.pid)
+                self.learn(thread);
+                self.wake(event, thread)
             }
             Kind::Switch {
                 previous,
@@ -336,6 +395,11 @@ impl WakeUpWatch {
                 }
                 if let Some(woken) = self.woken.remove(&next.pid) {
                     self.end(next.pid, woken, event.cpu, stamp(event.time), Start::Switch);
+                }
+                for thread in [previous, next] {
+                    if let Some(known) = self.known.touch(&thread.pid) {
+                        *known = thread;
+                    }
                 }
             }
             _ => {}
@@ -413,11 +477,14 @@ impl WakeUpWatch {
 
     /// Records that a followed thread is woken, by the timer whose function this CPU executes or by
     /// another cause.
-    fn wake(&mut self, event: &Event, thread: i32) {
+    fn wake(&mut self, event: &Event, woken: Thread) {
+        let thread = woken.pid;
         self.wakings.wakings += 1;
         // A thread that is woken again has run in between.
         self.end_unseen(thread);
-        let by = match self.timer_of(event, thread) {
+        let timer = self.timer_of(event, thread);
+        self.judge(event, woken, timer);
+        let by = match timer {
             Some(expiring) => WokenBy::Timer(expiring),
             None => {
                 self.other_wake_ups += 1;
@@ -448,6 +515,32 @@ impl WakeUpWatch {
             self.end(thread, woken, event.cpu, woken.time, Start::OnCpu);
         } else {
             self.woken.insert(thread, woken);
+        }
+    }
+
+    /// Checks a wake-up against the rules for real-time loops.
+    fn judge(&mut self, event: &Event, woken: Thread, timer: Option<ExpiringTimer>) {
+        let Some(rules) = self.rules.of_mut(woken.pid) else {
+            return;
+        };
+        if timer.is_some() {
+            rules.begin();
+        }
+        let waker = self.known.get(&event.head.pid);
+        match self.contexts.waker(event) {
+            _ if event.head.is_in_interrupt() => {}
+            // The function of a timer runs in an interrupt or in a softirq.
+            Waker::Softirq(_) | Waker::Timer => rules.woken(woken, explain::Waker::Softirq),
+            Waker::Thread(_) => {
+                if let Some(waker) = waker {
+                    rules.woken(woken, explain::Waker::Thread(*waker));
+                }
+            }
+            Waker::Interrupt(_) | Waker::Unknown => {}
+        }
+        if let Some(ExpiringTimer { armed, .. }) = timer.filter(|timer| timer.armed.by == woken.pid)
+        {
+            rules.slept(armed.mode, armed.soft_expires);
         }
     }
 

@@ -8,44 +8,37 @@ pub mod function;
 mod places;
 pub mod process;
 pub mod target;
+mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use tardy_core::units::Nanos;
-use tardy_machine::journal::{self, Journal};
 use tardy_machine::root::Root;
-use tardy_machine::tracefs::{self, Tracefs};
-use tardy_machine::undo::Undo;
 use tardy_samples::cycles::Cycles;
 use tardy_samples::cycles::chains::SlowestChains;
 use tardy_samples::cycles::cut::Cutter;
+use tardy_samples::loop_rules::LoopRules;
 use tardy_samples::wake_up_kind::WakeUpKind;
 use tardy_sys::clock::{self, Clock};
 use tardy_trace::chains::Chains;
 use tardy_trace::contexts::Waker;
-use tardy_trace::event::{Decoder, Kind};
-use tardy_trace::file::TraceHead;
-use tardy_trace::live::Live;
+use tardy_trace::event::{Kind, Thread};
 use tardy_trace::merge::Item;
 use tardy_trace::stints::{Doing, Stint, Stints};
 use tardy_trace::symbols::Symbols;
+use tardy_trace::text::Text;
 use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind};
 use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakeUpWatch, WakingCounts};
 
 pub use self::error::NotAttached;
-use self::filters::{filters, of_threads};
+use self::filters::functions;
 use self::function::Function;
 use self::places::Places;
 use self::target::{Look, Target};
+use self::traces::{Recorded, Traces};
 use crate::calibration::kernel_symbols;
-use crate::events::of_timers::{EXPIRE_EXIT, INTERRUPTS};
 use crate::evidence::Evidence;
-use crate::instance::Instance;
-use crate::pages::PageReader;
 use crate::tracer::{NotTraced, demand_clock_of_trace};
 
 /// Interval at which pages and the list of threads are read.
@@ -102,6 +95,10 @@ pub struct Recording {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
+    /// The same for events that only explain.
+    pub explanation_losses: u64,
+    /// Number of events lost there.
+    pub lost_explanations: u64,
     /// Reason why the trace is incomplete, other than a full buffer.
     pub incomplete: Option<String>,
 }
@@ -132,7 +129,7 @@ pub struct SoFar<'a>(&'a mut Attachment);
 #[derive(Debug)]
 pub struct Attachment {
     target: Target,
-    live: Live,
+    traces: Traces,
     watch: WakeUpWatch,
     stints: Stints,
     places: Places,
@@ -143,7 +140,6 @@ pub struct Attachment {
     cutter: Cutter,
     /// Whether the time between two functions is measured instead of wake-ups.
     is_between_functions: bool,
-    no_stacks: Option<String>,
     root: Root,
     chains: Chains,
     slowest: SlowestChains,
@@ -160,12 +156,6 @@ pub struct Attachment {
     incomplete: Option<String>,
     /// The trace around the worst wake-ups, if it is kept.
     evidence: Option<Evidence>,
-    // Dropped in this order: open files keep the instance alive, and the journal must outlive the
-    // instance.
-    state: State,
-    reader: PageReader,
-    instance: Instance,
-    _journal: Journal,
 }
 
 impl Attachment {
@@ -183,57 +173,18 @@ impl Attachment {
         demand_clock_of_trace(root)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
-        let tracefs = Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         if !functions.iter().any(|&(_, kind)| kind == TimerKind::Sleep) {
             return Err(NotAttached::HiddenFunctions);
         }
-        tracefs.remove_left_behind(root);
-        let name = tracefs::instance_name(root);
-        let journal = Journal::write(
-            &journal::folder(),
-            root,
-            Vec::new(),
-            vec![Undo::RemoveTraceInstance(name.clone())],
-        )?;
         let threads = match target.look() {
             Look::There(threads) => threads,
             // The first turn reports the reason.
             Look::Unknown | Look::Ended => BTreeMap::new(),
         };
-        let cpus = root.online_cpus().unwrap_or_default();
-        let events: Vec<_> = filters(&functions, threads.keys().copied(), &BTreeSet::new())
-            .into_iter()
-            .map(|(event, filter)| (event, Some(filter)))
-            .chain([(EXPIRE_EXIT, None)])
-            .chain(INTERRUPTS.map(|(event, filter)| (event, filter.map(str::to_owned))))
-            .collect();
-        let mut instance =
-            Instance::create_of(tracefs, &name, &cpus, &events, root).map_err(NotTraced::from)?;
-        let no_stacks = instance
-            .learn_stacks()
-            .and_then(|()| {
-                instance.record_stacks_of_sleeps(&of_threads("prev_pid", threads.keys().copied()))
-            })
-            .err()
-            .map(|error| error.to_string());
-        if let Some(functions) = between {
-            let threads = of_threads("common_pid", threads.keys().copied());
-            instance
-                .record_marks(functions, &threads)
-                .map_err(NotAttached::NoMarks)?;
-        }
-        let mut reader =
-            PageReader::open(&instance, &cpus).map_err(failed("cannot read the trace's pages"))?;
-        let state = State::open(&instance).map_err(failed("cannot read the state of the trace"))?;
-        let mut live = Live::new(
-            Decoder::new(&instance.formats),
-            instance.layout,
-            reader.cpus().iter().copied(),
-        );
-        let mark = OpenOptions::new()
-            .write(true)
-            .open(instance.path().join("trace_marker"));
-        mark.and_then(|mut file| file.write_all(MARK.as_bytes()))
+        let numbers: BTreeSet<i32> = threads.keys().copied().collect();
+        let mut traces = Traces::start(root, &functions, &numbers, between)?;
+        traces
+            .mark(MARK)
             .map_err(failed("cannot write a mark into the trace"))?;
         let begin = Nanos(clock::monotonic());
         let mut watch = WakeUpWatch::new(functions.iter().copied());
@@ -246,9 +197,14 @@ impl Attachment {
         // Events before the mark are used too; the mark only shows which thread IDs the trace has.
         std::thread::sleep(Duration::from_nanos(LATE_NS));
         let until = u64::try_from(begin.get()).unwrap_or_default();
-        read(&mut reader, &mut live, &mut None).map_err(failed("cannot read the trace's pages"))?;
+        traces
+            .read(&mut None)
+            .map_err(failed("cannot read the trace's pages"))?;
         let mut number = None;
-        while let Some(item) = live.next_before(until) {
+        while let Some(recorded) = traces.next_before(until) {
+            let Recorded::Item(item) = recorded else {
+                continue;
+            };
             if let Item::Event(event) = &item
                 && matches!(event.kind, Kind::Marker { text } if text.as_str().starts_with(MARK))
             {
@@ -263,20 +219,23 @@ impl Attachment {
             None => return Err(NotAttached::MarkLost),
         }
         let followed = FollowedThreads {
-            now: threads.keys().copied().collect(),
+            now: numbers,
             absent: BTreeSet::new(),
         };
+        let mut places = Places::new(Symbols::parse(&symbols));
+        functions
+            .iter()
+            .for_each(|&(address, _)| places.meet(address));
         Ok(Self {
             target,
-            live,
+            traces,
             watch,
             stints,
-            places: Places::new(Symbols::parse(&symbols)),
+            places,
             slept: BTreeMap::new(),
             ended: Vec::new(),
             cutter: between.map_or_else(Cutter::default, |_| Cutter::between_marks()),
             is_between_functions: between.is_some(),
-            no_stacks,
             root: root.clone(),
             chains: Chains::default(),
             slowest: SlowestChains::default(),
@@ -289,10 +248,6 @@ impl Attachment {
             begin,
             incomplete: None,
             evidence: None,
-            state,
-            reader,
-            instance,
-            _journal: journal,
         })
     }
 
@@ -306,7 +261,7 @@ impl Attachment {
     #[must_use]
     pub fn keeping_worst(self, bytes_max: Option<u64>) -> Self {
         Self {
-            evidence: Some(Evidence::new(self.reader.cpus().len(), bytes_max)),
+            evidence: Some(self.traces.evidence(bytes_max)),
             ..self
         }
     }
@@ -334,13 +289,13 @@ impl Attachment {
         };
         let end = Nanos(clock::monotonic());
         self.advance(observer);
-        self.instance.stop();
+        self.traces.stop();
         self.read();
         self.hand_over(u64::MAX, observer);
         self.watch.finish();
         self.cutter.finish();
         observer.end(SoFar(&mut self));
-        let counts = self.live.counts();
+        let [counts, explanations] = self.traces.counts();
         Recording {
             begin: self.begin,
             end,
@@ -352,10 +307,12 @@ impl Attachment {
             other_wake_ups: self.watch.other_wake_ups(),
             wakers: self.wakers.clone(),
             cycles: SoFar(&mut self).cycles(),
-            no_stacks: self.no_stacks,
-            events_read: counts.events,
+            no_stacks: self.traces.no_stacks.clone(),
+            events_read: counts.events + explanations.events,
             losses: counts.losses,
             lost_events: counts.lost_events,
+            explanation_losses: explanations.losses,
+            lost_explanations: explanations.lost_events,
             threads: self.threads,
             incomplete: self.incomplete,
         }
@@ -366,7 +323,7 @@ impl Attachment {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
         // After a change, the events recorded since the last check cannot be used.
-        if let Some(change) = self.state.change() {
+        if let Some(change) = self.traces.change() {
             self.incomplete.get_or_insert(change);
         }
         self.hand_over(now.saturating_sub(LATE_NS), observer);
@@ -374,7 +331,7 @@ impl Attachment {
 
     fn read(&mut self) {
         self.watch.set_offsets(offsets());
-        if let Err(error) = read(&mut self.reader, &mut self.live, &mut self.evidence) {
+        if let Err(error) = self.traces.read(&mut self.evidence) {
             self.incomplete
                 .get_or_insert_with(|| format!("the trace could not be read to its end: {error}"));
         }
@@ -383,18 +340,26 @@ impl Attachment {
     /// Passes wake-ups until `until` to the observer, as long as the trace is complete.
     fn hand_over(&mut self, until: u64, observer: &mut impl Observer) {
         while self.incomplete.is_none()
-            && let Some(item) = self.live.next_before(until)
+            && let Some(recorded) = self.traces.next_before(until)
         {
+            let Recorded::Item(item) = recorded else {
+                // Sleeps without a stack have cut off their cycles.
+                self.watch.lose_explanations();
+                continue;
+            };
             self.watch.take(&item);
             self.stints.take(&item);
             let mut ended = std::mem::take(&mut self.ended);
             ended.extend(self.stints.finished().map(|stint| {
-                let place = place_of(&stint, &self.live, &mut self.places);
+                let place = place_of(&stint, &self.traces, &mut self.places);
                 (stint, place)
             }));
             for (stint, place) in &ended {
                 if let Doing::Asleep { .. } = stint.doing {
                     self.slept.insert(stint.thread, (stint.end, *place));
+                    if place.is_some_and(|place| self.places.is_plain_futex(place)) {
+                        self.watch.waited_at_futex(stint.thread);
+                    }
                 }
             }
             for wake_up in self.watch.finished() {
@@ -482,7 +447,16 @@ impl Attachment {
                     && !self.wakers.contains_key(&thread)
                     && self.wakers.len() < NAMES_MAX
                 {
-                    self.wakers.insert(thread, thread_name(&self.root, thread));
+                    let name = process::name(&self.root, thread);
+                    if let Some(priority) = process::priority(&self.root, thread) {
+                        let (pid, name) = (thread, Text::from(name.as_str()));
+                        self.watch.learn(Thread {
+                            pid,
+                            priority,
+                            name,
+                        });
+                    }
+                    self.wakers.insert(thread, name);
                     if !self.threads.contains_key(&thread) && self.linked.len() < LINKED_MAX {
                         self.has_new_link |= self.linked.insert(thread);
                     }
@@ -532,21 +506,9 @@ impl Attachment {
         let has_changed = !come.is_empty() || !gone.is_empty();
         if has_changed || self.has_new_link {
             self.has_new_link = false;
-            let followed = self.followed.now.iter().copied();
-            for (event, filter) in filters(&self.functions, followed, &self.linked) {
-                // If an event does not support filters, all events of its kind are recorded anyway.
-                let _ = self.instance.filter(event, &filter);
-            }
-            if self.is_between_functions {
-                let threads = of_threads("common_pid", self.followed.now.iter().copied());
-                self.instance.filter_marks(&threads);
-            }
-            // The kernel records no stacks while their trigger is replaced.
-            if self.no_stacks.is_none() && has_changed {
-                let threads = of_threads("prev_pid", self.followed.now.iter().copied());
-                let recorded = self.instance.record_stacks_of_sleeps(&threads);
-                self.no_stacks = recorded.err().map(|error| error.to_string());
-            }
+            let (followed, linked) = (&self.followed.now, &self.linked);
+            self.traces
+                .follow(&self.functions, followed, linked, has_changed);
         }
         true
     }
@@ -561,6 +523,8 @@ impl SoFar<'_> {
             threads,
             wakers,
             slowest,
+            watch,
+            traces,
             ..
         } = &mut *self.0;
         let name = |thread: i32| {
@@ -569,6 +533,20 @@ impl SoFar<'_> {
         };
         let mut cycles = cutter.result(places.all(), &name);
         cycles.chains = slowest.result(&name);
+        let recorded = traces.recorded_kinds();
+        cycles.rules = threads
+            .iter()
+            .filter_map(|(&thread, name)| {
+                let (known, rules) = watch.rules(thread)?;
+                Some(LoopRules {
+                    thread: name.clone(),
+                    id: Some(thread),
+                    ..LoopRules::of(known, rules, recorded)
+                })
+            })
+            .collect();
+        // Real-time threads first.
+        cycles.rules.sort_by_key(|rules| rules.priority);
         cycles
     }
 
@@ -582,19 +560,13 @@ impl SoFar<'_> {
     pub fn worst_trace(&mut self) -> Option<Vec<u8>> {
         let Attachment {
             evidence,
-            instance,
-            reader,
+            traces,
             threads,
+            places,
             ..
         } = &mut *self.0;
-        let head = || TraceHead {
-            commands: threads
-                .iter()
-                .map(|(thread, name)| format!("{thread} {name}\n"))
-                .collect(),
-            ..instance.head.clone()
-        };
-        evidence.as_mut()?.changed(head, reader.cpus())
+        let (head, cpus) = traces.head(threads, places.symbol_lines());
+        evidence.as_mut()?.changed(|| head, &cpus)
     }
 
     /// Forgets the worst wake-ups, so that the worst wake-ups of the next hour are kept.
@@ -605,38 +577,7 @@ impl SoFar<'_> {
     }
 }
 
-/// Files of the instance. Through them another program could stop the instance or change its clock.
-#[derive(Debug)]
-struct State {
-    is_on: File,
-    clock: File,
-}
-
-impl State {
-    fn open(instance: &Instance) -> io::Result<Self> {
-        Ok(Self {
-            is_on: File::open(instance.path().join("tracing_on"))?,
-            clock: File::open(instance.path().join("trace_clock"))?,
-        })
-    }
-
-    /// Returns a description of the change if another program changed one of the files.
-    fn change(&self) -> Option<String> {
-        let text = |file: &File| {
-            let mut bytes = [0; 512];
-            let read = file.read_at(&mut bytes, 0).ok()?;
-            Some(String::from_utf8_lossy(&bytes[..read]).into_owned())
-        };
-        if text(&self.is_on).is_some_and(|text| text.trim() != "1") {
-            return Some("another program switched the tracing off".to_owned());
-        }
-        let clock = text(&self.clock)?;
-        let is_ours = clock.contains(&format!("[{}]", crate::instance::CLOCK));
-        (!is_ours).then(|| "another program changed the clock of the trace".to_owned())
-    }
-}
-
-/// Keeps the trace around a wake-up if the wake-up is one of the worst.
+/// Keeps the trace around a wake-up, if it is one of the worst.
 fn keep(evidence: &mut Option<Evidence>, wake_up: &WakeUp) {
     if let Some(evidence) = evidence
         && let Ok(due) = u64::try_from(wake_up.due)
@@ -667,73 +608,15 @@ impl FollowedThreads {
     }
 }
 
-/// Reads all available pages.
-fn read(
-    reader: &mut PageReader,
-    live: &mut Live,
-    evidence: &mut Option<Evidence>,
-) -> io::Result<()> {
-    for place in 0..reader.cpus().len() {
-        while let Some(page) = reader.next(place)? {
-            // A damaged page is a loss, which `live` reports.
-            let begins = live.page(place, &page);
-            if let (Some(evidence), Ok(begins)) = (evidence.as_mut(), begins) {
-                evidence.page(place, begins, page);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Returns the addresses of the timers' functions from /proc/kallsyms; empty if the kernel hides
-/// them.
-fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
-    let function = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let address = u64::from_str_radix(words.next()?, 16)
-            .ok()
-            .filter(|&address| address != 0)?;
-        // Compilers append suffixes to names, as in `hrtimer_wakeup.llvm.1`.
-        let name = words.nth(1)?.split('.').next()?;
-        Some((
-            address,
-            TimerKind::ALL
-                .into_iter()
-                .find(|kind| kind.function() == name)?,
-        ))
-    };
-    symbols.lines().filter_map(function).collect()
-}
-
 /// Returns the wait place of a sleep.
-fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
+fn place_of(stint: &Stint, traces: &Traces, places: &mut Places) -> Option<u32> {
     match stint.doing {
         Doing::Asleep {
             stack: Some(stack),
             is_relative,
             ..
-        } => places.number(stack, is_relative, live.stack(stack)),
+        } => places.number(stack, is_relative, traces.stack(stack)),
         _ => None,
-    }
-}
-
-/// Returns the name of a thread of any program; empty if the thread has ended.
-fn thread_name(root: &Root, thread: i32) -> String {
-    let name = root.text(format!("proc/{thread}/comm")).unwrap_or_default();
-    let name: String = name
-        .chars()
-        .map(|character| {
-            if character.is_control() {
-                '?'
-            } else {
-                character
-            }
-        })
-        .collect();
-    // The kernel appends the current task of a worker, which changes.
-    match name.split_once(['-', '+']) {
-        Some((worker, _)) if worker.starts_with("kworker/") => worker.to_owned(),
-        _ => name,
     }
 }
 
@@ -748,21 +631,6 @@ fn offsets() -> ClockOffsets {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn timers_functions_are_found_by_name_and_hidden_ones_are_none() {
-        let symbols = "ffffffff81000010 t hrtimer_wakeup\nffffffff81000020 t \
-                       hrtimer_wakeup_later\nffffffff81000030 t \
-                       posix_timer_fn.llvm.77\nffffffff81000040 T \
-                       it_real_fn\t[module]\n0000000000000000 t timerfd_tmrproc\n";
-        let kinds = [
-            (0xffff_ffff_8100_0010, TimerKind::Sleep),
-            (0xffff_ffff_8100_0030, TimerKind::PosixTimer),
-            (0xffff_ffff_8100_0040, TimerKind::Itimer),
-        ];
-        assert_eq!(functions(symbols), kinds);
-        assert_eq!(functions("0000000000000000 t hrtimer_wakeup\n"), []);
-    }
 
     #[test]
     fn a_thread_has_gone_at_the_second_look_that_does_not_find_it() {

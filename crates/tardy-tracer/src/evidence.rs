@@ -37,7 +37,10 @@ pub(crate) struct Evidence {
     bytes: Vec<usize>,
     /// The worst samples, worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
-    /// Maximum number of bytes of the worst samples' pages.
+    /// The first so many places are the CPUs of the main buffer; further ones are those of an
+    /// instance, with its name.
+    instance: Option<(usize, &'static str)>,
+    /// Bytes that their pages may take.
     bytes_max: u64,
     has_changed: bool,
 }
@@ -50,8 +53,17 @@ impl Evidence {
             numbers: vec![0; cpus],
             bytes: vec![0; cpus],
             worst: Vec::new(),
+            instance: None,
             bytes_max: bytes_max.unwrap_or(u64::MAX),
             has_changed: false,
+        }
+    }
+
+    /// The pages of places from `first` on belong to an instance with this name.
+    pub(crate) fn with_instance(self, first: usize, name: &'static str) -> Self {
+        Self {
+            instance: Some((first, name)),
+            ..self
         }
     }
 
@@ -130,16 +142,21 @@ impl Evidence {
     }
 
     fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {
-        // A file contains all CPUs up to the last one, even CPUs without pages.
-        let mut by_cpu: Vec<BTreeMap<u64, &KeptPage>> =
-            vec![BTreeMap::new(); cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1)];
+        // A file has all CPUs up to the last one, whether they have pages or not.
+        let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
+        let first = self.instance.map_or(usize::MAX, |(first, _)| first);
+        let mut by_cpu: Vec<BTreeMap<u64, &KeptPage>> = vec![BTreeMap::new(); 2 * count];
         for (place, page) in self.worst.iter().flat_map(|(_, pages)| pages) {
-            by_cpu[cpus[*place] as usize].insert(page.number, page);
+            let at = usize::from(*place >= first) * count + cpus[*place] as usize;
+            by_cpu[at].insert(page.number, page);
         }
         let length = |pages: &BTreeMap<u64, &KeptPage>| {
             pages.values().map(|page| page.bytes.len() as u64).sum()
         };
-        let mut out = head.encode(&by_cpu.iter().map(length).collect::<Vec<u64>>());
+        let lengths: Vec<u64> = by_cpu.iter().map(length).collect();
+        let (main, more) = lengths.split_at(count);
+        let instance = self.instance.map(|(_, name)| (name, more));
+        let mut out = head.encode_with(main, instance);
         for pages in &by_cpu {
             let mut last = 0;
             for (&number, page) in pages {

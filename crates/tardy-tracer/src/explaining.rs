@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
 use tardy_core::sample::Sample;
-use tardy_run::tracing::{LoopRules, RecordedKinds};
+use tardy_samples::loop_rules::{LoopRules, RecordedKinds};
 use tardy_trace::event::{Event, Kind};
 use tardy_trace::explain::Samples;
 use tardy_trace::live::Live;
@@ -163,14 +163,7 @@ impl SampleExplainer {
     /// Returns how loops of programs deviated from a correct periodic loop, as far as `events`
     /// show.
     pub(crate) fn judged(&self, events: &[String]) -> Vec<LoopRules> {
-        let has = |name: &str| events.iter().any(|event| event == name);
-        let recorded = RecordedKinds {
-            page_faults: has("exceptions:page_fault_user"),
-            timers: has("timer:hrtimer_start"),
-            wakings: has("sched:sched_waking"),
-            contention: has("lock:contention_begin"),
-            futex: has("syscalls:sys_enter_futex"),
-        };
+        let recorded = RecordedKinds::of(events);
         let rules = |looped: &FollowedLoop| {
             self.samples
                 .rules(looped.thread)

@@ -38,8 +38,8 @@ const TICKS: [&str; 2] = ["tick_sched_timer", "tick_nohz_handler"];
 const FILTER_PIDS_MAX: usize = 64;
 
 /// Buffer size per CPU in KiB: it holds a second of 200,000 events of 40 bytes.
-const BUFFER_KIB: u32 = 8192;
-/// The clock of the trace, which is also the clock of samples.
+pub(crate) const BUFFER_KIB: u32 = 8192;
+/// The clock of the trace, which is also that of samples.
 pub(crate) const CLOCK: &str = "mono";
 
 /// Why an instance cannot record.
@@ -463,7 +463,15 @@ impl Instance {
         self.write(&format!("events/{system}/{event}/filter"), filter)
     }
 
-    /// Stops the recording.
+    /// Changes the size of the buffer of each CPU.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub(crate) fn resize(&self, kib: u32) -> Result<(), InstanceError> {
+        self.write("buffer_size_kb", &kib.to_string())
+    }
+
+    /// Records nothing any more.
     pub fn stop(&self) {
         let _ = self.write("tracing_on", "0");
     }

@@ -38,6 +38,7 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
         let words = cycles_text::chain_words(slowest);
         push_wrapped(&mut out, &words, columns, (0, 2));
     }
+    cycles_text::rules(&mut out, &result.loops, columns);
     if let Some(all) = result.all {
         out.push_str(&threads(result, all, columns));
         parts(&mut out, result, columns);
@@ -45,14 +46,9 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     timers(&mut out, result, columns);
     worst(&mut out, result, columns);
     if let Some(folder) = &result.folder {
-        let most = result.threads.iter().max_by_key(|row| row.wake_ups);
-        let is_one = |most: &ThreadRow| result.threads.iter().all(|row| row.series == most.series);
-        let probe = most
-            .filter(|most| !is_one(most))
-            .map_or_else(String::new, |most| format!(" --probe {}", most.series));
         let _ = writeln!(
             out,
-            "next: tardy explain {folder} | tardy plot {folder}{probe} --kind ccdf -o tail.svg"
+            "next: tardy explain {folder} | tardy plot {folder} --kind ccdf -o tail.svg"
         );
     }
     out
@@ -131,7 +127,7 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
     let [what, count] = if result.functions.is_some() {
         ["time between", "times"]
     } else {
-        ["lateness", "wake-ups"]
+        ["latency", "wake-ups"]
     };
     let head = [what, "kind", count, "median", "99 %", "max"];
     let mut table = Table::new(head.into_iter().chain(has_misses.then_some("misses"))).words([1]);
@@ -309,7 +305,7 @@ fn worst(out: &mut String, result: &AttachResult, columns: usize) {
     if result.worst.is_empty() || result.functions.is_some() {
         return;
     }
-    let head = ["worst at", "thread", "late"]
+    let head = ["worst at", "thread", "latency"]
         .into_iter()
         .chain(PARTS)
         .chain(["CPU", "woken by", "clock"]);
@@ -342,7 +338,8 @@ fn worst(out: &mut String, result: &AttachResult, columns: usize) {
     out.push_str(&table.chosen(
         columns,
         &[
-            "late", "thread", "woken by", "switch", "timer", "waking", "slack", "set late", "CPU",
+            "latency", "thread", "woken by", "switch", "timer", "waking", "slack", "set late",
+            "CPU",
         ],
     ));
 }
@@ -419,6 +416,8 @@ mod tests {
                 events: 1,
                 losses: 0,
                 lost_events: 0,
+                explanation_losses: 0,
+                lost_explanations: 0,
                 incomplete: None,
             },
             folder: Some("mine".into()),
@@ -479,7 +478,7 @@ mod tests {
         );
         assert!(
             text.contains("none of its threads was seen to wake up: ")
-                && !text.contains("lateness"),
+                && !text.contains("\nlatency "),
             "{text}"
         );
     }

@@ -4,22 +4,27 @@
 use std::fmt::Write as _;
 
 use tardy_core::units::Nanos;
+use tardy_results::explain::LoopRow;
 use tardy_results::explain::cycles::{
-    Cycle, CycleExplanation, CycleRow, Stretch, StretchKind, WakeUpChain,
+    Cycle, CycleExplanation, CycleRow, PlaceRow, Stretch, StretchKind, WaitPlace, WakeUpChain,
 };
 
+use super::explain_run_text::{loop_name, rules_head};
+use super::explain_text::{broken, broken_head, not_broken};
 use super::screen::push_wrapped;
 use super::table::Table;
 
 /// Maximum number of rows in the table of threads.
 const ROWS_MAX: usize = 8;
-/// Maximum number of functions listed in which a thread waited.
-const PLACES_MAX: usize = 3;
-/// Maximum number of intervals of a cycle on the screen of `attach`.
+/// Maximum number of wait places shown.
+pub(super) const PLACES_MAX: usize = 3;
+/// Number of intervals of a cycle on the screen of `attach`.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
-/// Maximum number of listed chains.
-const CHAINS_MAX: usize = 3;
-/// Maximum number of listed cycles.
+/// Chains that are listed.
+pub(super) const CHAINS_MAX: usize = 3;
+/// Loops whose rules are listed.
+const LOOPS_MAX: usize = 3;
+/// Cycles that are listed.
 const CYCLES_MAX: usize = 20;
 
 /// Returns the cycles of a run folder as text.
@@ -66,10 +71,43 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
     for chain in found.chains.iter().take(CHAINS_MAX) {
         push_wrapped(&mut out, &chain_words(chain), columns, (0, 2));
     }
+    rules(&mut out, &found.loops, columns);
+    for line in found
+        .loops
+        .iter()
+        .take(1)
+        .flat_map(|looped| not_broken(&looped.rules))
+    {
+        push_wrapped(&mut out, &line, columns, (2, 4));
+    }
     out
 }
 
-/// Formats a chain, for example "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14
+/// Shows which rules for real-time loops the threads broke.
+pub(super) fn rules(out: &mut String, loops: &[LoopRow], columns: usize) {
+    for looped in loops.iter().take(LOOPS_MAX) {
+        if broken(&looped.rules).next().is_none() {
+            let line = format!("{} broke no rule of a real-time loop", loop_name(looped));
+            push_wrapped(out, &line, columns, (0, 2));
+            continue;
+        }
+        push_wrapped(out, &rules_head(looped), columns, (0, 2));
+        for rule in broken(&looped.rules) {
+            push_wrapped(out, &broken_head(rule), columns, (2, 4));
+            push_wrapped(out, &format!("remedy: {}", rule.remedy), columns, (4, 6));
+        }
+    }
+    if let Some(more) = loops.len().checked_sub(LOOPS_MAX)
+        && more > 0
+    {
+        let _ = writeln!(
+            out,
+            "{more} more real-time threads: --json lists their rules"
+        );
+    }
+}
+
+/// Formats a chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14
 /// waiting for the CPU behind kworker/1:2/99; last link 380 us".
 #[must_use]
 pub fn chain_words(chain: &WakeUpChain) -> String {
@@ -188,36 +226,55 @@ fn words(stretch: &Stretch) -> String {
     }
 }
 
-/// Writes the response times of each thread, and the functions in which it waited during its
-/// cycles.
+/// Heads of the columns of [`cells`].
+pub(super) const HEAD: [&str; 9] = [
+    "cycles of",
+    "cycles",
+    "median",
+    "99 %",
+    "max",
+    "all wake-up",
+    "all running",
+    "all preempted",
+    "all blocked",
+];
+
+/// Returns the response times of a thread, and the totals of their parts.
+pub(super) fn cells(row: &CycleRow) -> [String; HEAD.len()] {
+    [
+        thread(&row.name, row.thread),
+        row.cycles.to_string(),
+        row.median_ns.to_string(),
+        row.p99_ns.to_string(),
+        row.max_ns.to_string(),
+        row.sum.wake_up_ns.to_string(),
+        row.sum.running_ns.to_string(),
+        row.sum.preempted_ns.to_string(),
+        row.sum.blocked_ns.to_string(),
+    ]
+}
+
+/// Describes the sleeps in a wait place inside cycles.
+pub(super) fn place_words(row: &PlaceRow) -> String {
+    format!(
+        "blocked in {} ({}): {} times, {} in all, {} at most",
+        row.place.call, row.place.function, row.sleeps, row.sum_ns, row.max_ns
+    )
+}
+
+/// Names the wait place between cycles.
+pub(super) fn ends_in(place: &WaitPlace) -> String {
+    format!("cycles end in {} ({})", place.call, place.function)
+}
+
+/// Returns the response times of each thread, and its wait places during cycles.
 pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     if threads.is_empty() {
         return;
     }
-    let head = [
-        "cycles of",
-        "cycles",
-        "median",
-        "99 %",
-        "max",
-        "all wake-up",
-        "all running",
-        "all preempted",
-        "all blocked",
-    ];
-    let mut table = Table::new(head);
+    let mut table = Table::new(HEAD);
     for row in threads.iter().take(ROWS_MAX) {
-        table.row([
-            thread(&row.name, row.thread),
-            row.cycles.to_string(),
-            row.median_ns.to_string(),
-            row.p99_ns.to_string(),
-            row.max_ns.to_string(),
-            row.sum.wake_up_ns.to_string(),
-            row.sum.running_ns.to_string(),
-            row.sum.preempted_ns.to_string(),
-            row.sum.blocked_ns.to_string(),
-        ]);
+        table.row(cells(row));
     }
     let importance = ["max", "all blocked", "all preempted", "cycles", "median"];
     out.push_str(&table.chosen(columns, &importance));
@@ -228,15 +285,10 @@ pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     }
     for row in threads.iter().take(1) {
         for place in row.blocked_in.iter().take(PLACES_MAX) {
-            let line = format!(
-                "blocked in {} ({}): {} times, {} in all, {} at most",
-                place.place.call, place.place.function, place.sleeps, place.sum_ns, place.max_ns
-            );
-            push_wrapped(out, &line, columns, (0, 2));
+            push_wrapped(out, &place_words(place), columns, (0, 2));
         }
         if let Some(place) = &row.ends_in {
-            let line = format!("cycles end in {} ({})", place.call, place.function);
-            push_wrapped(out, &line, columns, (0, 2));
+            push_wrapped(out, &ends_in(place), columns, (0, 2));
         }
     }
 }
@@ -249,8 +301,20 @@ pub(super) fn story(
     columns: usize,
     stretches: usize,
 ) {
+    push_wrapped(out, &story_words(cycle, begin), columns, (0, 2));
+    let mut shown: Vec<&Stretch> = cycle.stretches.iter().collect();
+    shown.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
+    shown.truncate(stretches);
+    shown.sort_by_key(|stretch| stretch.at_ns);
+    for stretch in shown {
+        push_wrapped(out, &stretch_words(stretch), columns, (2, 4));
+    }
+}
+
+/// Returns the response time of a cycle as the sum of its parts.
+pub(super) fn story_words(cycle: &Cycle, begin: Nanos) -> String {
     let shares = cycle.shares;
-    let line = format!(
+    format!(
         "{} at {:.6} s: {} = {} wake-up + {} running + {} preempted + {} blocked",
         thread(&cycle.name, cycle.thread),
         (cycle.begin_ns - begin).as_secs_f64(),
@@ -259,27 +323,23 @@ pub(super) fn story(
         shares.running_ns,
         shares.preempted_ns,
         shares.blocked_ns
-    );
-    push_wrapped(out, &line, columns, (0, 2));
-    let mut shown: Vec<&Stretch> = cycle.stretches.iter().collect();
-    shown.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
-    shown.truncate(stretches);
-    shown.sort_by_key(|stretch| stretch.at_ns);
-    for stretch in shown {
-        let kind = match stretch.kind {
-            StretchKind::WakeUp => "waited",
-            StretchKind::Preempted => "preempted",
-            StretchKind::Blocked => "blocked",
-        };
-        let line = format!("at {}: {kind} {}", stretch.at_ns, words(stretch));
-        push_wrapped(out, &line, columns, (2, 4));
-    }
+    )
+}
+
+/// Describes an interval of a cycle, with its start.
+pub(super) fn stretch_words(stretch: &Stretch) -> String {
+    let kind = match stretch.kind {
+        StretchKind::WakeUp => "waited",
+        StretchKind::Preempted => "preempted",
+        StretchKind::Blocked => "blocked",
+    };
+    format!("at {}: {kind} {}", stretch.at_ns, words(stretch))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tardy_results::explain::cycles::{Shares, WaitPlace};
+    use tardy_results::explain::cycles::Shares;
 
     fn cycle(shares: Shares, kind: StretchKind, then: Option<&str>) -> Cycle {
         let place = (kind == StretchKind::Blocked).then(|| WaitPlace {

@@ -292,11 +292,14 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
 
 /// Returns the heading above the rules that a loop broke.
 pub(super) fn rules_head(looped: &LoopRow) -> String {
-    format!(
-        "Rules of a real-time loop that {} ({}) broke",
-        looped.thread,
-        words::priority(looped.priority)
-    )
+    format!("Rules of a real-time loop that {} broke", loop_name(looped))
+}
+
+/// Names a loop by its thread and the thread's priority.
+pub(super) fn loop_name(looped: &LoopRow) -> String {
+    let id = looped.id.map_or_else(String::new, |id| format!("/{id}"));
+    let priority = words::priority(looped.priority);
+    format!("{}{id} ({priority})", looped.thread)
 }
 
 fn worst(out: &mut String, place: usize, story: &SampleStory) {

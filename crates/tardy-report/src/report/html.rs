@@ -10,6 +10,7 @@
 
 mod comparison;
 mod costs;
+mod cycles;
 mod explained;
 mod facts;
 mod figure;
@@ -76,6 +77,7 @@ pub fn page(
         (head::head(runs, &title, comparison, first.as_ref()))
         (charts)
         (explained::section(runs))
+        (cycles::section(runs))
         (sections)
         (layers::section(runs))
         (facts::section(&described))

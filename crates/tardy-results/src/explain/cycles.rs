@@ -1,6 +1,6 @@
 //! Explains the cycles of a program that `tardy attach` recorded, from its run folder.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde::Serialize;
@@ -8,8 +8,11 @@ use tardy_core::units::Nanos;
 use tardy_run::folder;
 use tardy_samples::cycles::FILE;
 pub use tardy_samples::cycles::chains::{ChainLink, WakeUpChain};
-pub use tardy_samples::cycles::{Cycle, CycleRow, Cycles, Shares, Stretch, StretchKind, WaitPlace};
+pub use tardy_samples::cycles::{
+    Cycle, CycleRow, Cycles, PlaceRow, Shares, Stretch, StretchKind, WaitPlace,
+};
 
+use super::LoopRow;
 use super::run::RunError;
 
 /// The explanation of cycles.
@@ -31,6 +34,8 @@ pub struct CycleExplanation {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups, slowest first.
     pub chains: Vec<WakeUpChain>,
+    /// The threads that the rules for real-time loops are for.
+    pub loops: Vec<LoopRow>,
 }
 
 /// Explains the cycles of the run in `folder`: those longer than `above`, or, without `above`, the
@@ -56,6 +61,7 @@ pub fn explain_cycles(
 
 fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -> CycleExplanation {
     let complete_above_ns = complete_above(&cycles);
+    let loops = loops(&cycles);
     let mut listed = cycles.worst;
     match above {
         Some(above) => listed.retain(|cycle| cycle.response_ns > above),
@@ -70,11 +76,32 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
         threads: cycles.threads,
         worst: listed,
         chains: cycles.chains,
+        loops,
     }
 }
 
-/// Returns the response time above which all cycles are known, because only the longest cycles of
-/// each thread are stored.
+/// Returns the real-time threads that cycles were measured of, the thread with the longest cycle
+/// first; if there are none, the thread with the longest cycle.
+pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
+    let of_thread = |row: &CycleRow| {
+        let mut rules = cycles.rules.iter();
+        rules
+            .find(|rules| rules.id == Some(row.thread))
+            .map(LoopRow::of)
+    };
+    let mut loops: Vec<LoopRow> = cycles.threads.iter().filter_map(of_thread).collect();
+    // Of several rows of a thread, the first one.
+    let mut seen = HashSet::new();
+    loops.retain(|looped| seen.insert(looped.id));
+    if loops.iter().any(LoopRow::is_real_time) {
+        loops.retain(LoopRow::is_real_time);
+    } else {
+        loops.truncate(1);
+    }
+    loops
+}
+
+/// Only the longest cycles of each thread are stored.
 fn complete_above(cycles: &Cycles) -> Nanos {
     let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
     for cycle in &cycles.worst {
@@ -82,8 +109,13 @@ fn complete_above(cycles: &Cycles) -> Nanos {
         *count += 1;
         *shortest = cycle.response_ns.min(*shortest);
     }
+    // A recording that was resumed has a row of each part.
+    let all = |thread: i32| {
+        let rows = cycles.threads.iter().filter(|row| row.thread == thread);
+        rows.map(|row| row.cycles).sum::<u64>()
+    };
     let of_thread = |row: &CycleRow| match kept.get(&row.thread) {
-        Some(&(count, shortest)) if count < row.cycles => shortest,
+        Some(&(count, shortest)) if count < all(row.thread) => shortest,
         Some(_) => Nanos::ZERO,
         None => row.max_ns,
     };
@@ -133,6 +165,7 @@ mod tests {
             threads: vec![row(1, 3), row(2, 1)],
             worst: vec![cycle(1, 90), cycle(1, 50), cycle(2, 20)],
             chains: Vec::new(),
+            rules: Vec::new(),
             cut_off: 4,
             has_more_threads: false,
         };

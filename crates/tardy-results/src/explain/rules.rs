@@ -3,12 +3,12 @@
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
-use tardy_run::tracing::{LoopRules, RecordedKinds};
+use tardy_samples::loop_rules::{LoopRules, RecordedKinds};
 use tardy_trace::event::{Event, Kind};
 
 use super::words::priority;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleRow {
     pub rule: &'static str,
     /// Short description of a violation of the rule.
@@ -33,23 +33,33 @@ pub(super) fn note(recorded: &mut RecordedKinds, event: &Event) {
     }
 }
 
-/// The rules for one loop.
-#[derive(Debug, Serialize)]
+/// The rules of one loop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LoopRow {
     /// Name of the loop's thread.
     pub thread: String,
-    /// The kernel's priority of the thread.
+    /// ID of the thread, if several threads may have the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<i32>,
+    /// The kernel's priority of it.
     pub priority: i32,
     pub rules: Vec<RuleRow>,
 }
 
 impl LoopRow {
-    pub(super) fn of(rules: &LoopRules) -> Self {
+    pub(crate) fn of(rules: &LoopRules) -> Self {
         Self {
             thread: rules.thread.clone(),
+            id: rules.id,
             priority: rules.priority,
             rules: rows(rules),
         }
+    }
+
+    /// Returns whether the thread has a real-time policy.
+    #[must_use]
+    pub fn is_real_time(&self) -> bool {
+        self.priority < 100
     }
 }
 

@@ -276,9 +276,20 @@ pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict
                 .iter()
                 .map(|(_, verdict)| verdict.outcome)
                 .fold(Outcome::Passed, Outcome::worse);
-            let (probe, verdict) = several
+            let mut alike = several
                 .iter()
-                .find(|(_, verdict)| verdict.outcome == worst)?;
+                .filter(|(_, verdict)| verdict.outcome == worst);
+            let imported = run.record.imported.as_ref();
+            // `tardy attach` has a series for each kind of wake-up, however rare.
+            let (probe, verdict) = if imported.is_some_and(ImportRecord::is_of_timers) {
+                let weight = |verdict: &Verdict| {
+                    let evidence = &verdict.evidence;
+                    (evidence.misses, evidence.due_times)
+                };
+                alike.rev().max_by_key(|(_, verdict)| weight(verdict))?
+            } else {
+                alike.next()?
+            };
             Some(Verdict {
                 sentence: format!("{probe}: {}", verdict.sentence),
                 ..(*verdict).clone()

@@ -18,7 +18,9 @@ use tardy_trace::event::Thread;
 use tardy_trace::stints::{Doing, Stint};
 use tardy_trace::wake_ups::{Cause, WakeUp};
 
-use super::{Cycle, CycleRow, Cycles, Marks, PlaceRow, Shares, Stretch, StretchKind, WaitPlace};
+use super::{
+    Cycle, CycleRow, Cycles, Marks, PlaceRow, Shares, Stretch, StretchKind, WORST_MAX, WaitPlace,
+};
 
 /// Number of sleeps from which a thread's wait place is determined.
 const GROUP_SLEEPS: usize = 32;
@@ -32,8 +34,6 @@ const SLEEPS_MIN: u32 = 2;
 const TIMERS_SHARE: i64 = 10;
 /// Maximum number of parts without CPU time that are stored per cycle.
 const STRETCHES_MAX: usize = 32;
-/// Maximum number of stored cycles, over all threads.
-const WORST_MAX: usize = 3200;
 /// Number of cycles stored for every thread.
 const WORST_OF_THREAD: usize = 10;
 /// Maximum number of threads.
@@ -406,6 +406,12 @@ impl ThreadCut {
                 }
                 (None, None) => {}
             },
+            // The stack was lost: it may be a sleep in the wait place.
+            Doing::Asleep { .. } if piece.place.is_none() && self.home.flatten().is_some() => {
+                cut_off += 1;
+                self.open = None;
+                self.slept_at_home = None;
+            }
             Doing::Asleep { waker, .. } => {
                 if let Some(cycle) = &mut self.open {
                     cycle.shares.blocked_ns += Nanos(length);

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use foldhash::HashMap;
+
 use super::Waker;
 use crate::event::{Event, Kind, Thread};
 use crate::text::Text;
@@ -59,19 +61,19 @@ pub struct LockWaits {
 
 /// The scope of the counts: all explained threads together, or some threads individually.
 #[derive(Debug, Default)]
-pub(super) struct RuleScopes {
+pub(crate) struct RuleScopes {
     all: Rules,
-    threads: Option<Vec<(i32, Rules)>>,
-    /// Threads of the measuring tool. They wake the threads of a loop when the run ends; these
-    /// wake-ups do not count as a fault of the loop.
+    threads: Option<HashMap<i32, Rules>>,
+    /// Threads of the measuring tool: their wake-ups, which end a loop, do not count as a fault of
+    /// the loop.
     observers: Vec<i32>,
 }
 
 impl RuleScopes {
-    /// Creates the counts for individual threads, without a thread so far.
-    pub(super) fn single_threads() -> Self {
+    /// Nobody yet.
+    pub(crate) fn single_threads() -> Self {
         Self {
-            threads: Some(Vec::new()),
+            threads: Some(HashMap::default()),
             ..Self::default()
         }
     }
@@ -88,38 +90,40 @@ impl RuleScopes {
         &self.all
     }
 
-    pub(super) fn add(&mut self, pid: i32) {
-        if self.of(pid).is_none() {
-            self.threads
-                .get_or_insert_default()
-                .push((pid, Rules::default()));
+    pub(crate) fn add(&mut self, pid: i32) {
+        self.threads.get_or_insert_default().entry(pid).or_default();
+    }
+
+    pub(crate) fn of(&self, pid: i32) -> Option<&Rules> {
+        match &self.threads {
+            Some(threads) => threads.get(&pid),
+            None => Some(&self.all),
         }
     }
 
-    pub(super) fn of(&self, pid: i32) -> Option<&Rules> {
-        let Some(threads) = &self.threads else {
-            return Some(&self.all);
-        };
-        threads
-            .iter()
-            .find(|&&(known, _)| known == pid)
-            .map(|(_, rules)| rules)
+    pub(crate) fn of_mut(&mut self, pid: i32) -> Option<&mut Rules> {
+        match &mut self.threads {
+            Some(threads) => threads.get_mut(&pid),
+            None => Some(&mut self.all),
+        }
     }
 
-    pub(super) fn of_mut(&mut self, pid: i32) -> Option<&mut Rules> {
-        let Some(threads) = &mut self.threads else {
-            return Some(&mut self.all);
-        };
-        threads
-            .iter_mut()
-            .find(|(known, _)| *known == pid)
-            .map(|(_, rules)| rules)
+    /// Forgets the waits under way, whose end may be lost.
+    pub(crate) fn lose(&mut self) {
+        for rules in self.threads.iter_mut().flat_map(HashMap::values_mut) {
+            rules.lock_waits.began = None;
+        }
+    }
+
+    /// Returns the number of single threads.
+    pub(crate) fn len(&self) -> usize {
+        self.threads.as_ref().map_or(0, HashMap::len)
     }
 }
 
 impl Rules {
-    /// Processes an event of the thread.
-    pub(super) fn take(&mut self, event: &Event) {
+    /// Takes an event of the thread in.
+    pub(crate) fn take(&mut self, event: &Event) {
         // Ignores what an interrupt does while the thread is on the CPU.
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
@@ -143,8 +147,8 @@ impl Rules {
         }
     }
 
-    /// Processes a wake-up of the thread.
-    pub(super) fn woken(&mut self, thread: Thread, waker: Waker) {
+    /// Takes a wake-up of the thread in.
+    pub(crate) fn woken(&mut self, thread: Thread, waker: Waker) {
         match waker {
             Waker::Softirq => self.woken_from_softirq += 1,
             Waker::Thread(waker)
@@ -162,7 +166,7 @@ impl Rules {
 
     /// Records that a timer woke the thread: its loop has started, and earlier behaviour is no
     /// fault.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         if !self.has_begun {
             let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;
             *self = Self {
@@ -173,9 +177,13 @@ impl Rules {
         }
     }
 
-    /// Processes the end of a sleep that the thread itself started.
-    pub(super) fn slept(&mut self, mode: Option<i64>, soft_expires: i64) {
+    /// Takes a sleep in that the thread itself started and that ended.
+    pub(crate) fn slept(&mut self, mode: Option<i64>, soft_expires: i64) {
         self.sleeps_relative += u64::from(mode.is_some_and(|mode| mode & RELATIVE != 0));
         self.sleeps_on_wall_clock += u64::from(soft_expires > WALL_CLOCK_NS);
+    }
+    /// Takes in that the thread slept at a futex that knows no priority inheritance.
+    pub(crate) fn waited_at_futex(&mut self) {
+        self.futex_waits_plain += 1;
     }
 }

@@ -34,6 +34,12 @@ impl TraceHead {
     /// their bytes, in whole pages.
     #[must_use]
     pub fn encode(&self, lengths: &[u64]) -> Vec<u8> {
+        self.encode_with(lengths, None)
+    }
+
+    /// The same with the pages of an instance, which follow the others: its name, and their bytes.
+    #[must_use]
+    pub fn encode_with(&self, lengths: &[u64], instance: Option<(&str, &[u64])>) -> Vec<u8> {
         let mut out = [MAGIC, b"6\0", &[0, 8]].concat();
         put(&mut out, self.page_bytes);
         out.extend_from_slice(b"header_page\0");
@@ -57,13 +63,36 @@ impl TraceHead {
         option(&mut out, super::Options::UNAME, &self.kernel);
         // Without text the option means that the clock follows the table.
         option(&mut out, super::Options::TRACE_CLOCK, "");
+        let place_of_instance = instance.map(|(name, _)| {
+            out.extend_from_slice(&super::Options::BUFFER.to_le_bytes());
+            put(&mut out, count(8 + name.len() + 1));
+            let place = out.len();
+            out.extend_from_slice(&[0; 8]);
+            out.extend_from_slice(name.as_bytes());
+            out.push(0);
+            place
+        });
         out.extend_from_slice(&0_u16.to_le_bytes());
+        let table = self.table(&mut out, lengths.len());
+        let Some(((_, more), place)) = instance.zip(place_of_instance) else {
+            fill_table(&mut out, table, lengths, self.page_bytes);
+            return out;
+        };
+        let mark = (out.len() as u64).to_le_bytes();
+        out[place..place + 8].copy_from_slice(&mark);
+        let table_of_instance = self.table(&mut out, more.len());
+        let first = fill_table(&mut out, table, lengths, self.page_bytes);
+        fill_rows(&mut out, table_of_instance, more, first);
+        out
+    }
+
+    /// Adds a table of pages without its numbers, and returns its place.
+    fn table(&self, out: &mut Vec<u8>, cpus: usize) -> usize {
         out.extend_from_slice(TABLE_MARK);
         let table = out.len();
-        out.resize(table + lengths.len() * 16, 0);
-        put_long(&mut out, &self.clock);
-        fill_table(&mut out, table, lengths, self.page_bytes);
-        out
+        out.resize(table + cpus * 16, 0);
+        put_long(out, &self.clock);
+        table
     }
 }
 
@@ -83,24 +112,33 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
         .rposition(|window| window == TABLE_MARK)?
         + TABLE_MARK.len();
     let mut out = head.to_vec();
-    (table + lengths.len() * 16 <= out.len())
-        .then(|| fill_table(&mut out, table, lengths, page_bytes))?;
+    if table + lengths.len() * 16 > out.len() {
+        return None;
+    }
+    fill_table(&mut out, table, lengths, page_bytes);
     Some(out)
 }
 
 /// Fills in the position of each CPU's pages, which follow a head that ends at a page boundary.
-fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) {
+/// Returns the position after them.
+fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) -> u64 {
     out.resize(
         out.len().next_multiple_of((page_bytes as usize).max(4096)),
         0,
     );
-    let mut place = out.len() as u64;
+    let place = out.len() as u64;
+    fill_rows(out, table, lengths, place)
+}
+
+/// Fills in a table of pages that begin at `place`, and returns the position after them.
+fn fill_rows(out: &mut [u8], table: usize, lengths: &[u64], mut place: u64) -> u64 {
     for (index, &length) in lengths.iter().enumerate() {
         let entry = table + index * 16;
         out[entry..entry + 8].copy_from_slice(&place.to_le_bytes());
         out[entry + 8..entry + 16].copy_from_slice(&length.to_le_bytes());
         place += length;
     }
+    place
 }
 
 fn formats(out: &mut Vec<u8>, formats: &[String]) {
@@ -191,6 +229,26 @@ mod tests {
             .map(|cpu| (cpu.cpu, cpu.stored_bytes()))
             .collect();
         assert_eq!(stored, [(0, 4096), (1, 0), (2, 8192)]);
+    }
+
+    #[test]
+    fn an_instance_has_pages_of_its_own() {
+        let mut bytes = head().encode_with(&[4096, 8192], Some(("stacks", &[0, 4096])));
+        let pages = bytes.len();
+        bytes.resize(pages + 4 * 4096, 7);
+        bytes[pages + 3 * 4096..].fill(9);
+        let file = TraceFile::parse(&bytes).unwrap();
+        let stored = |name| {
+            let buffer = file.buffer(name).unwrap();
+            assert_eq!(buffer.clock, "mono");
+            let cpus = buffer.cpus.iter();
+            cpus.map(|cpu| cpu.stored_bytes()).collect::<Vec<_>>()
+        };
+        assert_eq!(stored(None), [4096, 8192]);
+        assert_eq!(stored(Some("stacks")), [0, 4096]);
+        let buffer = file.buffer(Some("stacks")).unwrap();
+        let chunk = buffer.cpus[1].chunks().next().unwrap().unwrap();
+        assert!(chunk.iter().all(|&byte| byte == 9));
     }
 
     #[test]

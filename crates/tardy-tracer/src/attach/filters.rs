@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use tardy_trace::timers::TimerKind;
 
-use crate::events::WantedEvent;
 use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, START, SWITCH, WAKING};
+use crate::events::{OF_PROBES, WantedEvent};
 
 /// Maximum number of thread ID ranges per field: two fields with so many seven-digit ranges fit
 /// into a page.
@@ -83,9 +83,51 @@ pub(super) fn filters(
     ]
 }
 
+/// Returns the addresses of the timers' functions from /proc/kallsyms; empty if the kernel hides
+/// them.
+pub(super) fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
+    let function = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let address = u64::from_str_radix(words.next()?, 16)
+            .ok()
+            .filter(|&address| address != 0)?;
+        // Compilers append suffixes to names, as in `hrtimer_wakeup.llvm.1`.
+        let name = words.nth(1)?.split('.').next()?;
+        Some((
+            address,
+            TimerKind::ALL
+                .into_iter()
+                .find(|kind| kind.function() == name)?,
+        ))
+    };
+    symbols.lines().filter_map(function).collect()
+}
+
+/// Returns the filter of each event that only shows broken rules, for these threads.
+pub(super) fn of_rules(threads: impl Iterator<Item = i32>) -> Vec<(WantedEvent, String)> {
+    let filter = of_threads("common_pid", threads);
+    let events = OF_PROBES.iter();
+    events.map(|&event| (event, filter.clone())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn timers_functions_are_found_by_name_and_hidden_ones_are_none() {
+        let symbols = "ffffffff81000010 t hrtimer_wakeup\nffffffff81000020 t \
+                       hrtimer_wakeup_later\nffffffff81000030 t \
+                       posix_timer_fn.llvm.77\nffffffff81000040 T \
+                       it_real_fn\t[module]\n0000000000000000 t timerfd_tmrproc\n";
+        let kinds = [
+            (0xffff_ffff_8100_0010, TimerKind::Sleep),
+            (0xffff_ffff_8100_0030, TimerKind::PosixTimer),
+            (0xffff_ffff_8100_0040, TimerKind::Itimer),
+        ];
+        assert_eq!(functions(symbols), kinds);
+        assert_eq!(functions("0000000000000000 t hrtimer_wakeup\n"), []);
+    }
 
     #[test]
     fn filters_name_threads_one_by_one_and_many_by_a_range() {

@@ -1,7 +1,7 @@
 //! Wait places in the kernel: converts the stack of a thread that leaves its CPU to a system call
 //! and the function that waits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tardy_samples::cycles::WaitPlace;
@@ -13,6 +13,8 @@ const PLACES_MAX: usize = 4096;
 /// Maximum number of stacks whose place is remembered; twice the number that the trace's reader
 /// distinguishes, for relative and absolute timers.
 const STACKS_MAX: usize = 1 << 17;
+/// Maximum number of functions in a trace file.
+const FUNCTIONS_MAX: usize = 1 << 14;
 /// Functions of the scheduler and of tracing, which the waiting function calls.
 const SCHEDULER: [&str; 8] = [
     "__schedule",
@@ -65,6 +67,8 @@ pub(super) struct Places {
     places: Vec<WaitPlace>,
     /// Call of each place, in the form that wake-up kinds use.
     calls: Vec<Arc<str>>,
+    /// Functions of the stacks by address, for trace files.
+    met: BTreeMap<u64, String>,
 }
 
 impl Places {
@@ -75,7 +79,30 @@ impl Places {
             numbers: HashMap::new(),
             places: Vec::new(),
             calls: Vec::new(),
+            met: BTreeMap::new(),
         }
+    }
+
+    /// Remembers the name of the function at an address.
+    pub(super) fn meet(&mut self, address: u64) {
+        if let Some((name, distance)) = self.symbols.nearest(address)
+            && self.met.len() < FUNCTIONS_MAX
+        {
+            self.met
+                .entry(address - distance)
+                .or_insert_with(|| name.to_owned());
+        }
+    }
+
+    /// Returns the functions that were met, as lines of /proc/kallsyms.
+    pub(super) fn symbol_lines(&self) -> String {
+        let functions = self.met.iter();
+        // trace-cmd gives no name to the last function of a list.
+        let end = (&u64::MAX, &"end".to_owned());
+        functions
+            .chain([end])
+            .map(|(address, name)| format!("{address:016x} T {name}\n"))
+            .collect()
     }
 
     /// Returns the number of the wait place for the stack with the number `stack`.
@@ -83,6 +110,7 @@ impl Places {
         if let Some(&number) = self.of_stacks.get(&(stack, is_relative)) {
             return number;
         }
+        frames.iter().for_each(|&address| self.meet(address));
         let names: Vec<&str> = frames
             .iter()
             .filter_map(|&address| self.symbols.name(address))
@@ -109,6 +137,17 @@ impl Places {
     /// Returns the call of the place with this number.
     pub(super) fn call(&self, number: u32) -> Option<&Arc<str>> {
         self.calls.get(usize::try_from(number).ok()?)
+    }
+
+    /// Returns whether threads wait at the place for a futex without priority inheritance. Waits
+    /// with priority inheritance are in functions of `rt_mutex`.
+    pub(super) fn is_plain_futex(&self, number: u32) -> bool {
+        let place = usize::try_from(number)
+            .ok()
+            .and_then(|at| self.places.get(at));
+        place.is_some_and(|place| {
+            place.call.starts_with("futex") && place.function.contains("futex_")
+        })
     }
 
     /// Returns all places; the index is the number of the place.
@@ -229,5 +268,28 @@ mod tests {
             function: "pipe_write".to_owned(),
         };
         assert_eq!(places.all(), [place]);
+    }
+
+    #[test]
+    fn waits_for_a_futex_are_told_from_waits_with_priority_inheritance() {
+        let functions = [
+            "schedule",
+            "futex_do_wait",
+            "rt_mutex_wait_proxy_lock",
+            "__x64_sys_futex",
+            "__x64_sys_read",
+        ];
+        let address = |at: usize| 0xffff_ffff_8100_0000 + at as u64 * 0x100;
+        let lines = functions.iter().enumerate();
+        let lines = lines.map(|(at, name)| format!("{:x} t {name}\n", address(at)));
+        let mut places = Places::new(Symbols::parse(&lines.collect::<String>()));
+        let mut is_plain = |stack, frames: &[usize]| {
+            let frames: Vec<u64> = frames.iter().map(|&at| address(at) + 1).collect();
+            let number = places.number(stack, false, &frames).unwrap();
+            places.is_plain_futex(number)
+        };
+        assert!(is_plain(1, &[0, 1, 3]));
+        assert!(!is_plain(2, &[0, 2, 3]));
+        assert!(!is_plain(3, &[0, 4]));
     }
 }

@@ -219,6 +219,26 @@ pub(super) fn own_number(root: &Root) -> i32 {
         .unwrap_or_else(sched::thread_id)
 }
 
+/// Returns the name of a thread of any program; empty if the thread has ended.
+pub(super) fn name(root: &Root, thread: i32) -> String {
+    let name = root.text(format!("proc/{thread}/comm")).unwrap_or_default();
+    let name = printable(&name);
+    // The kernel appends the current task of a worker, which changes.
+    match name.split_once(['-', '+']) {
+        Some((worker, _)) if worker.starts_with("kworker/") => worker.to_owned(),
+        _ => name,
+    }
+}
+
+/// Returns the kernel's priority of a thread of any program: 0 to 98 for real-time threads.
+pub(super) fn priority(root: &Root, thread: i32) -> Option<i32> {
+    let stat = root.text(format!("proc/{thread}/stat"))?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    // proc(5): the priority is field 18, relative to MAX_RT_PRIO of the kernel.
+    let priority: i32 = fields.split_ascii_whitespace().nth(15)?.parse().ok()?;
+    Some(priority + 100)
+}
+
 /// Returns the error for a process ID that does not exist in /proc.
 fn absent(root: &Root, inside: u32) -> NoProcess {
     let ids = root.names("proc").into_iter();
@@ -324,6 +344,10 @@ mod tests {
             BTreeMap::from([(70, "my) loop".to_owned()), (71, "wor?ker".to_owned())])
         );
         assert_eq!(process.thread(71), Ok(71));
+        assert_eq!(
+            (priority(&root, 70), priority(&root, 72)),
+            (Some(120), None)
+        );
         assert_eq!(process.thread(6), Ok(71), "its number in its namespace");
         let error = process.thread(72).unwrap_err().to_string();
         assert_eq!(

@@ -6,6 +6,7 @@ mod writer;
 use std::fmt::Display;
 
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Verdict;
 use tardy_core::warning::Warning;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
@@ -17,6 +18,7 @@ use tardy_results::attach::{
 };
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
+use tardy_results::summary::read::read;
 use tardy_run::attached::{AttachedFolder, AttachedPlan};
 use tardy_run::record::{StartTime, State};
 use tardy_sys::clock;
@@ -132,6 +134,9 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
         let warnings = warnings(&result, has_exited);
         writer.finish(cycles, state, ended, warnings, &lost).err()
     });
+    if let Some(judged) = judged(args, &result) {
+        result.verdict = Some(judged);
+    }
     show(args, &result)?;
     match unkept {
         Some(error) => Err(machine(&format!(
@@ -140,6 +145,13 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
         ))),
         None => Ok(result.exit()),
     }
+}
+
+/// Returns the verdict of the written folder, so that `tardy show` comes to the same one.
+fn judged(args: &AttachArgs, result: &AttachResult) -> Option<Verdict> {
+    let folder = args.out.as_ref().filter(|_| result.verdict.is_some())?;
+    let run = read(folder, &attach::requirement(args.deadline, args.misses)).ok()?;
+    run.summary().verdict
 }
 
 /// Finds the functions of `--from` and `--to`.
@@ -225,6 +237,8 @@ fn result(
             events: recorded.events_read,
             losses: recorded.losses,
             lost_events: recorded.lost_events,
+            explanation_losses: recorded.explanation_losses,
+            lost_explanations: recorded.lost_explanations,
             incomplete: recorded.incomplete,
         },
         folder: args.out.as_ref().map(|out| out.display().to_string()),

@@ -13,6 +13,7 @@ use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;
 use tardy_results::statistics::read::Question;
 use tardy_run::folder::folders;
+use tardy_run::imported::ImportRecord;
 
 use super::output;
 use crate::cli::plot::PlotArgs;
@@ -253,6 +254,33 @@ fn probe(runs: &[RunData], wanted: Option<&str>) -> Result<String, PlotError> {
         (Some(wanted), names) if names.contains(&wanted) => Ok(wanted.to_owned()),
         (Some(wanted), names) => Err(PlotError::NoSuchProbe(wanted.to_owned(), names.join(", "))),
         (None, [one]) => Ok((*one).to_owned()),
+        (None, names) if runs.iter().all(is_attached) => Ok(most_frequent(runs, names)),
         (None, names) => Err(PlotError::Probe(names.join(", "))),
     }
+}
+
+/// Returns whether `tardy attach` made the run. Its series are the threads and kinds of wake-ups
+/// that it met, so users cannot know their names.
+fn is_attached(run: &RunData) -> bool {
+    let imported = run.record.imported.as_ref();
+    imported.is_some_and(ImportRecord::is_of_timers)
+}
+
+/// Returns the probe with the most samples, and reports that it was chosen.
+fn most_frequent(runs: &[RunData], names: &[&str]) -> String {
+    let samples = |name: &str| {
+        let probes = runs.iter().filter_map(|run| run.probe(name));
+        probes
+            .map(|probe| probe.all().histogram.count())
+            .sum::<u64>()
+    };
+    // Of several, the first one.
+    let most = names.iter().rev().max_by_key(|name| samples(name));
+    let most = most.map_or_else(String::new, |name| (*name).to_owned());
+    let others: Vec<&str> = names.iter().copied().filter(|name| *name != most).collect();
+    say!(
+        "tardy: {most} is drawn, which has the most samples; --probe draws one of {}",
+        others.join(", ")
+    );
+    most
 }

@@ -401,13 +401,31 @@ fn a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other() {
     let sleeps = sleeps.unwrap_or_else(|| panic!("{}", summary["series"]));
     assert_eq!(sleeps["counts"]["recorded"], CYCLES, "{sleeps}");
     assert_eq!(
+        summary["verdict"], passed["verdict"],
+        "one verdict for one folder"
+    );
+    let sentence = passed["verdict"]["sentence"].as_str().unwrap();
+    assert!(
+        sentence.contains(&format!("no miss in {CYCLES} due times")),
+        "the series with the most wake-ups: {sentence}"
+    );
+    assert_eq!(
         sleeps["numbers"]["max_ns"],
         row(&passed, "sleep")["max_ns"],
         "{sleeps}"
     );
+    let plotted = place.tardy("plot run --kind ccdf -o tail.svg").ends_with(0);
+    let others = summary["series"].as_array().unwrap().len() - 1;
+    assert_eq!(
+        plotted.stderr.contains("timers.sleep is drawn"),
+        others > 0,
+        "{plotted:?}"
+    );
+    let drawn = std::fs::read(place.path("tail.svg")).unwrap();
     place
-        .tardy("plot run --probe timers.sleep --kind ccdf -o tail.svg")
+        .tardy("plot run --probe timers.sleep --kind ccdf -o named.svg")
         .ends_with(0);
+    assert_eq!(drawn, std::fs::read(place.path("named.svg")).unwrap());
     assert!(
         place
             .tardy("export run --format csv")
@@ -448,7 +466,7 @@ fn the_text_has_each_thread_its_parts_and_what_became_of_its_timers() {
         format!("timers/{id}"),
         format!("sleep: {CYCLES} set: {CYCLES} woke a thread"),
         "worst at".to_owned(),
-        "next: tardy explain run | tardy plot run --probe timers.sleep ".to_owned(),
+        "next: tardy explain run | tardy plot run --kind ccdf ".to_owned(),
     ];
     for words in words {
         assert!(text.contains(&words), "no {words:?} in {text}");
@@ -464,7 +482,7 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
     let program = Timers::start(&place, "monotonic", CYCLES);
     let interrupted = attach(&place, &program, "");
     let process = interrupted.pid();
-    assert_eq!(instances_of(process), 1);
+    assert_eq!(instances_of(process), 2);
     interrupted.signal(signal::INTERRUPT);
     // Interrupted before the first wake-up, the result is inconclusive.
     let found = interrupted.wait().ends_with(4).json();

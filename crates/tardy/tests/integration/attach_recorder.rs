@@ -15,6 +15,7 @@ use tardy_samples::cycles::Cycles;
 use tardy_samples::read_series::SeriesFile;
 use tardy_sys::sched::{self, Policy};
 use tardy_sys::{clock, process, signal};
+use tardy_trace::file::TraceFile;
 
 use crate::attach::{Timers, can_trace};
 use crate::metrics::{free_port, get, sum};
@@ -225,6 +226,42 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let after = before + found["wake_ups"].as_u64().unwrap();
     assert_eq!(of_summary(&shown, "expected"), after);
     assert_eq!(samples_of_all(&run), after);
+    // The cycles of both parts are there, those of the first one as they were.
+    let whole = Cycles::read(&run).unwrap().unwrap();
+    for row in &cycles.threads {
+        assert!(whole.threads.contains(row), "{row:?} is not in {whole:?}");
+    }
+    let id = i32::try_from(program.id()).unwrap();
+    let of_both = whole
+        .threads
+        .iter()
+        .any(|row| row.thread == id && row.cycles > 200);
+    assert!(of_both, "{:?}", whole.threads);
+    // The folder has room for a number of cycles, and keeps the longest of both parts.
+    let shortest = whole.worst.last().unwrap().response_ns;
+    let mut longer = cycles
+        .worst
+        .iter()
+        .filter(|cycle| cycle.response_ns > shortest);
+    assert!(
+        longer.all(|cycle| whole.worst.contains(cycle)),
+        "{shortest}"
+    );
+    let explained = place.tardy("explain machine --json").ends_with(0).json();
+    let sum: u64 = whole.threads.iter().map(|row| row.cycles).sum();
+    assert_eq!(explained["cycles"], sum);
+    // The stacks in the traces have names.
+    let trace = std::fs::read(run.join("trace/worst-00000-1.dat")).unwrap();
+    let symbols = TraceFile::parse(&trace).unwrap().symbols;
+    let functions: Vec<String> = symbols.names().map(str::to_owned).collect();
+    assert!(
+        functions.iter().any(|name| name == "do_nanosleep"),
+        "{functions:?}"
+    );
+    assert!(
+        functions.iter().any(|name| name == "hrtimer_wakeup"),
+        "{functions:?}"
+    );
     let traces = std::fs::read_dir(run.join("trace")).unwrap();
     let mut traces: Vec<_> = traces.map(|entry| entry.unwrap().file_name()).collect();
     traces.sort();

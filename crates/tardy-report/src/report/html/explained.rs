@@ -83,7 +83,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
     }
 }
 
-fn rules(looped: &LoopRow) -> Markup {
+pub(super) fn rules(looped: &LoopRow) -> Markup {
     html! {
         h3 { (explain_run_text::rules_head(looped)) }
         ul {

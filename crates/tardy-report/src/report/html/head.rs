@@ -50,6 +50,7 @@ pub(super) fn head(
                 a href={ "#probe-" (name) } { "Charts of " (name) }
             }
             @if runs.iter().any(|run| run.explanation.is_some()) { a href="#explained" { "Causes of late samples" } }
+            @if runs.iter().any(|run| run.cycles.is_some()) { a href="#cycles" { "Cycles" } }
             @if runs.iter().any(|run| !run.watched.is_empty()) { a href="#sections" { "Sections of the kernel" } }
             a href="#statistics" { "Statistics" }
             a href="#machine" { "Machine" }

@@ -50,6 +50,8 @@ pub(super) struct FolderWriter {
     part: u32,
     series: usize,
     unwritten: Option<io::Error>,
+    /// The cycles of the parts before `--resume`.
+    earlier: Cycles,
 }
 
 impl FolderWriter {
@@ -58,6 +60,7 @@ impl FolderWriter {
         let cpus = CpuList::default();
         let keeper = KeeperThread::start(&cpus, folder.identity().clone())?;
         let metrics = metrics.map(|listener| MetricsServer::start(listener, &cpus));
+        let earlier = Cycles::read(folder.path())?.unwrap_or_default();
         let now = Nanos(clock::monotonic());
         let mut writer = Self {
             folder,
@@ -70,6 +73,7 @@ impl FolderWriter {
             part: 0,
             series: 0,
             unwritten: None,
+            earlier,
         };
         writer.hour = writer.hour_at(now);
         while writer.trace_path().try_exists()? {
@@ -154,7 +158,7 @@ impl FolderWriter {
 
     fn cycles(&self, so_far: &mut SoFar<'_>) -> Vec<u8> {
         let bytes_max = self.folder.division().map(|division| division.cycles_bytes);
-        so_far.cycles().encode(bytes_max)
+        so_far.cycles().after(&self.earlier).encode(bytes_max)
     }
 
     /// Writes the trace around the worst wake-ups now.
@@ -227,6 +231,7 @@ impl FolderWriter {
         drop(self.metrics.take());
         self.keeper.finish();
         let division = self.folder.division();
+        let cycles = cycles.after(&self.earlier);
         let bytes = cycles.encode(division.map(|division| division.cycles_bytes));
         let cycles = reserved_file::replace(&self.folder.path().join(cycles::FILE), &bytes);
         let finished = self.folder.finish(state, ended, warnings, lost);

@@ -1,0 +1,300 @@
+//! The cost of `tardy attach` beside recorders of the scheduler's events, for the same loop: CPU time
+//! of the recorder, bytes that it writes, and CPU time of the loop itself.
+//!
+//! The peers record the whole machine, and leave the search for late wake-ups to a second command,
+//! which is not part of their cost here.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
+use super::statistics::{ESTIMATE, Pairs, median};
+use crate::failure::{Failure, Result, While};
+use crate::program;
+
+/// CPU time and bytes beside those of the peers.
+pub(crate) const FIGURE: Figure = Figure {
+    name: "attach-cost",
+    promise: "`tardy attach` takes at most the CPU time and the bytes per wake-up of the cheapest of perf sched and trace-cmd, and loses no wake-up",
+    measure,
+};
+
+/// Period of each thread of the loop, in us.
+const PERIOD_US: u32 = 1000;
+/// Maximum time until the loop has its threads.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A recorder of the loop's wake-ups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recorder {
+    Attach,
+    Perf,
+    TraceCmd,
+}
+
+impl Recorder {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Attach => "tardy attach",
+            Self::Perf => "perf sched record",
+            Self::TraceCmd => "trace-cmd record -e sched",
+        }
+    }
+}
+
+/// The cost of one recording, for each wake-up of the loop.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    cpu_us: f64,
+    bytes: f64,
+    /// CPU time of the loop's threads.
+    loop_us: f64,
+}
+
+/// The followed program: cyclictest with several threads.
+struct Loop {
+    child: Child,
+    threads: u32,
+}
+
+fn measure(bench: &Bench) -> Result<FigureResult> {
+    let (pairs, threads, seconds) = if bench.is_quick {
+        (2, 4, 3)
+    } else {
+        (10, 20, 30)
+    };
+    let mut measured = FigureResult {
+        tables: vec![vec![row([
+            "recorder",
+            "CPU time, us",
+            "bytes",
+            "CPU time of the loop, us",
+        ])]],
+        ..FigureResult::default()
+    };
+    let mut reached = Vec::new();
+    let mut is_held = true;
+    let mut rows = Vec::new();
+    for peer in [Recorder::Perf, Recorder::TraceCmd] {
+        let looped = Loop::start(bench, threads)?;
+        // trace-cmd refuses kernels without the function tracer, for example.
+        if let Err(refusal) = looped.recorded(bench, peer, 1) {
+            measured
+                .notes
+                .push(format!("Not measured beside {}: {refusal}", peer.name()));
+            continue;
+        }
+        let (mut own, mut other) = (Vec::new(), Vec::new());
+        for pair in 0..pairs {
+            let mut both = [(Recorder::Attach, &mut own), (peer, &mut other)];
+            if pair % 2 == 1 {
+                both.reverse();
+            }
+            for (recorder, costs) in both {
+                costs.push(looped.recorded(bench, recorder, seconds)?);
+            }
+            eprint!("\r{}: pair {} of {pairs}", peer.name(), pair + 1);
+        }
+        eprintln!();
+        let ratio = |of: fn(&Cost) -> f64| {
+            let pairs = Pairs {
+                own: own.iter().map(of).collect(),
+                peer: other.iter().map(of).collect(),
+            };
+            pairs.ratio()
+        };
+        let (cpu, bytes) = (ratio(|cost| cost.cpu_us), ratio(|cost| cost.bytes));
+        is_held &= cpu.0 <= 1.0 && bytes.0 <= 1.0;
+        reached.push(format!(
+            "{:.2} times the CPU time ({:.2} to {:.2}) and {:.2} times the bytes of {}",
+            cpu.0,
+            cpu.1,
+            cpu.2,
+            bytes.0,
+            peer.name()
+        ));
+        rows.push(cells(Recorder::Attach, &own));
+        rows.push(cells(peer, &other));
+    }
+    measured.tables[0].extend(rows);
+    if reached.is_empty() {
+        return Err(Failure::new(measured.notes.join("; ")));
+    }
+    measured.reached = format!("{}: {}", reached.join("; "), holds(is_held));
+    measured.notes.extend([
+        format!(
+            "{pairs} pairs with each peer, each first in every second pair; each recording takes \
+             {seconds} s. The loop is cyclictest with {threads} threads of {PERIOD_US} us at \
+             SCHED_FIFO, so that there are {} wake-ups a second. Figures are medians, for each of \
+             these wake-ups.",
+            u64::from(threads) * 1_000_000 / u64::from(PERIOD_US)
+        ),
+        format!("Ratios: {ESTIMATE}."),
+        "The peers record every thread of the machine, and write no explanation. attach writes \
+         samples and cycles, and decodes while it records."
+            .to_owned(),
+        "A recording of attach that lost a wake-up ends the figure with an error.".to_owned(),
+    ]);
+    Ok(measured)
+}
+
+fn cells(recorder: Recorder, costs: &[Cost]) -> Vec<String> {
+    let middle = |of: fn(&Cost) -> f64| median(&costs.iter().map(of).collect::<Vec<_>>());
+    vec![
+        recorder.name().to_owned(),
+        format!("{:.2}", middle(|cost| cost.cpu_us)),
+        format!("{:.1}", middle(|cost| cost.bytes)),
+        format!("{:.2}", middle(|cost| cost.loop_us)),
+    ]
+}
+
+impl Loop {
+    fn start(bench: &Bench, threads: u32) -> Result<Self> {
+        let mut command = Command::new(program::required("cyclictest", "rt-tests")?);
+        // Ends by itself, should this program be killed.
+        command.args(
+            format!("-q -t {threads} -i {PERIOD_US} -d 0 -p 20 -D 1h --policy=fifo").split(' '),
+        );
+        bench.note(&command);
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .while_doing(|| "starting cyclictest".to_owned())?;
+        let looped = Self { child, threads };
+        let begin = Instant::now();
+        // One more thread waits for the end.
+        while looped.tasks().len() <= threads as usize {
+            if begin.elapsed() > PATIENCE {
+                return Err(Failure::new("cyclictest did not start its threads"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(looped)
+    }
+
+    fn tasks(&self) -> Vec<std::path::PathBuf> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let tasks = tasks.into_iter().flatten().flatten();
+        tasks.map(|task| task.path()).collect()
+    }
+
+    /// CPU time of all threads in ns (schedstat in proc_pid_stat(5)).
+    fn cpu_ns(&self) -> f64 {
+        let of_thread = |task: std::path::PathBuf| {
+            let text = fs::read_to_string(task.join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<f64>().ok()
+        };
+        self.tasks().into_iter().filter_map(of_thread).sum()
+    }
+
+    /// Records the loop for `seconds`.
+    fn recorded(&self, bench: &Bench, recorder: Recorder, seconds: u32) -> Result<Cost> {
+        let place = scratch()?;
+        let out = place.path().join("out");
+        let length = seconds.to_string();
+        let mut command = match recorder {
+            Recorder::Attach => {
+                let mut command = Command::new(&bench.tardy);
+                command.args(["attach", &self.child.id().to_string(), "--json", "--for"]);
+                command.arg(format!("{seconds}s")).arg("--out").arg(&out);
+                command
+            }
+            Recorder::Perf => {
+                let mut command = Command::new(program::required("perf", "linux-perf")?);
+                command.args(["sched", "record", "-q", "-o"]).arg(&out);
+                command.args(["--", "sleep", &length]);
+                command
+            }
+            Recorder::TraceCmd => {
+                let mut command = Command::new(program::required("trace-cmd", "trace-cmd")?);
+                command
+                    .args(["record", "-q", "-e", "sched", "-o"])
+                    .arg(&out);
+                command.args(["sleep", &length]);
+                command
+            }
+        };
+        command.current_dir(place.path());
+        let (before, loop_before) = (program::children_cpu_s(), self.cpu_ns());
+        let printed = bench.capture(&mut command)?;
+        let cpu_s = program::children_cpu_s() - before;
+        let loop_ns = self.cpu_ns() - loop_before;
+        if recorder == Recorder::Attach {
+            demand_every_wake_up(&printed)?;
+        }
+        let wake_ups = f64::from(self.threads) * f64::from(seconds) * 1e6 / f64::from(PERIOD_US);
+        Ok(Cost {
+            cpu_us: cpu_s * 1e6 / wake_ups,
+            bytes: bytes(&out)? as f64 / wake_ups,
+            loop_us: loop_ns / 1e3 / wake_ups,
+        })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Refuses a recording of attach that lost events of wake-ups.
+fn demand_every_wake_up(printed: &str) -> Result<()> {
+    let found: Value = serde_json::from_str(printed)
+        .map_err(|error| Failure::new(format!("the result of attach: {error}")))?;
+    let lost = [&found["trace"]["losses"], &found["wakings"]["lost"]];
+    if lost.iter().any(|count| **count != 0) || found["wake_ups"] == 0 {
+        return Err(Failure::new(format!(
+            "attach lost wake-ups, or had none: {} {}",
+            found["trace"], found["wakings"]
+        )));
+    }
+    Ok(())
+}
+
+/// Bytes of a file, or of all files of a folder.
+fn bytes(path: &Path) -> Result<u64> {
+    let reading = || format!("reading {}", path.display());
+    let metadata = fs::metadata(path).while_doing(reading)?;
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    let mut sum = 0;
+    for entry in fs::read_dir(path).while_doing(reading)? {
+        sum += bytes(&entry.while_doing(reading)?.path())?;
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_that_lost_a_wake_up_is_no_figure() {
+        let found = |losses: u32, lost: u32, wake_ups: u32| {
+            format!(
+                r#"{{"trace": {{"losses": {losses}}}, "wakings": {{"lost": {lost}}}, "wake_ups": {wake_ups}}}"#
+            )
+        };
+        assert!(demand_every_wake_up(&found(0, 0, 9)).is_ok());
+        assert!(demand_every_wake_up(&found(1, 0, 9)).is_err());
+        assert!(demand_every_wake_up(&found(0, 1, 9)).is_err());
+        assert!(demand_every_wake_up(&found(0, 0, 0)).is_err());
+        assert!(demand_every_wake_up("{}").is_err());
+    }
+
+    #[test]
+    fn the_bytes_of_a_folder_are_those_of_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("samples")).unwrap();
+        fs::write(folder.path().join("samples/a"), [0; 7]).unwrap();
+        fs::write(folder.path().join("b"), [0; 5]).unwrap();
+        assert_eq!(bytes(folder.path()).unwrap(), 12);
+    }
+}

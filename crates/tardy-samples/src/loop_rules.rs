@@ -1,0 +1,143 @@
+//! Counts of actions that a real-time loop must avoid, as run folders store them.
+
+use serde::{Deserialize, Serialize};
+use tardy_trace::event::Thread;
+use tardy_trace::explain::Rules;
+use tardy_trace::text::Text;
+
+/// Counts of actions that a real-time loop must avoid.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LoopRules {
+    /// Name of its thread.
+    pub thread: String,
+    /// ID of the thread, if several threads may have the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<i32>,
+    /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to
+    /// 139 others.
+    pub priority: i32,
+    /// The kinds of events in the trace; a count without its event is 0 and means nothing.
+    pub recorded: RecordedKinds,
+    /// Pages that the program touched and that were not there.
+    pub page_faults_user: u64,
+    /// Page faults in the kernel on the program's behalf.
+    pub page_faults_kernel: u64,
+    /// Page faults before the first wake-up by a timer, which are in none of the other counts.
+    pub page_faults_at_start: u64,
+    /// Sleeps for a length of time instead of until a time.
+    pub sleeps_relative: u64,
+    /// Sleeps on a clock that can be set.
+    pub sleeps_on_wall_clock: u64,
+    /// Waits at a futex that knows no priority inheritance.
+    pub futex_waits_plain: u64,
+    /// Wake-ups by threads of lower priority, the most frequent waker first.
+    pub woken_by_lower: Vec<LowerWaker>,
+    /// Wake-ups from a softirq.
+    pub woken_from_softirq: u64,
+    /// Waits for locks of the kernel.
+    pub lock_waits: u64,
+    /// Sum of all waits.
+    pub lock_waits_sum_ns: u64,
+    /// The longest of them.
+    pub lock_waits_max_ns: u64,
+}
+
+/// Kinds of events that rules for loops are counted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RecordedKinds {
+    /// Page faults.
+    pub page_faults: bool,
+    /// Timers that are set.
+    pub timers: bool,
+    /// Wakings.
+    pub wakings: bool,
+    /// Waits for locks of the kernel.
+    pub contention: bool,
+    /// Calls of futex(2).
+    pub futex: bool,
+}
+
+impl RecordedKinds {
+    /// Returns the kinds of these events, by their names such as `sched:sched_waking`.
+    #[must_use]
+    pub fn of(events: &[String]) -> Self {
+        let has = |name: &str| events.iter().any(|event| event == name);
+        Self {
+            page_faults: has("exceptions:page_fault_user"),
+            timers: has("timer:hrtimer_start"),
+            wakings: has("sched:sched_waking"),
+            contention: has("lock:contention_begin"),
+            futex: has("syscalls:sys_enter_futex"),
+        }
+    }
+}
+
+/// A thread of lower priority that woke a loop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LowerWaker {
+    /// As the kernel stores it.
+    pub name: String,
+    /// The kernel's.
+    pub priority: i32,
+    /// How often.
+    pub count: u64,
+}
+
+impl LoopRules {
+    /// Makes the record from the counts of a thread.
+    #[must_use]
+    pub fn of(thread: Thread, rules: &Rules, recorded: RecordedKinds) -> Self {
+        let waker = |(&(name, priority), &count): (&(Text, i32), &u64)| LowerWaker {
+            name: name.to_string(),
+            priority,
+            count,
+        };
+        let mut woken_by_lower: Vec<LowerWaker> = rules.woken_by_lower.iter().map(waker).collect();
+        woken_by_lower.sort_by_key(|waker| std::cmp::Reverse(waker.count));
+        Self {
+            thread: thread.name.to_string(),
+            id: None,
+            priority: thread.priority,
+            recorded,
+            page_faults_user: rules.page_faults_user,
+            page_faults_kernel: rules.page_faults_kernel,
+            page_faults_at_start: rules.page_faults_at_start,
+            sleeps_relative: rules.sleeps_relative,
+            sleeps_on_wall_clock: rules.sleeps_on_wall_clock,
+            futex_waits_plain: rules.futex_waits_plain,
+            woken_by_lower,
+            woken_from_softirq: rules.woken_from_softirq,
+            lock_waits: rules.lock_waits.count,
+            lock_waits_sum_ns: rules.lock_waits.sum_ns,
+            lock_waits_max_ns: rules.lock_waits.max_ns,
+        }
+    }
+    /// Adds the counts of another part of the recording.
+    pub fn add(&mut self, other: &Self) {
+        let counts = [
+            (&mut self.page_faults_user, other.page_faults_user),
+            (&mut self.page_faults_kernel, other.page_faults_kernel),
+            (&mut self.page_faults_at_start, other.page_faults_at_start),
+            (&mut self.sleeps_relative, other.sleeps_relative),
+            (&mut self.sleeps_on_wall_clock, other.sleeps_on_wall_clock),
+            (&mut self.futex_waits_plain, other.futex_waits_plain),
+            (&mut self.woken_from_softirq, other.woken_from_softirq),
+            (&mut self.lock_waits, other.lock_waits),
+            (&mut self.lock_waits_sum_ns, other.lock_waits_sum_ns),
+        ];
+        for (own, more) in counts {
+            *own = own.saturating_add(more);
+        }
+        self.lock_waits_max_ns = self.lock_waits_max_ns.max(other.lock_waits_max_ns);
+        for waker in &other.woken_by_lower {
+            let is_same =
+                |own: &&mut LowerWaker| own.name == waker.name && own.priority == waker.priority;
+            match self.woken_by_lower.iter_mut().find(is_same) {
+                Some(own) => own.count += waker.count,
+                None => self.woken_by_lower.push(waker.clone()),
+            }
+        }
+        self.woken_by_lower
+            .sort_by_key(|waker| std::cmp::Reverse(waker.count));
+    }
+}

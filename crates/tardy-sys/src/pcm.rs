@@ -225,7 +225,7 @@ struct RawSoftware {
 #[repr(C)]
 struct RawStatus {
     state: libc::c_int,
-    padding: [u8; size_of::<libc::time_t>() - size_of::<libc::c_int>()],
+    padding: [u8; align_of::<libc::timespec>() - size_of::<libc::c_int>()],
     trigger_tstamp: libc::timespec,
     tstamp: libc::timespec,
     written: Frames,

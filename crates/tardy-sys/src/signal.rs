@@ -154,7 +154,7 @@ pub fn wait_readable_within(
         })
         .collect();
     let timeout = timeout.map(|time| libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: time.as_secs().try_into().unwrap_or(i32::MAX.into()),
         tv_nsec: time.subsec_nanos() as libc::c_long,
     });
     let timeout = timeout

@@ -111,7 +111,7 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
     // would write to it.
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         return Err(Unsupported::new(
-            format!("a clean kernel tree ({shown} has been built in)"),
+            format!("a clean kernel tree ({shown} is from an earlier build)"),
             "give a fresh copy of the tree (git worktree add, or cp and make mrproper)",
         ));
     }

@@ -37,9 +37,9 @@ pub enum CostError {
     /// A system call failed without which nothing can be measured.
     #[error("cannot {doing}: {error}")]
     System {
-        /// The operation that failed.
+        /// The operation that failed; for some operations, with a remedy.
         doing: &'static str,
-        /// The error of the system, and the remedy.
+        /// The error of the system.
         error: io::Error,
     },
     /// A CPU does not exist, or is not allowed.

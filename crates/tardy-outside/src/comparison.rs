@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 use crate::census::Census;
 use crate::kind::Kind;
 
-/// The change of the sections between two functions.
+/// How the longest section between two functions changed from the first census to the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -31,9 +31,10 @@ pub struct Difference {
     pub candidate_count: u64,
 }
 
-/// Compares the longest sections of each kind between the same two functions. A difference counts
-/// as a change if it exceeds a fifth of the length, and `least`. A section that only one census has
-/// counts if it is at least `least` long. The largest differences come first.
+/// Compares the longest sections of each kind between the same two functions. Leaves out
+/// [`Kind::Blocked`]. A section became longer or shorter if the difference exceeds both `least` and
+/// a fifth of the shorter length. A section that only one census has is reported if it is at least
+/// `least` long. The largest differences come first.
 #[must_use]
 pub fn compare(base: &Census, candidate: &Census, least: Nanos) -> Vec<Difference> {
     let (before, after) = (base.by_place(), candidate.by_place());

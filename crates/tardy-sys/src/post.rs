@@ -282,8 +282,8 @@ mod tests {
     fn an_area_of_our_own_is_registered_once() {
         std::thread::spawn(|| {
             let (mine, another) = (Area::new(), Area::new());
-            // If the C library has registered an area, the first call fails; otherwise the second
-            // one does.
+            // A thread can register one area. If the C library has already done so, both calls
+            // fail; otherwise only the second one does.
             let is_free = area_of_the_c_library().is_none();
             assert_eq!(register(&mine, 0).is_ok(), is_free);
             assert!(register(&another, 0).is_err());

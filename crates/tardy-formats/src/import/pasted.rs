@@ -9,7 +9,7 @@ use std::borrow::Cow;
 const PROBED: usize = 512;
 /// Lines of the head that are checked for a log's prefix.
 const LINES_PROBED: usize = 128;
-/// Bytes of the head in which those lines are searched.
+/// Maximum number of bytes of the head that [`is_wrapped`] reads.
 const HEAD_PROBED: usize = 16 << 10;
 
 /// Returns the text of `bytes` as the tool printed it. Bytes that are not UTF-8 become U+FFFD.

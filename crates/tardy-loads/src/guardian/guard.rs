@@ -80,8 +80,9 @@ impl Guard {
         // The call fails if the process already leads a session, which serves as well.
         let _ = process::new_session();
         process::become_subreaper()?;
-        // The signals are blocked, not ignored: an ignored signal would stay ignored in a user's
-        // own command, while a load's worker unblocks all signals.
+        // The signals are blocked, not ignored. Every load's worker inherits this, and unblocks all
+        // signals before it starts a user's own command. Ignored signals would stay ignored in that
+        // command.
         let signals = SignalFd::block(&[
             process::CHILD_ENDED,
             signal::INTERRUPT,

@@ -47,7 +47,7 @@ pub struct Key {
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
-    /// Name of the phases; absent for the whole run.
+    /// Load under which the samples were taken: the name of its phases. Absent for the whole run.
     pub load: Option<String>,
 }
 

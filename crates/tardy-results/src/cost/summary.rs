@@ -2,9 +2,9 @@
 //!
 //! Costs have their own model. A cost is one number, computed from a few hundred trials that each
 //! sum many operations, and compared as a ratio. A latency is a distribution, compared by
-//! quantiles, misses and maxima. Both share run folders, differing facts, change points and their
-//! wording, tables, charts and exporters. A shared model with optional fields would be longer and
-//! harder to read.
+//! quantiles, misses and maxima. A shared model with optional fields would be longer and harder to
+//! read. Costs and latencies share the format of run folders, the search for facts that differ
+//! between runs, change points and their wording, tables, charts and exporters.
 
 use std::path::Path;
 

@@ -97,9 +97,10 @@ impl Explainer {
         }
     }
 
-    /// Takes due times from grids, by the thread's number, instead of from timers. The first
-    /// wake-up of each period that may come from a timer is due on the grid. A thread without a
-    /// grid is due when it is woken.
+    /// Takes due times from grids, by the thread's number, instead of from timers. In each period
+    /// of a thread's grid, the first wake-up that a timer may have caused is due at the start of
+    /// the period. All other wake-ups, and those of threads without a grid, are due when the thread
+    /// is woken. If `grids` is empty, due times come from timers.
     #[must_use]
     pub fn with_grids(mut self, grids: impl IntoIterator<Item = (i32, Grid)>) -> Self {
         self.grids = grids

@@ -56,7 +56,8 @@ pub(super) fn filters(
     linked: &BTreeSet<i32>,
 ) -> [(WantedEvent, String); 5] {
     let threads: Vec<i32> = threads.collect();
-    // Threads of other programs are left out if the filter would need ranges.
+    // A filter selects up to RANGES_MAX threads one by one. For more threads, it would select
+    // ranges that may contain other threads, so the threads of other programs are left out.
     let linked = linked
         .iter()
         .filter(|_| threads.len() + linked.len() <= RANGES_MAX);

@@ -161,8 +161,9 @@ impl Traces {
         explanations.map_or(&[], |trace| trace.live.stack(place))
     }
 
-    /// Records the events of other threads from now on. `has_changed` means that `followed` is
-    /// different from before.
+    /// Records the events of the threads in `followed` from now on, and the wake-ups of those in
+    /// `linked`; [`filters`] leaves out `linked` if there are many threads. `has_changed` states
+    /// whether `followed` differs from the threads followed so far.
     pub(super) fn follow(
         &mut self,
         functions: &[(u64, TimerKind)],
@@ -352,7 +353,8 @@ impl State {
         })
     }
 
-    /// Returns a text if another program changed one of them.
+    /// Returns a message for the user if another program switched the tracing off or changed its
+    /// clock.
     fn change(&self) -> Option<String> {
         let text = |file: &File| {
             let mut bytes = [0; 512];

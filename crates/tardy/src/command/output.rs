@@ -102,8 +102,8 @@ pub fn screen() -> Screen {
     }
 }
 
-/// Returns the size of the screen for tables that choose their columns. Without a terminal and
-/// COLUMNS, sentences are not wrapped.
+/// Returns the size of the screen for text that is fitted to its width. If standard output is not a
+/// terminal, and COLUMNS is unset or empty, the width is unlimited.
 #[must_use]
 pub fn screen_or_page() -> Screen {
     let is_told = std::env::var_os("COLUMNS").is_some_and(|value| !value.is_empty());

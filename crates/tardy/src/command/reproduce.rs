@@ -163,7 +163,8 @@ fn one(command: &ExperimentCommand, args: &ReproduceArgs, out: &Path) -> io::Res
         Some(130) | None => Ok(StepEnd::Interrupted),
         // Guests that failed leave the others' runs.
         Some(0 | 1 | 4) => {
-            // The reason is of an earlier try.
+            // If there is a reason, an earlier command of this experiment failed and wrote it, in
+            // this reproduction or in a previous try.
             if why.exists() {
                 fs::remove_file(&why)?;
             }

@@ -182,7 +182,7 @@ impl Calls {
             recorded: 0,
         };
         calls.recorded = summary["probes"][0]["counts"]["recorded"].as_u64().unwrap();
-        // Each thread first sets its name, which has the probe, its part and its CPU.
+        // Each thread first sets its name: `PROBE/CPU` or `PROBE.ROLE/CPU`, cut after 15 bytes.
         let mut names: BTreeMap<&str, String> = BTreeMap::new();
         for line in trace.lines() {
             let Some((thread, call)) = line.split_once(' ') else {

@@ -9,8 +9,9 @@ use tardy_machine::root::Root;
 use tardy_run::cost::{CacheState, CostRecord, CostSet, CostUnit, Group, MetricRecord};
 use tardy_run::record::State;
 
-/// A build on a machine; `machine` is as in `run.json`.
+/// A run folder of kind `cost` with three builds on one machine.
 pub(crate) struct MadeCost {
+    /// The field `machine` of `run.json`.
     pub(crate) machine: Value,
     /// System times of the trials, in seconds.
     pub(crate) sys: [f64; 3],

@@ -142,12 +142,12 @@ fn check_change(headline: &Headline, row: &Row, change: &Change, found: &mut Fin
     let (base, new) = (change.base, change.new);
     let margin_ns = headline.margin_ns(base.ns);
     let (size_ns, rounding_ns) = (change.difference_ns().abs(), change.rounding_ns());
-    // The change that leaves a row undecided may be smaller or larger than the margin.
     let is_against_verdict = match verdict {
         "better" => new.is_above(base),
         "worse" => base.is_above(new),
         other => !["mixed", "inconclusive"].contains(&other),
     };
+    // In an inconclusive row, the marked change may be smaller than the margin.
     let is_too_small = verdict != "inconclusive" && size_ns + rounding_ns < margin_ns;
     found.add_if(
         change.decides() && (is_against_verdict || is_too_small),

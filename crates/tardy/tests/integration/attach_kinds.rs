@@ -121,9 +121,12 @@ fn each_kind_of_wake_up_by_another_thread_is_a_row_with_every_wake_up() {
     );
     has_each_kind(&found, &sleeps);
     assert_eq!(found["verdict"]["outcome"], "passed", "{found}");
-    assert_eq!(
-        found["verdict"]["evidence"]["due_times"], found["wake_ups"],
-        "a deadline covers all rows"
+    // The folder's verdict is that of one row: each passed.
+    let judged = &found["verdict"]["evidence"]["due_times"];
+    let rows = found["threads"].as_array().unwrap();
+    assert!(
+        rows.iter().any(|row| row["wake_ups"] == *judged),
+        "{judged}"
     );
     for worst in found["worst"].as_array().unwrap() {
         let parts = worst["parts"].as_object().unwrap().values();

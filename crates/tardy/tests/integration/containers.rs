@@ -14,6 +14,9 @@ const YOUNG: &str = "pidfd_send_signal,io_uring_setup,io_uring_enter,io_uring_re
                      move_mount,fsopen,fsconfig,fsmount,fspick,pidfd_open,clone3,close_range,\
                      openat2,pidfd_getfd,faccessat2,process_madvise,epoll_pwait2,mount_setattr,\
                      landlock_create_ruleset,landlock_add_rule,landlock_restrict_self,futex_waitv";
+/// Unmounts every tracefs from the shell's mount namespace.
+const NO_TRACEFS: &str =
+    "grep -w tracefs /proc/mounts | cut -d ' ' -f 2 | xargs -r -n 1 umount -l;";
 /// The hierarchy of version 1 with real-time budgets.
 const GROUPS: &str = "/sys/fs/cgroup/cpu";
 
@@ -79,7 +82,8 @@ fn explained(place: &Workplace) -> u64 {
 
 #[test]
 fn a_read_only_sys_changes_nothing() {
-    let script = "mount -o remount,ro /sys && exec \"$@\"";
+    // Without `bind`, the file system itself would become read-only, for the whole machine.
+    let script = "mount -o remount,bind,ro /sys && exec \"$@\"";
     let starter = ["unshare", "--mount", "sh", "-c", script, "sh"];
     if let Some((place, _)) = measured("`/sys` mounted read-only", &starter) {
         assert!(explained(&place) > 0);
@@ -88,9 +92,9 @@ fn a_read_only_sys_changes_nothing() {
 
 #[test]
 fn without_tracefs_samples_are_not_explained_and_the_run_says_why() {
-    let script = "umount -q /sys/kernel/tracing; umount -q /sys/kernel/debug/tracing; exec setpriv \
-                  --bounding-set -sys_admin --inh-caps -sys_admin \"$@\"";
-    let starter = ["unshare", "--mount", "sh", "-c", script, "sh"];
+    let script =
+        format!("{NO_TRACEFS} exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin \"$@\"");
+    let starter = ["unshare", "--mount", "sh", "-c", &script, "sh"];
     if let Some((place, _)) = measured("no tracefs", &starter) {
         assert_eq!(explained(&place), 0);
     }
@@ -115,7 +119,9 @@ fn in_a_time_namespace_the_run_names_the_namespace() {
 
 #[test]
 fn in_a_user_namespace_probes_are_ordinary_tasks() {
-    let starter = ["unshare", "--user", "--map-root-user"];
+    // Root of the namespace owns the files of a tracefs that is mounted outside of it.
+    let script = format!("{NO_TRACEFS} exec unshare --user --map-root-user \"$@\"");
+    let starter = ["unshare", "--mount", "sh", "-c", &script, "sh"];
     if let Some((_, ran)) = measured("user namespace", &starter) {
         let says = "probes ran as ordinary tasks instead of SCHED_FIFO";
         assert!(ran.stdout.contains(says), "{ran:?}");
@@ -126,9 +132,9 @@ fn in_a_user_namespace_probes_are_ordinary_tasks() {
 fn without_young_system_calls_tardy_measures() {
     let trace = format!("trace={YOUNG}");
     let inject = format!("inject={YOUNG}:error=ENOSYS");
-    let script = "umount -q /sys/kernel/tracing; umount -q /sys/kernel/debug/tracing; exec \"$@\"";
+    let script = format!("{NO_TRACEFS} exec \"$@\"");
     let mut starter = vec![
-        "unshare", "--mount", "sh", "-c", script, "sh", "strace", "-f",
+        "unshare", "--mount", "sh", "-c", &script, "sh", "strace", "-f",
     ];
     starter.extend(["--seccomp-bpf", "-o", "calls", "-e", &trace, "-e", &inject]);
     measured("system calls of Linux 5.1", &starter);

@@ -267,7 +267,7 @@ impl Tally {
         }
     }
 
-    /// Returns the tally for a recording without an end: after [`ROWS_MAX`] rows, the wake-ups of
+    /// Returns the tally for a recording without an end: after `ROWS_MAX` rows, the wake-ups of
     /// further threads are counted together.
     #[must_use]
     pub fn bounded(self) -> Self {

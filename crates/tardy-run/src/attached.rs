@@ -5,7 +5,7 @@
 //!
 //! A recording with `--until-stopped` has a bounded number of series. A new thread continues the
 //! series of a thread of the same name that has ended. When all series are taken, the wake-ups of
-//! further threads go into one series for each kind, [`OTHERS`].
+//! further threads go into one series for each kind, `OTHERS`.
 
 mod division;
 mod series;

@@ -274,7 +274,7 @@ impl WakeUpWatch {
     }
 
     /// Returns what a thread did that a real-time loop must avoid, and its last priority; `None`
-    /// if it was not seen to wake up, or is beyond the first [`JUDGED_MAX`] threads.
+    /// if it was not seen to wake up, or is beyond the first `JUDGED_MAX` threads.
     #[must_use]
     pub fn rules(&self, thread: i32) -> Option<(Thread, &Rules)> {
         Some((*self.known.get(&thread)?, self.rules.of(thread)?))

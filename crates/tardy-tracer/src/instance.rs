@@ -435,7 +435,7 @@ impl Instance {
     }
 
     /// Records the per-thread events only for these threads from now on, for at most
-    /// [`FILTER_PIDS_MAX`] of them.
+    /// `FILTER_PIDS_MAX` of them.
     pub fn record_events_of(&self, pids: &[i32]) {
         let named: Vec<String> = pids
             .iter()

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
+use tardy_machine::tracefs::Tracefs;
 use tardy_samples::cycles::Cycles;
 use tardy_samples::cycles::chains::SlowestChains;
 use tardy_samples::cycles::cut::Cutter;
@@ -171,6 +172,8 @@ impl Attachment {
     ) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
+        // The kernel hides its symbols too from a user without rights: the tracefs names the right.
+        Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
         if !functions.iter().any(|&(_, kind)| kind == TimerKind::Sleep) {

@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(stale(&kept, &today), [""; 0]);
         let renamed = stale(&kept, &of("Causes of late samples", "nothing"));
         assert_eq!(renamed.len(), 2);
-        assert_eq!(renamed[1], "report.png (Causes, Who, made)");
+        assert_eq!(renamed[1], "report.png (Causes, Late, cause, late)");
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn a_skipped_due_time_is_as_late_as_the_stall_left_it() {
     }
     let outcome = show(&run, "--deadline 3ms").ends_with(1);
     let expected = "FAILED: 180 of 60000 due times missed the deadline of 3ms (120 of them \
-                    skipped); 180 skipped due times would have been in time";
+                    skipped); 180 skipped due times would have met the deadline";
     assert!(outcome.stdout.contains(expected), "{}", outcome.stdout);
     let json = show(&run, "--deadline 3ms --json").json();
     let numbers = &json["probes"][0]["numbers"];

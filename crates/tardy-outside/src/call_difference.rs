@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::call_tree::CallTree;
 
-/// What the two sides executed of a function.
+/// A function with its time and calls on both sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionDifference {
     /// Its name on the base's side; on the new side if only that side executed it.
@@ -19,7 +19,7 @@ pub struct FunctionDifference {
     pub renamed_to: Option<String>,
     /// Functions whose code is part of this function on one side, and separate on the other.
     pub with: Vec<String>,
-    /// Time of its own instructions.
+    /// Time of the instructions in the function itself, without callees.
     pub base_ns: u64,
     pub new_ns: u64,
     /// How often it was called or resumed.
@@ -80,7 +80,7 @@ pub fn differences(base: &CallTree, new: &CallTree) -> Vec<FunctionDifference> {
     rows
 }
 
-/// What one side executed of a function, at all places of its tree together.
+/// A function with its time and calls on one side, summed over the nodes of the tree.
 #[derive(Debug, Default)]
 struct Function<'a> {
     own_ns: u64,

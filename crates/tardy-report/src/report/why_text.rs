@@ -68,10 +68,12 @@ pub fn text(why: &Why, is_full: bool) -> String {
         line(format_args!("{}", table.text().trim_end()));
     }
     let equal = why.functions.len() - changed.len();
-    if equal > 0 {
-        line(format_args!(
+    match equal {
+        0 => {}
+        1 => line(format_args!("1 function took the same time on both sides")),
+        _ => line(format_args!(
             "{equal} functions took the same time on both sides"
-        ));
+        )),
     }
     text
 }
@@ -213,7 +215,7 @@ mod tests {
              tick                             200  600        +400       +400  2 -> 4\n\
              rearm -> restart                 100  110         +10       +410       1\n\
              irq (with exit)                   20   19          -1       +409       1\n\
-             1 functions took the same time on both sides\n"
+             1 function took the same time on both sides\n"
         );
         let equal = Why {
             difference_ns: 0,

@@ -28,6 +28,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use itertools::Itertools as _;
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
 use tardy_core::histogram::{Budget, Histogram};
@@ -53,6 +54,12 @@ const DOUBLINGS_MAX: usize = 20;
 /// Initial number of exact values for a single interval that exceeds the limit; halved until the
 /// interval fits.
 const EXACT_VALUES_FIRST: usize = 1 << 16;
+
+/// Number of histograms of an interval.
+const HISTOGRAMS: usize = 3;
+/// Number of samples that are counted before they are added to the interval's encoded histograms.
+/// The memory for folding a segment is then bounded, whatever the interval contains already.
+const SAMPLES_AT_ONCE: usize = 8192;
 
 /// Initial length of an interval: one hour.
 pub const HOUR: Nanos = Nanos::from_secs(3600);
@@ -380,7 +387,17 @@ pub struct Counting<'a> {
     hours: Hours,
     rule: &'a CountingRule,
     schedule: Schedule,
-    open: Option<(u64, i64, Stretch)>,
+    open: Option<Open>,
+}
+
+/// The latest samples, which are not in the encoded histograms yet.
+#[derive(Debug)]
+struct Open {
+    part: u64,
+    number: i64,
+    stretch: Stretch,
+    /// Skipped due times in the encoded histograms of the interval.
+    skipped_before: u64,
 }
 
 impl Counting<'_> {
@@ -390,19 +407,21 @@ impl Counting<'_> {
         for (gap, sample) in chunk.samples(&schedule) {
             let part = self.rule.cuts.partition_point(|cut| *cut <= sample.due) as u64;
             let number = sample.due.get().div_euclid(self.hours.length.get());
-            if !matches!(self.open, Some((open, at, _)) if (open, at) == (part, number)) {
+            let is_at_hand = |open: &Open| {
+                (open.part, open.number) == (part, number)
+                    && open.stretch.samples < SAMPLES_AT_ONCE as u64
+            };
+            if !self.open.as_ref().is_some_and(is_at_hand) {
                 self.close();
-                self.open = Some((
-                    part,
-                    number,
-                    self.hours
-                        .take(part, number)
-                        .unwrap_or_else(|| Stretch::beginning(sample.due)),
-                ));
             }
-            if let Some((_, _, stretch)) = &mut self.open {
-                stretch.add(gap, sample, self.rule, &schedule);
-            }
+            let open = self.open.get_or_insert_with(|| Open {
+                part,
+                number,
+                stretch: Stretch::beginning(sample.due),
+                skipped_before: self.hours.skipped(part, number),
+            });
+            open.stretch
+                .add(gap, sample, self.rule, &schedule, open.skipped_before);
             self.hours.samples += 1;
         }
         // The largest counts are kept, because segments may be read out of order.
@@ -420,40 +439,44 @@ impl Counting<'_> {
     }
 
     fn close(&mut self) {
-        if let Some((part, number, stretch)) = self.open.take() {
+        if let Some(open) = self.open.take() {
             self.hours.put(PackedStretch {
-                part,
-                number,
-                bytes: stretch.encode(),
+                part: open.part,
+                number: open.number,
+                bytes: open.stretch.encode(),
             });
         }
     }
 }
 
 impl Hours {
-    fn take(&mut self, part: u64, number: i64) -> Option<Stretch> {
-        let place = self
-            .stretches
-            .iter()
-            .rposition(|packed| (packed.part, packed.number) == (part, number))?;
-        Stretch::decode(&self.stretches.remove(place).bytes)
+    /// Returns the position of an interval; if there is none, the position at which it belongs.
+    fn find(&self, part: u64, number: i64) -> Result<usize, usize> {
+        self.stretches
+            .binary_search_by_key(&(part, number), |packed| (packed.part, packed.number))
     }
 
+    /// Returns the number of skipped due times in an interval.
+    fn skipped(&self, part: u64, number: i64) -> u64 {
+        self.find(part, number)
+            .ok()
+            .and_then(|place| Stretch::take_head(&mut Reader::new(&self.stretches[place].bytes)))
+            .map_or(0, |head| head.cell.skipped)
+    }
+
+    /// Adds the counts of an interval, which may have counts already.
     fn put(&mut self, packed: PackedStretch) {
-        let place = self
-            .stretches
-            .partition_point(|other| (other.part, other.number) <= (packed.part, packed.number));
-        self.stretches.insert(place, packed);
+        match self.find(packed.part, packed.number) {
+            Ok(place) => self.stretches[place].merge(&packed),
+            Err(place) => self.stretches.insert(place, packed),
+        }
     }
 }
 
 impl PackedStretch {
     fn merge(&mut self, next: &Self) {
-        if let (Some(mut own), Some(next)) =
-            (Stretch::decode(&self.bytes), Stretch::decode(&next.bytes))
-        {
-            own.merge(&next);
-            self.bytes = own.encode();
+        if let Some(merged) = merged(&self.bytes, &next.bytes) {
+            self.bytes = merged;
         }
     }
 
@@ -477,19 +500,30 @@ impl PackedStretch {
 
 impl Stretch {
     fn beginning(due: Nanos) -> Self {
-        let gaps = Gap::default();
+        let mut cell = Cell::default();
+        cell.latency = Histogram::new(Budget {
+            pages: 0,
+            values: SAMPLES_AT_ONCE,
+        });
         Self {
             first_due: due,
             last_wake: due,
             samples: 0,
             skipping: 0,
-            gaps,
+            gaps: Gap::default(),
             coarse: 0,
-            cell: Cell::default(),
+            cell,
         }
     }
 
-    fn add(&mut self, gap: Gap, sample: Sample, rule: &CountingRule, schedule: &Schedule) {
+    fn add(
+        &mut self,
+        gap: Gap,
+        sample: Sample,
+        rule: &CountingRule,
+        schedule: &Schedule,
+        skipped_before: u64,
+    ) {
         self.samples += 1;
         self.last_wake = sample.wake();
         self.gaps.lost += gap.lost;
@@ -516,7 +550,8 @@ impl Stretch {
         }
         if sample.skipped > 0 {
             self.skipping += 1;
-            let expand = cell.skipped.saturating_add(u64::from(sample.skipped)) <= EXPANDED_MAX;
+            let skipped = skipped_before.saturating_add(cell.skipped);
+            let expand = skipped.saturating_add(u64::from(sample.skipped)) <= EXPANDED_MAX;
             cell.note_skipped(sample, schedule, expand);
         }
     }
@@ -533,9 +568,25 @@ impl Stretch {
 
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        self.put_head(&mut out);
         let cell = &self.cell;
-        varint::put_signed(&mut out, self.first_due.get());
-        varint::put_signed(&mut out, self.last_wake.get());
+        for histogram in [
+            &cell.latency,
+            &cell.latency_skipped,
+            &cell.latency_skipped_at_most,
+        ] {
+            let mut counts = Vec::new();
+            histogram.for_each(|value, count| counts.push((value, count)));
+            put_counts(&mut out, counts.into_iter());
+        }
+        out
+    }
+
+    /// Appends everything but the histograms.
+    fn put_head(&self, out: &mut Vec<u8>) {
+        let cell = &self.cell;
+        varint::put_signed(out, self.first_due.get());
+        varint::put_signed(out, self.last_wake.get());
         let counts = [
             self.samples,
             self.skipping,
@@ -545,35 +596,35 @@ impl Stretch {
             cell.misses,
             cell.misses_skipped,
         ];
-        counts
-            .iter()
-            .for_each(|&count| varint::put(&mut out, count));
-        varint::put(&mut out, cell.sum as u64);
-        varint::put_signed(&mut out, (cell.sum >> 64) as i64);
-        varint::put(
-            &mut out,
-            (self.coarse + cell.latency.coarse()).min(self.samples),
-        );
+        counts.iter().for_each(|&count| varint::put(out, count));
+        varint::put(out, cell.sum as u64);
+        varint::put_signed(out, (cell.sum >> 64) as i64);
+        varint::put(out, (self.coarse + cell.latency.coarse()).min(self.samples));
         let worst = cell.worst.unwrap_or(Sample {
             due: self.first_due,
             latency: Nanos::ZERO,
             skipped: 0,
         });
-        varint::put_signed(&mut out, worst.due.get());
-        varint::put_signed(&mut out, worst.latency.get());
-        varint::put(&mut out, u64::from(worst.skipped));
-        for histogram in [
-            &cell.latency,
-            &cell.latency_skipped,
-            &cell.latency_skipped_at_most,
-        ] {
-            put_histogram(&mut out, histogram);
-        }
-        out
+        varint::put_signed(out, worst.due.get());
+        varint::put_signed(out, worst.latency.get());
+        varint::put(out, u64::from(worst.skipped));
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
+        let mut stretch = Self::take_head(&mut reader)?;
+        for histogram in [
+            &mut stretch.cell.latency,
+            &mut stretch.cell.latency_skipped,
+            &mut stretch.cell.latency_skipped_at_most,
+        ] {
+            *histogram = histogram_of(take_counts(&mut reader)?)?;
+        }
+        Some(stretch)
+    }
+
+    /// Reads everything but the histograms, which come next.
+    fn take_head(reader: &mut Reader<'_>) -> Option<Self> {
         let (first_due, last_wake) = (Nanos(reader.take_signed()?), Nanos(reader.take_signed()?));
         let (samples, skipping) = (reader.take()?, reader.take()?);
         let gaps = Gap {
@@ -589,15 +640,7 @@ impl Stretch {
             latency: Nanos(reader.take_signed()?),
             skipped: u32::try_from(reader.take()?).ok()?,
         };
-        let latency = take_histogram(&mut reader)?;
-        let (latency_skipped, latency_skipped_at_most) =
-            (take_histogram(&mut reader)?, take_histogram(&mut reader)?);
         let mut cell = Cell::default();
-        (
-            cell.latency,
-            cell.latency_skipped,
-            cell.latency_skipped_at_most,
-        ) = (latency, latency_skipped, latency_skipped_at_most);
         (
             cell.worst,
             cell.misses,
@@ -617,24 +660,72 @@ impl Stretch {
     }
 }
 
-fn put_histogram(out: &mut Vec<u8>, histogram: &Histogram) {
-    let (mut entries, mut body, mut previous) = (0_u64, Vec::new(), 0_i64);
-    histogram.for_each(|value, count| {
-        entries += 1;
-        varint::put_signed(&mut body, value.wrapping_sub(previous));
-        varint::put(&mut body, count);
-        previous = value;
-    });
-    varint::put(out, entries);
-    out.extend_from_slice(&body);
+/// Adds up two encoded intervals without decoding their histograms as a whole; `None` if one of
+/// them is damaged.
+fn merged(own: &[u8], next: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(own.len() + next.len());
+    let (mut own, mut next) = (Reader::new(own), Reader::new(next));
+    let mut head = Stretch::take_head(&mut own)?;
+    head.merge(&Stretch::take_head(&mut next)?);
+    head.put_head(&mut out);
+    for _ in 0..HISTOGRAMS {
+        let both = take_counts(&mut own)?
+            .merge_by(take_counts(&mut next)?, |own, next| own.0 <= next.0)
+            .coalesce(|a, b| match a.0 == b.0 {
+                true => Ok((a.0, a.1.saturating_add(b.1))),
+                false => Err((a, b)),
+            });
+        put_counts(&mut out, both);
+    }
+    Some(out)
 }
 
-fn take_histogram(reader: &mut Reader<'_>) -> Option<Histogram> {
-    let mut histogram = Histogram::new(Budget::ANALYSIS);
-    let (entries, mut value) = (reader.take()?, 0_i64);
+/// The values and counts of an encoded histogram, in ascending order.
+#[derive(Debug, Clone)]
+struct EncodedCounts<'a> {
+    reader: Reader<'a>,
+    entries: u64,
+    value: i64,
+}
+
+impl Iterator for EncodedCounts<'_> {
+    type Item = (i64, u64);
+
+    fn next(&mut self) -> Option<(i64, u64)> {
+        self.entries = self.entries.checked_sub(1)?;
+        self.value = self.value.wrapping_add(self.reader.take_signed()?);
+        Some((self.value, self.reader.take()?))
+    }
+}
+
+/// Reads a histogram; `None` if its end is missing.
+fn take_counts<'a>(reader: &mut Reader<'a>) -> Option<EncodedCounts<'a>> {
+    let entries = reader.take()?;
+    let counts = EncodedCounts {
+        reader: reader.clone(),
+        entries,
+        value: 0,
+    };
     for _ in 0..entries {
-        value = value.wrapping_add(reader.take_signed()?);
-        let count = reader.take()?;
+        reader.take()?;
+        reader.take()?;
+    }
+    Some(counts)
+}
+
+fn put_counts(out: &mut Vec<u8>, counts: impl Iterator<Item = (i64, u64)> + Clone) {
+    varint::put(out, counts.clone().count() as u64);
+    let mut previous = 0_i64;
+    for (value, count) in counts {
+        varint::put_signed(out, value.wrapping_sub(previous));
+        varint::put(out, count);
+        previous = value;
+    }
+}
+
+fn histogram_of(counts: EncodedCounts<'_>) -> Option<Histogram> {
+    let mut histogram = Histogram::new(Budget::ANALYSIS);
+    for (value, count) in counts {
         // The limits keep sums of these counts from overflowing.
         (count <= SAMPLES_MAX && histogram.count() <= SAMPLES_MAX).then_some(())?;
         histogram.record_many(value, count);

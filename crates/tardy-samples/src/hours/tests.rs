@@ -36,6 +36,7 @@ fn hours_of(latencies: &[i64]) -> Hours {
             sample,
             &rule(Vec::new()),
             &SCHEDULE,
+            0,
         );
     }
     let mut hours = Hours::new(&rule(Vec::new()));
@@ -109,6 +110,7 @@ fn another_clock_moves_all_times_and_no_count() {
         },
         &rule(Vec::new()),
         &SCHEDULE,
+        0,
     );
     hours.put(PackedStretch {
         part: 0,
@@ -161,27 +163,9 @@ fn another_clock_moves_all_times_and_no_count() {
 fn an_hour_is_cut_where_a_phase_ends() {
     let cuts = rule(vec![Nanos(2_000), Nanos(4_000)]);
     let mut counting = Hours::new(&cuts).begin_segment(&cuts, SCHEDULE);
-    let descriptor = tardy_core::series::Descriptor::latency(
-        "cyclic",
-        None,
-        tardy_core::series::ClockKind::Hardware,
-        SCHEDULE,
-    );
-    let mut encoder = tardy_core::chunk::ChunkEncoder::new(&descriptor);
-    for index in 0..6 {
-        encoder.push(tardy_core::sample::Record::Sample(Sample {
-            due: Nanos(index * 1_000),
-            latency: Nanos(5),
-            skipped: 0,
-        }));
-    }
-    let mut bytes = Vec::new();
-    encoder.finish(&Counts::default(), false, &mut bytes);
-    let mut chunk = Chunk::default();
-    chunk
-        .decode(&bytes[tardy_core::chunk::CHUNK_HEAD_BYTES..])
-        .unwrap();
-    counting.add(&chunk);
+    chunks(&[5; 6], 0)
+        .iter()
+        .for_each(|chunk| counting.add(chunk));
     let hours = counting.end_segment(1);
     let spans: Vec<_> = hours
         .stretches()
@@ -196,7 +180,88 @@ fn an_hour_is_cut_where_a_phase_ends() {
     assert_eq!(spans, [(0, 1_005, 2), (2_000, 3_005, 2), (4_000, 5_005, 2)]);
 }
 
+/// Adds up two intervals the slow way, with all histograms decoded.
+fn merged_decoded(own: &[u8], next: &[u8]) -> Vec<u8> {
+    let [mut own, next] = [own, next].map(|bytes| Stretch::decode(bytes).unwrap());
+    own.merge(&next);
+    own.encode()
+}
+
+/// Returns chunks with samples of these latencies from due time `from` on.
+fn chunks(latencies: &[i64], from: i64) -> Vec<Chunk> {
+    let descriptor = tardy_core::series::Descriptor::latency(
+        "cyclic",
+        None,
+        tardy_core::series::ClockKind::Hardware,
+        SCHEDULE,
+    );
+    let chunk = |(place, latencies): (usize, &[i64])| {
+        let mut encoder = tardy_core::chunk::ChunkEncoder::new(&descriptor);
+        for (index, &latency) in latencies.iter().enumerate() {
+            encoder.push(tardy_core::sample::Record::Sample(Sample {
+                due: Nanos((from + (place * 100 + index) as i64) * 1_000),
+                latency: Nanos(latency),
+                skipped: 0,
+            }));
+        }
+        let mut bytes = Vec::new();
+        encoder.finish(&Counts::default(), false, &mut bytes);
+        let mut chunk = Chunk::default();
+        let body = &bytes[tardy_core::chunk::CHUNK_HEAD_BYTES..];
+        chunk.decode(body).unwrap();
+        chunk
+    };
+    latencies.chunks(100).enumerate().map(chunk).collect()
+}
+
+#[test]
+fn a_segment_is_folded_in_little_memory_however_many_values_its_hour_has() {
+    let rule = rule(Vec::new());
+    let folded = |hours: Hours, latencies: &[i64], from| {
+        let chunks = chunks(latencies, from);
+        let mut after = None;
+        let memory = allocation_counter::measure(|| {
+            let mut counting = hours.begin_segment(&rule, SCHEDULE);
+            chunks.iter().for_each(|chunk| counting.add(chunk));
+            after = Some(counting.end_segment(1));
+        });
+        (after.unwrap(), memory.bytes_max)
+    };
+    // The values are 1.1 us apart, so no page of a histogram would have many of them.
+    let different: Vec<i64> = (0..60_000).map(|index| index * 1_100).collect();
+    let (hours, _) = folded(Hours::new(&rule), &different, 0);
+    let bytes = hours.stretches[0].bytes.len() as u64;
+    let (hours, most) = folded(hours, &[5, 1_100, 66_000_000], 60_000);
+    assert!(bytes < 200_000 && most < 2 * bytes, "{bytes} {most}");
+    let stretch = hours.stretches().next().unwrap();
+    assert_eq!((stretch.samples, stretch.coarse), (60_003, 0));
+    assert_eq!(
+        stretch.cell.sum,
+        different
+            .iter()
+            .map(|&value| i128::from(value))
+            .sum::<i128>()
+            + 66_001_105
+    );
+    let mut expected = different;
+    expected.extend([5, 1_100, 66_000_000]);
+    expected.sort_unstable();
+    let mut found = Vec::new();
+    let mut note = |value, count| found.extend(std::iter::repeat_n(value, count as usize));
+    stretch.cell.latency.for_each(&mut note);
+    assert_eq!(found, expected);
+}
+
 proptest! {
+    #[test]
+    fn encoded_intervals_add_up_as_decoded_ones(
+        own in proptest::collection::vec(-5_i64..10_000, 1..40),
+        next in proptest::collection::vec(-5_i64..10_000, 1..40),
+    ) {
+        let [own, next] = [own, next].map(|latencies| hours_of(&latencies).stretches.remove(0).bytes);
+        prop_assert_eq!(merged(&own, &next).unwrap(), merged_decoded(&own, &next));
+    }
+
     #[test]
     fn no_bytes_make_a_reader_panic(mut body in proptest::collection::vec(any::<u8>(), 0..300)) {
         let crc = crc32fast::hash(&body).to_le_bytes();

@@ -21,9 +21,9 @@ pub(crate) const ENDLESS: Fault = Fault {
            (a minute in the short form; --soak-for sets another length); its metrics are read each \
            second, and SIGTERM ends the run",
     demanded: "each reading of the metrics is whole, and no count in it is less than before; the \
-               folder stays within 16 MiB; the tool's descriptors, threads and files in the second \
-               half are those of the first, and its least memory in the last quarter is at most 1 \
-               MiB above that of the second quarter; the finished run has every sample that the \
+               folder stays within 16 MiB; the least descriptors, threads and files of the tool in \
+               the last quarter are not more than those in the second quarter, and its least \
+               memory is at most 1 MiB more; the finished run has every sample that the \
                metrics had, and each explanation adds up, or was replaced by newer explanations \
                and is counted",
     attempt: endless,
@@ -50,19 +50,17 @@ fn endless(ground: &Ground) -> Result<Tally> {
         port.is_some() || running.has_ended()
     });
     let (begun, pid) = (Instant::now(), running.pid());
-    let (mut wrong, mut rounds) = (Vec::new(), [ToolUse::default(); 2]);
-    // Memory is compared by quarters of the run. A burst of events takes memory for a moment, so
-    // the minimum of each quarter shows permanent growth.
-    let mut least_kb = [None; 4];
+    let mut wrong = Vec::new();
+    // A burst of events takes memory, and the change of a segment a descriptor, for a moment. The
+    // minimum of each quarter of the run shows permanent growth.
+    let mut least: [Option<ToolUse>; 4] = [None; 4];
     let (mut counts, mut scrapes, mut most) = (BTreeMap::new(), 0, 0);
     while begun.elapsed() < length && !running.has_ended() && wrong.len() < 10 {
         std::thread::sleep(SCRAPE);
         // In the first part, buffers fill.
         let quarter = (4 * begun.elapsed().as_millis() / length.as_millis().max(1)).min(3) as usize;
         let now = ToolUse::of(pid, &place);
-        rounds[quarter / 2] = rounds[quarter / 2].max_of(now);
-        let least = least_kb[quarter].get_or_insert(now.memory_kb);
-        *least = now.memory_kb.min(*least);
+        least[quarter] = Some(least[quarter].map_or(now, |least| least.of_both(now, u64::min)));
         let bytes = folder_bytes(&place.path("run"));
         most = most.max(bytes);
         match port.map(metrics) {
@@ -75,8 +73,7 @@ fn endless(ground: &Ground) -> Result<Tally> {
             None => wrong.push("the run did not print the port of its metrics".to_owned()),
         }
     }
-    let [_, second, _, last] = least_kb.map(Option::unwrap_or_default);
-    (rounds[0].memory_kb, rounds[1].memory_kb) = (second, last);
+    let [_, second, _, last] = least.map(Option::unwrap_or_default);
     running.signal(signal::TERMINATE)?;
     let outcome = running.end(&place, PATIENCE)?;
     wrong.extend(outcome.disgrace());
@@ -85,7 +82,7 @@ fn endless(ground: &Ground) -> Result<Tally> {
         wrong.push(format!("the folder took {most} bytes"));
     }
     if ground.form != Form::Brief {
-        wrong.extend(growth(rounds));
+        wrong.extend(growth([second, last]));
     }
     let folder = folders::look(&place, "run")?;
     wrong.extend(folder.wrong());
@@ -104,8 +101,8 @@ fn endless(ground: &Ground) -> Result<Tally> {
              {} then {} KiB, {explained}",
             length.as_secs(),
             most >> 10,
-            rounds[0].memory_kb,
-            rounds[1].memory_kb,
+            second.memory_kb,
+            last.memory_kb,
         ),
         wrong,
     );

@@ -41,9 +41,9 @@ pub(crate) struct ToolUse {
     /// Memory of the recorder's histograms in KiB, which grow with every new value until their
     /// budget is spent.
     counts_kb: u64,
-    descriptors: usize,
-    threads: usize,
-    files: usize,
+    descriptors: u64,
+    threads: u64,
+    files: u64,
 }
 
 fn soak(ground: &Ground) -> Result<Tally> {
@@ -72,7 +72,7 @@ fn soak(ground: &Ground) -> Result<Tally> {
     let mut rounds = [ToolUse::default(); 2];
     while is_measuring && !running.has_ended() && begun.elapsed() + phase < length {
         let round = usize::from(begun.elapsed() > length / 2);
-        rounds[round] = rounds[round].max_of(ToolUse::of(pid, &place));
+        rounds[round] = rounds[round].of_both(ToolUse::of(pid, &place), u64::max);
         if counted.elapsed() > COUNTS_EVERY {
             rounds[round].counts_kb = counts_kb(&place);
             counted = Instant::now();
@@ -209,8 +209,7 @@ pub(crate) fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
         || second.threads > first.threads
         || second.files > first.files;
     let was_seen = first.memory_kb > 0 && second.memory_kb > 0;
-    (has_grown || !was_seen)
-        .then(|| format!("at most {first:?} in the first round, {second:?} in the second"))
+    (has_grown || !was_seen).then(|| format!("{first:?} at first, {second:?} at last"))
 }
 
 /// Returns the size of the tool's histograms in memory, estimated from the last written ones.
@@ -254,7 +253,9 @@ impl ToolUse {
                 .parse()
                 .ok()
         });
-        let count = |path: std::path::PathBuf| std::fs::read_dir(path).map_or(0, Iterator::count);
+        let count = |path: std::path::PathBuf| {
+            std::fs::read_dir(path).map_or(0, |entries| entries.count() as u64)
+        };
         Self {
             memory_kb: memory.unwrap_or(0),
             counts_kb: 0,
@@ -264,13 +265,14 @@ impl ToolUse {
         }
     }
 
-    pub(crate) fn max_of(self, other: Self) -> Self {
+    /// Chooses each number from two looks, such as the larger one (`u64::max`).
+    pub(crate) fn of_both(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
         Self {
-            memory_kb: self.memory_kb.max(other.memory_kb),
-            counts_kb: self.counts_kb.max(other.counts_kb),
-            descriptors: self.descriptors.max(other.descriptors),
-            threads: self.threads.max(other.threads),
-            files: self.files.max(other.files),
+            memory_kb: choose(self.memory_kb, other.memory_kb),
+            counts_kb: choose(self.counts_kb, other.counts_kb),
+            descriptors: choose(self.descriptors, other.descriptors),
+            threads: choose(self.threads, other.threads),
+            files: choose(self.files, other.files),
         }
     }
 }

@@ -37,11 +37,41 @@ impl FunctionDifference {
     }
 }
 
-/// Returns the difference of each function, the largest first.
+/// A chain of callers with the time of its last function on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathDifference {
+    /// The functions, the outermost first. A renamed function has its name on the base's side.
+    pub functions: Vec<String>,
+    /// Time of the instructions in the last function itself, without callees.
+    pub base_ns: u64,
+    pub new_ns: u64,
+}
+
+/// Returns the difference of each function, the largest first, and of each chain of callers.
 #[must_use]
-pub fn differences(base: &CallTree, new: &CallTree) -> Vec<FunctionDifference> {
+pub fn differences(
+    base: &CallTree,
+    new: &CallTree,
+) -> (Vec<FunctionDifference>, Vec<PathDifference>) {
+    let trees = [(base, false), (new, true)];
     let (base, new) = (Side::new(base), Side::new(new));
     let matches = Matches::find(&base, &new);
+    let mut paths: BTreeMap<Vec<&str>, (u64, u64)> = BTreeMap::new();
+    for (tree, is_new) in trees {
+        for (index, node) in tree.nodes.iter().enumerate() {
+            let functions = chain(tree, Some(index));
+            let names = functions.into_iter();
+            let path = names.map(|name| matches.base_name(name, is_new)).collect();
+            let times = paths.entry(path).or_default();
+            *(if is_new { &mut times.1 } else { &mut times.0 }) += node.own_ns;
+        }
+    }
+    let path = |(functions, (base_ns, new_ns)): (Vec<&str>, _)| PathDifference {
+        functions: functions.into_iter().map(str::to_owned).collect(),
+        base_ns,
+        new_ns,
+    };
+    let paths = paths.into_iter().map(path).collect();
     let mut rows: BTreeMap<&str, FunctionDifference> = BTreeMap::new();
     let mut heaviest: BTreeMap<&str, u64> = BTreeMap::new();
     for (side, is_new) in [(&base, false), (&new, true)] {
@@ -77,7 +107,7 @@ pub fn differences(base: &CallTree, new: &CallTree) -> Vec<FunctionDifference> {
             .cmp(&size(one))
             .then_with(|| one.function.cmp(&other.function))
     });
-    rows
+    (rows, paths)
 }
 
 /// A function with its time and calls on one side, summed over the nodes of the tree.
@@ -265,6 +295,11 @@ impl<'a> Matches<'a> {
         while let Some(&container) = self.containers.get(&(is_new, name)) {
             name = container;
         }
+        self.base_name(name, is_new)
+    }
+
+    /// Returns a function's name on the base's side.
+    fn base_name(&self, name: &'a str, is_new: bool) -> &'a str {
         if is_new {
             self.counterpart(name, true)
         } else {
@@ -332,7 +367,7 @@ mod tests {
             "task/irq/tick 90 4",
             "task/irq/check 7 1",
         ]);
-        let rows = differences(&base, &new);
+        let rows = differences(&base, &new).0;
         assert_eq!(
             lines(&rows),
             [
@@ -361,7 +396,7 @@ mod tests {
             "task/irq/refresh/read 5",
         ]);
         assert_eq!(
-            lines(&differences(&base, &new))[0],
+            lines(&differences(&base, &new).0)[0],
             "update>refresh+ 20:1 60:1"
         );
     }
@@ -375,15 +410,15 @@ mod tests {
             "task/irq/run/read 5",
         ]);
         let new = tree(&["task 0", "task/irq 90", "task/irq/read 5"]);
-        assert_eq!(lines(&differences(&base, &new))[0], "irq>+run 70:1 90:1");
-        assert_eq!(lines(&differences(&new, &base))[0], "irq>+run 90:1 70:1");
+        assert_eq!(lines(&differences(&base, &new).0)[0], "irq>+run 70:1 90:1");
+        assert_eq!(lines(&differences(&new, &base).0)[0], "irq>+run 90:1 70:1");
     }
 
     #[test]
     fn leaves_in_the_same_place_are_one_function_only_if_there_is_no_other_choice() {
         let base = tree(&["task 0", "task/irq 9", "task/irq/old 20"]);
         let new = tree(&["task 0", "task/irq 9", "task/irq/new 60"]);
-        assert_eq!(lines(&differences(&base, &new))[0], "old>new+ 20:1 60:1");
+        assert_eq!(lines(&differences(&base, &new).0)[0], "old>new+ 20:1 60:1");
         let two = tree(&[
             "task 0",
             "task/irq 9",
@@ -391,7 +426,7 @@ mod tests {
             "task/irq/other 1",
         ]);
         assert_eq!(
-            lines(&differences(&base, &two))[..3],
+            lines(&differences(&base, &two).0)[..3],
             ["new>+ 0:0 60:1", "old>+ 20:1 0:0", "other>+ 0:0 1:1"]
         );
     }
@@ -420,7 +455,9 @@ mod tests {
             base in any_tree(),
             new in any_tree(),
         ) {
-            let rows = differences(&base, &new);
+            let (rows, paths) = differences(&base, &new);
+            let sums = paths.iter().fold((0, 0), |sums, path| (sums.0 + path.base_ns, sums.1 + path.new_ns));
+            prop_assert_eq!(sums, (base.sum_ns(), new.sum_ns()));
             prop_assert_eq!(rows.iter().map(|row| row.base_ns).sum::<u64>(), base.sum_ns());
             prop_assert_eq!(rows.iter().map(|row| row.new_ns).sum::<u64>(), new.sum_ns());
             let sum: i64 = rows.iter().map(FunctionDifference::difference_ns).sum();

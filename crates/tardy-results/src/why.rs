@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
-use tardy_outside::call_difference::{FunctionDifference, differences};
+use tardy_outside::call_difference::{FunctionDifference, PathDifference, differences};
 use tardy_outside::call_tree::CallTree;
 use tardy_outside::census::{CensusError, watched_runs};
 use tardy_outside::late::late_samples;
@@ -55,6 +55,9 @@ pub struct Why {
     pub difference_ns: i64,
     /// The largest difference first.
     pub functions: Vec<FunctionDifference>,
+    /// The same time by chain of callers.
+    #[serde(skip)]
+    pub paths: Vec<PathDifference>,
 }
 
 /// The reason that there is no comparison.
@@ -100,11 +103,13 @@ pub fn why(base: &Path, new: &Path, question: &WhyQuestion) -> Result<Why, WhyEr
             new: new.instruction_ns,
         });
     }
+    let (functions, paths) = differences(&base.tree, &new.tree);
     Ok(Why {
         quantile: question.quantile,
         instruction_ns: base.instruction_ns,
         difference_ns: new.side.latency_ns.cast_signed() - base.side.latency_ns.cast_signed(),
-        functions: differences(&base.tree, &new.tree),
+        functions,
+        paths,
         base: base.side,
         new: new.side,
     })

@@ -21,6 +21,7 @@ mod repeat;
 mod sections;
 mod side_by_side;
 mod unit;
+mod why;
 mod words;
 
 use base64::Engine as _;
@@ -30,6 +31,7 @@ use sha2::{Digest, Sha256};
 use tardy_core::units::Nanos;
 use tardy_results::compare::model::Comparison;
 use tardy_results::cost::run::CostRun;
+use tardy_results::why::Why;
 
 use super::page::{Page, maker, themed};
 use figure::Figures;
@@ -54,11 +56,13 @@ const KINDS: [Kind; 8] = [
 ];
 
 /// Returns the complete HTML file. `comparison` compares the other runs with the first one, or
-/// contains the reason why they cannot be compared. `now` is the time at which the file is made.
+/// contains the reason why they cannot be compared. `why` explains the difference of two watched
+/// guests. `now` is the time at which the file is made.
 #[must_use]
 pub fn page(
     runs: &[RunData],
     comparison: Option<&Result<Comparison, String>>,
+    why: Option<&Why>,
     now: Nanos,
 ) -> String {
     let mut figures = Figures::new(runs.len());
@@ -76,6 +80,7 @@ pub fn page(
     let content = html! {
         (head::head(runs, &title, comparison, first.as_ref()))
         (charts)
+        (why::section(why))
         (explained::section(runs))
         (cycles::section(runs))
         (sections)

@@ -23,11 +23,28 @@ pub fn text(why: &Why, is_full: bool) -> String {
     line(format_args!("{}", headline(why)));
     line(format_args!("base: {}", side(&why.base, why.quantile)));
     line(format_args!("new:  {}", side(&why.new, why.quantile)));
-    let changed: Vec<&FunctionDifference> = why
-        .functions
-        .iter()
-        .filter(|row| row.base_ns != row.new_ns)
-        .collect();
+    let table = table(why, is_full);
+    if !table.parts().1.is_empty() {
+        line(format_args!("{}", table.text().trim_end()));
+    }
+    let equal = why.functions.len() - changed(why).count();
+    match equal {
+        0 => {}
+        1 => line(format_args!("1 function took the same time on both sides")),
+        _ => line(format_args!(
+            "{equal} functions took the same time on both sides"
+        )),
+    }
+    text
+}
+
+fn changed(why: &Why) -> impl Iterator<Item = &FunctionDifference> {
+    why.functions.iter().filter(|row| row.base_ns != row.new_ns)
+}
+
+/// Returns the functions that took different times, the largest difference first.
+pub(crate) fn table(why: &Why, is_full: bool) -> Table {
+    let changed: Vec<&FunctionDifference> = changed(why).collect();
     let shown = if is_full { changed.len() } else { FUNCTIONS };
     let mut table = Table::new([
         "function",
@@ -64,21 +81,10 @@ pub fn text(why: &Why, is_full: bool) -> String {
             String::new(),
         ]);
     }
-    if !changed.is_empty() {
-        line(format_args!("{}", table.text().trim_end()));
-    }
-    let equal = why.functions.len() - changed.len();
-    match equal {
-        0 => {}
-        1 => line(format_args!("1 function took the same time on both sides")),
-        _ => line(format_args!(
-            "{equal} functions took the same time on both sides"
-        )),
-    }
-    text
+    table
 }
 
-fn headline(why: &Why) -> String {
+pub(crate) fn headline(why: &Why) -> String {
     let of = match why.quantile {
         None => "largest latency".to_owned(),
         Some(quantile) => format!("{} % quantile", quantile * 100.0),
@@ -204,6 +210,7 @@ mod tests {
             instruction_ns: 4,
             difference_ns: 1636,
             functions,
+            paths: Vec::new(),
         };
         assert_eq!(
             text(&why, false),

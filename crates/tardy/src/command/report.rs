@@ -12,6 +12,7 @@ use tardy_results::compare::read::compare;
 use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;
 use tardy_results::statistics::read::Question;
+use tardy_results::why::{WhyError, WhyQuestion, why};
 use tardy_run::folder::{folders, open};
 
 use super::output;
@@ -112,5 +113,17 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
             let settings = Settings::usual(args.deadline.requirement.window);
             compare(first, others, &settings).map_err(|error| error.to_string())
         });
-    Ok(html::page(&runs, comparison.as_ref(), Nanos(now)))
+    let why = match &folders[..] {
+        [base, new] => match why(base, new, &WhyQuestion::default()) {
+            Ok(why) => Some(why),
+            Err(WhyError::NotWatched(_)) => None,
+            Err(error) => {
+                say!("tardy: the report does not explain the difference: {error}");
+                None
+            }
+        },
+        _ => None,
+    };
+    let page = html::page(&runs, comparison.as_ref(), why.as_ref(), Nanos(now));
+    Ok(page)
 }

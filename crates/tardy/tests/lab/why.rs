@@ -92,6 +92,22 @@ fn a_longer_latency_is_explained_to_the_instruction() {
             "{refusal}"
         );
     }
+    let page = folder.path().join("report.html");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
+        .arg("report")
+        .args([&stock, &real_time])
+        .arg("--html")
+        .arg(&page)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let page = std::fs::read_to_string(page).unwrap();
+    for part in [
+        "Why the largest latencies differ",
+        "<title>hrtimer_interrupt: ",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
     assert_eq!(
         compared(&stock, &real_time, &[])["functions"],
         why["functions"]

@@ -2,6 +2,7 @@
 //! it ran. Callers are below the functions that they called.
 
 use maud::{Markup, html};
+use tardy_outside::call_difference::PathDifference;
 use tardy_results::explain::stacks::StackRow;
 
 use crate::report::explain_text::{share, time};
@@ -13,17 +14,24 @@ const SHARE_MIN: f64 = 0.002;
 /// Minimum width of a rectangle that contains text, in % of the graph.
 const LETTERS_MIN: f64 = 3.0;
 
-/// A function and the functions that it called. The lowest row is a cause instead of a function.
+/// A function and the functions that it called. The lowest row is a cause or a task instead of a
+/// function.
 #[derive(Debug, Default)]
 struct Flame {
     name: String,
-    ns: u64,
+    width_ns: u64,
+    /// Times on the two sides of a difference, with callees.
+    base_ns: u64,
+    new_ns: u64,
     above: Vec<Flame>,
 }
 
 impl Flame {
-    fn add(&mut self, path: &mut dyn Iterator<Item = &str>, ns: u64) {
-        self.ns = self.ns.saturating_add(ns);
+    /// Adds the time of the last function of `path`.
+    fn add(&mut self, path: &mut dyn Iterator<Item = &str>, base_ns: u64, new_ns: u64) {
+        self.width_ns = self.width_ns.saturating_add(base_ns.max(new_ns));
+        self.base_ns = self.base_ns.saturating_add(base_ns);
+        self.new_ns = self.new_ns.saturating_add(new_ns);
         let Some(name) = path.next() else { return };
         let place = self
             .above
@@ -36,7 +44,7 @@ impl Flame {
                 });
                 self.above.len() - 1
             });
-        self.above[place].add(path, ns);
+        self.above[place].add(path, base_ns, new_ns);
     }
 
     /// Places rectangles for this function and the functions that it called, widest first. `left`
@@ -50,14 +58,36 @@ impl Flame {
     ) {
         let mut left = left;
         let mut above: Vec<&Self> = self.above.iter().collect();
-        above.sort_by_key(|flame| std::cmp::Reverse(flame.ns));
+        above.sort_by_key(|flame| std::cmp::Reverse(flame.width_ns));
         for flame in above {
-            let part = flame.ns as f64 / all.max(1) as f64;
+            let part = flame.width_ns as f64 / all.max(1) as f64;
             if part >= SHARE_MIN {
                 out.push((flame, left, part * 100.0, depth));
                 flame.place(left, depth + 1, all, out);
             }
             left += part * 100.0;
+        }
+    }
+
+    /// Draws the functions above this root. `look` returns the title and the colour of a rectangle
+    /// in row `depth`.
+    fn drawn(&self, label: &str, look: impl Fn(&Self, usize) -> (String, String)) -> Markup {
+        let mut flames = Vec::new();
+        self.place(0.0, 0, self.width_ns, &mut flames);
+        let depths = flames.iter().map(|&(.., depth)| depth + 1);
+        let rows_high = depths.max().unwrap_or(0);
+        let percent = |value: f64| format!("{value:.3}%");
+        html! {
+            svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label=(label) {
+                @for (flame, left, width, depth) in flames {
+                    @let (title, colour) = look(flame, depth);
+                    svg x=(percent(left)) y=((rows_high - 1 - depth) * ROW) width=(percent(width)) height=(ROW) {
+                        title { (flame.name) ": " (title) }
+                        rect width="100%" height=(ROW) style=(format!("fill:{colour};stroke:var(--surface)")) {}
+                        @if width >= LETTERS_MIN { text x="4" y="13" font-size="11" fill="currentColor" { (flame.name) } }
+                    }
+                }
+            }
         }
     }
 }
@@ -70,33 +100,43 @@ pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
         let who = tardy_results::explain::stacks::who(row)
             + if row.is_end { ", given up by" } else { "" };
         let mut path = std::iter::once(&*who).chain(row.functions.iter().rev().map(String::as_str));
-        root.add(&mut path, row.sum_ns);
+        root.add(&mut path, 0, row.sum_ns);
     }
-    let mut flames = Vec::new();
-    root.place(0.0, 0, root.ns, &mut flames);
-    let rows_high = flames
-        .iter()
-        .map(|&(.., depth)| depth + 1)
-        .max()
-        .unwrap_or(0);
-    let percent = |value: f64| format!("{value:.3}%");
+    let all = root.width_ns;
     html! {
-        @if !flames.is_empty() {
+        @if all > 0 {
             h3 { "Functions that made samples late" }
             p class="note" {
-                "Kernel stacks. A function is as wide as the latency that it and its callees caused (" (time(root.ns)) " in all). Callers are below their callees. "
+                "Kernel stacks. A function is as wide as the latency that it and its callees caused (" (time(all)) " in all). Callers are below their callees. "
                 @if !is_from_outside { "Recording a stack takes up to tens of microseconds: do not compare these latencies with those of other runs." }
             }
-            svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label="Flame graph of latency by kernel function" {
-                @for (flame, left, width, depth) in flames {
-                    svg x=(percent(left)) y=((rows_high - 1 - depth) * ROW) width=(percent(width)) height=(ROW) {
-                        title { (flame.name) ": " (time(flame.ns)) ", " (share(flame.ns, root.ns)) }
-                        rect width="100%" height=(ROW) style=(if depth == 0 { "fill:var(--alarm);fill-opacity:.35;stroke:var(--surface)" } else { "fill:var(--series-1);fill-opacity:.35;stroke:var(--surface)" }) {}
-                        @if width >= LETTERS_MIN { text x="4" y="13" font-size="11" fill="currentColor" { (flame.name) } }
-                    }
-                }
-            }
+            (root.drawn("Flame graph of latency by kernel function", |flame, depth| {
+                let colour = if depth == 0 { "--alarm" } else { "--series-1" };
+                let title = format!("{}, {}", time(flame.width_ns), share(flame.width_ns, all));
+                (title, format!("var({colour});fill-opacity:.35"))
+            }))
         }
+    }
+}
+
+/// Returns the graph of the difference of two latencies.
+pub(super) fn difference(paths: &[PathDifference]) -> Markup {
+    let mut root = Flame::default();
+    for path in paths {
+        let mut names = path.functions.iter().map(String::as_str);
+        root.add(&mut names, path.base_ns, path.new_ns);
+    }
+    html! {
+        p class="note" {
+            "A function is as wide as the time of it and its callees on the side where that time was longer. Callers are below their callees. Red functions took longer on the new side, and blue ones on the base's side. The colour is strongest for functions that one side did not execute."
+        }
+        (root.drawn("Flame graph of the difference by kernel function", |flame, _| {
+            let (base, new) = (flame.base_ns, flame.new_ns);
+            let title = format!("{} -> {}", time(base), time(new));
+            let strength = base.abs_diff(new) as f64 / base.max(new).max(1) as f64;
+            let colour = if new > base { "--alarm" } else { "--series-1" };
+            (title, format!("var({colour});fill-opacity:{:.2}", 0.05 + 0.6 * strength))
+        }))
     }
 }
 
@@ -152,5 +192,32 @@ mod tests {
         );
         assert!(!drawn.contains("rare"), "too little to be seen");
         assert_eq!(graph(&[], false).into_string(), "");
+    }
+
+    #[test]
+    fn a_function_that_one_side_lacks_is_as_wide_as_on_the_other() {
+        let path = |functions: &[&str], base_ns, new_ns| PathDifference {
+            functions: functions.iter().map(|&name| name.to_owned()).collect(),
+            base_ns,
+            new_ns,
+        };
+        let drawn = difference(&[
+            path(&["irq"], 100, 100),
+            path(&["irq", "gone"], 300, 0),
+            path(&["irq", "longer"], 200, 600),
+        ])
+        .into_string();
+        for part in [
+            "<title>irq: 600 ns -> 700 ns</title>",
+            "width=\"60.000%\" height=\"18\"><title>longer: 200 ns -> 600 ns</title>",
+            "width=\"30.000%\" height=\"18\"><title>gone: 300 ns -> 0</title>",
+            "fill:var(--series-1);fill-opacity:0.65",
+            "fill:var(--alarm);fill-opacity:0.45",
+        ] {
+            assert!(
+                drawn.contains(&part.replace("->", "-&gt;")),
+                "{part} in {drawn}"
+            );
+        }
     }
 }

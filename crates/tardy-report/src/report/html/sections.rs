@@ -48,7 +48,7 @@ fn longest(run: &RunData) -> Table {
     }
 }
 
-fn of_text((head, rows): (&[String], &[Vec<String>])) -> Table {
+pub(super) fn of_text((head, rows): (&[String], &[Vec<String>])) -> Table {
     Table {
         head: head.to_vec(),
         rows: rows.to_vec(),

@@ -36,5 +36,5 @@ class TardyStrategy(Strategy):
             self.power.cycle()
             self.target.activate(self.shell)
         else:
-            raise StrategyError(f"no way from {self.status} to {status}")
+            raise StrategyError(f"cannot change from {self.status} to {status}")
         self.status = status

@@ -46,7 +46,7 @@ def until(what, is_there):
         else:
             last = "not yet"
         if time.monotonic() > end:
-            raise SystemExit(f"{what} did not come: {last}")
+            raise SystemExit(f"{what} did not appear: {last}")
         time.sleep(0.2)
 
 

@@ -12,7 +12,7 @@ fi
 digests() { (cd "$1" && find . -path '*/samples/*' -type f | sort | xargs sha256sum); }
 # The folder has the samples of one machine, byte for byte, and the same table.
 is_that_of_one_machine() {
-    [ "$(digests "$1" | wc -l)" -eq 8 ] || { echo "$1 has other guests than eight" >&2; return 1; }
+    [ "$(digests "$1" | wc -l)" -eq 8 ] || { echo "$1 does not have eight guests" >&2; return 1; }
     diff <(digests "$1") <(digests "$lab_reference/exp")
     { "$tardy" show "$1" || [ $? -eq 4 ]; } | diff - "$lab_reference/table/text"
 }

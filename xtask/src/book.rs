@@ -13,7 +13,7 @@ pub(crate) fn run() -> Result<()> {
     let install = format!("`cargo install mdbook --locked --version {MDBOOK}`");
     if program::find("mdbook").is_none() {
         return Err(Failure::new(format!(
-            "there is no mdbook in PATH: {install} makes it"
+            "there is no mdbook in PATH: install it with {install}"
         )));
     }
     let version = program::capture(Command::new("mdbook").arg("--version"))?;
@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<()> {
         .starts_with(&format!("{MDBOOK}."))
     {
         return Err(Failure::new(format!(
-            "{} is another version than {MDBOOK}: {install}",
+            "{} is not version {MDBOOK}: install that version with {install}",
             version.trim()
         )));
     }

@@ -99,7 +99,7 @@ impl Debian {
             Ok(())
         } else {
             Err(Failure::new(format!(
-                "`{line}` does not say `{text}` but: {said}"
+                "`{line}` does not print `{text}`, but: {said}"
             )))
         }
     }

@@ -57,7 +57,8 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     println!(
-        "each of {} kinds was added by one file and its lines in one other",
+        "for each of {} kinds, an extension was added with one new file and lines in one other \
+         file",
         EXTENSIONS.len()
     );
     Ok(())

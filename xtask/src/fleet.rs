@@ -14,10 +14,10 @@ use crate::{failure, program, static_build, workspace};
 
 #[derive(Debug, Args)]
 pub(crate) struct FleetArguments {
-    /// Engines: ssh, slurm, labgrid, ansible, bisect (`git bisect run`), lava, ci (GitHub, GitLab,
-    /// KCIDB), files (Kubernetes' schema), tables (DuckDB, polars, pandas) [default: all of
+    /// Systems to test: ssh, slurm, labgrid, ansible, bisect (`git bisect run`), lava, ci (GitHub,
+    /// GitLab, KCIDB), files (Kubernetes' schema), tables (DuckDB, polars, pandas) [default: all of
     /// these]; kubernetes, which builds its servers first, runs only if named
-    #[arg(value_name = "ENGINE")]
+    #[arg(value_name = "SYSTEM")]
     engines: Vec<String>,
     /// Binary to test instead of a new build
     #[arg(long, value_name = "FILE")]
@@ -97,7 +97,7 @@ const PYTHON: &[&str] = &[
 
 /// Runs the scripts one after another.
 pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
-    let mut engines = failure::chosen("engine", ENGINES, |engine| engine.name, &arguments.engines)?;
+    let mut engines = failure::chosen("system", ENGINES, |engine| engine.name, &arguments.engines)?;
     engines.retain(|engine| engine.name != KUBERNETES || !arguments.engines.is_empty());
     for engine in &engines {
         if let Some(missing) = engine

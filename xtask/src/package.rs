@@ -26,7 +26,7 @@ pub(crate) struct PackageArguments {
     /// Architectures
     #[arg(value_enum, required = true)]
     architectures: Vec<Architecture>,
-    /// Package this binary, of the only architecture, instead of a new release build
+    /// Package this binary instead of a new release build; needs exactly one architecture
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Install the package of this machine's architecture in a bare Debian, use it and remove it;
@@ -39,7 +39,9 @@ pub(crate) struct PackageArguments {
 /// Runs the task.
 pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
     if arguments.binary.is_some() && arguments.architectures.len() > 1 {
-        return Err(Failure::new("--binary is of one architecture: name one"));
+        return Err(Failure::new(
+            "--binary is for one architecture: name exactly one",
+        ));
     }
     for &architecture in &arguments.architectures {
         let binary = arguments

@@ -253,7 +253,7 @@ fn commit() -> Result<String> {
     ])?;
     if !changes.is_empty() {
         return Err(Failure::new(
-            "there are uncommitted changes, and docs/proof.md names a commit: commit first",
+            "docs/proof.md must name a commit, but there are uncommitted changes: commit first",
         ));
     }
     git(&["rev-parse", "--short=10", "HEAD"])

@@ -95,11 +95,13 @@ impl Tool {
         let crates = CRATES.join(" and ");
         match self {
             Self::Miri => format!(
-                "miri: {ran} of {all} tests of {crates} and nothing found; left out: {} that make \
-                 system calls which Miri does not know",
+                "miri: {ran} of {all} tests of {crates} ran, and nothing was found; left out: {} \
+                 that make system calls which Miri does not know",
                 all - ran
             ),
-            Self::Address => format!("address: all {all} tests of {crates} and nothing found"),
+            Self::Address => {
+                format!("address: all {all} tests of {crates} ran, and nothing was found")
+            }
         }
     }
 

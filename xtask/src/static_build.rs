@@ -248,8 +248,8 @@ fn add_target(target: &str) -> Result<()> {
     }
     if program::find("rustup").is_none() {
         return Err(Failure::new(format!(
-            "Rust's standard library for {target} is missing, and so is rustup: install it as \
-             Rust was installed"
+            "Rust's standard library for {target} is missing, and so is rustup: install the \
+             library in the way in which Rust was installed"
         )));
     }
     program::run(
@@ -261,7 +261,7 @@ fn add_target(target: &str) -> Result<()> {
 
 /// Checks that the file is of the architecture, and needs neither a loader nor shared libraries.
 fn check(bytes: &[u8], architecture: Architecture) -> std::result::Result<(), String> {
-    let elf = Elf::read(bytes).ok_or("is no little-endian ELF file")?;
+    let elf = Elf::read(bytes).ok_or("is not a little-endian ELF file")?;
     if elf.machine != architecture.machine() {
         return Err(format!(
             "is built for another architecture than {}",

@@ -169,8 +169,8 @@ pub(crate) fn provide(is_agreed: bool) -> Result<()> {
 fn is_agreed_at_terminal() -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(
-            "there is no terminal to ask at: install the packages, or agree with `cargo xtask \
-             test --yes`",
+            "there is no terminal for the question: install the packages, or agree with `cargo \
+             xtask test --yes`",
         ));
     }
     print!("Install them with apt-get? [y/N] ");
@@ -206,7 +206,7 @@ fn without_apt() -> Result<()> {
     }
     let list = missing.join("\n");
     Err(Failure::new(format!(
-        "this machine has no apt-get, and these programs are missing; install them in its own \
-         way:\n{list}"
+        "this machine has no apt-get, and these programs are missing; install them with its \
+         package manager:\n{list}"
     )))
 }

@@ -198,7 +198,7 @@ fn prepare(debian: &Debian) -> Result<()> {
         .shell(&run("run", "--explain=stacks --deadline 1us"))
         .is_err()
     {
-        println!("tracing is not possible here: explained runs are walked without a trace");
+        println!("tracing is not possible here: the run is made without --explain");
         debian.shell(&run("run", "--deadline 1us"))?;
     }
     for number in 0..4 {
@@ -223,8 +223,8 @@ fn prepare(debian: &Debian) -> Result<()> {
     ))
 }
 
-/// Makes runs of guests for the pages that use some. They are made outside of the bare Debian,
-/// which has no QEMU.
+/// Makes runs in guests for the documentation pages that need such runs. They are made outside the
+/// bare Debian, which has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
     let lab = |words: &[&str], name: &str| {
         let mut tardy = std::process::Command::new(binary);

@@ -152,5 +152,5 @@ pub fn target_folder() -> Result<PathBuf> {
         .and_then(serde_json::Value::as_str);
     folder
         .map(PathBuf::from)
-        .ok_or_else(|| Failure::new("cargo does not say where it puts what it builds"))
+        .ok_or_else(|| Failure::new("cargo's metadata does not name its target directory"))
 }

@@ -306,7 +306,10 @@ fn rule_answer(path: &Path) -> Option<RuleAnswer> {
     let yes = if last.is_yes { "yes" } else { "no" };
     Some(RuleAnswer {
         needs_real_time: path.choice == Choice::RealTime,
-        reason: format!("{} {yes}: {}", last.question, last.reason),
+        reason: format!(
+            "asks \"{}\", and the answer is {yes} ({})",
+            last.question, last.reason
+        ),
         source: "mckenney2009, section 5".to_owned(),
     })
 }

@@ -78,7 +78,8 @@ fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -
     Some(Slowdown {
         estimate,
         measured_by: format!(
-            "{time} time of {program}, {} and {} trials",
+            "`{time}` time of {program}: {} trials on the ordinary kernel, {} on the real-time \
+             kernel",
             fast.len(),
             slow.len()
         ),
@@ -135,7 +136,7 @@ fn of_services(kind: WorkKind, base: &CostSummary, other: &CostSummary) -> Optio
     let slow = of_rounds(other, shared.iter().map(|(_, metric)| *metric).collect())?;
     let estimate = ratio_of_means::slowdown(&fast, &slow, Confidence::NINETY_FIVE)?;
     let measured_by = format!(
-        "geometric mean of {} costs, {} and {} rounds",
+        "geometric mean of {} costs: {} rounds on the ordinary kernel, {} on the real-time kernel",
         shared.len(),
         fast.len(),
         slow.len()

@@ -19,7 +19,7 @@ use crate::program;
 /// CPU time and bytes beside those of the peers.
 pub(crate) const FIGURE: Figure = Figure {
     name: "attach-cost",
-    promise: "`tardy attach` takes at most the CPU time and the bytes per wake-up of the cheapest of perf sched and trace-cmd, and loses no wake-up",
+    promise: "`tardy attach` takes no more CPU time and no more bytes per wake-up than the cheaper of perf sched and trace-cmd, and loses no wake-up",
     measure,
 };
 

@@ -119,7 +119,7 @@ fn judged(pairs: &Pairs, cpus: Processors) -> (Vec<String>, String, String) {
     (cells, text, note)
 }
 
-/// Runs tardy once, and returns the mean of its wake-ups in us.
+/// Runs tardy once, and returns its mean wake-up latency in us.
 fn tardy(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     let place = scratch()?;
     let waker = if cpus.woken == cpus.waker {
@@ -158,7 +158,7 @@ fn mean_of_tardy(summary: &str) -> Option<f64> {
         .map(|mean| mean / 1000.0)
 }
 
-/// Runs ptsematest once, and returns the mean of its wake-ups in us.
+/// Runs ptsematest once, and returns its mean wake-up latency in us.
 fn ptsematest(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     let place = scratch()?;
     let mut command = Command::new(program::required("ptsematest", "rt-tests")?);

@@ -376,7 +376,7 @@ impl Warning {
                 write!(
                     f,
                     "the run was interrupted {since_start} after the start{machine}: it resumed \
-                     {away} later, and the gap is not counted"
+                     {away} later, and its numbers leave out the gap"
                 )
             }
             Self::DamagedFile { file, bytes } => {
@@ -422,8 +422,8 @@ impl Warning {
                 period,
             } => write!(
                 f,
-                "{probe}{} skipped {:.1} % of its periods, because this timer cannot wake up every \
-                 {period} here: use a longer --period",
+                "{probe}{} skipped {:.1} % of its periods, because its timer cannot wake a thread \
+                 every {period} here: use a longer --period",
                 OnCpu(*cpu),
                 share * 100.0
             ),
@@ -454,22 +454,22 @@ impl Warning {
             Self::MemoryNotLocked { error } => {
                 write!(
                     f,
-                    "memory was not locked ({error}), so page faults may count as latency: grant \
+                    "memory was not locked ({error}), so latencies may include page faults: grant \
                      CAP_IPC_LOCK or a memlock limit"
                 )
             }
             Self::NotBound { cpu, error } => {
                 write!(
                     f,
-                    "the probe of CPU {cpu} was not bound to it ({error}), so its samples may \
-                     come from other CPUs"
+                    "the probe of CPU {cpu} was not bound to this CPU ({error}), so its samples \
+                     may come from other CPUs"
                 )
             }
             Self::CpuLatencyNotSet { error } => write!(
                 f,
-                "deep C-states stayed enabled ({error}), so the wake-up of an idle CPU may count \
-                 as latency: make /dev/cpu_dma_latency writable, or accept deep C-states \
-                 with --cpu-dma-latency leave"
+                "deep C-states stayed enabled ({error}), so latencies may include the exit from a \
+                 deep C-state: make /dev/cpu_dma_latency writable, or accept deep C-states with \
+                 --cpu-dma-latency leave"
             ),
             Self::NoHighResolutionTimers { resolution } => {
                 write!(
@@ -479,14 +479,14 @@ impl Warning {
                 )
             }
             Self::FaultsInLoop { cpu, faults } => {
-                let (s, they) = if *faults == 1 {
-                    ("", "it counts")
+                let (s, them) = if *faults == 1 {
+                    ("", "it")
                 } else {
-                    ("s", "they count")
+                    ("s", "them")
                 };
                 write!(
                     f,
-                    "{faults} page fault{s} in the measuring loop{}: {they} as latency",
+                    "{faults} page fault{s} in the measuring loop{}: latencies include {them}",
                     OnCpu(*cpu)
                 )
             }
@@ -504,7 +504,7 @@ impl Warning {
                 } else {
                     format!(" (in {})", phases.join(", "))
                 };
-                let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("CPU {cpu}"));
+                let cpu = cpu.map_or_else(|| "its CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
                 write!(
                     f,
                     "{probe} was moved away from {cpu}: from {since_start} into the run{phases}, \
@@ -566,7 +566,7 @@ impl Warning {
             }
             Self::TimeStolen { cpu, stolen } => write!(
                 f,
-                "the hypervisor took {stolen} from CPU {cpu}; such time counts as latency here"
+                "the hypervisor took {stolen} from CPU {cpu}; latencies include this steal time"
             ),
             Self::CgroupThrottled { periods } => write!(
                 f,
@@ -692,7 +692,7 @@ impl Warning {
                     )?;
                 }
                 if !absent.is_empty() {
-                    write!(f, "; this kernel has no {}", absent.join(", "))?;
+                    write!(f, "; this kernel lacks {}", absent.join(", "))?;
                 }
                 if !is_leaving_idle_seen {
                     f.write_str("; this kernel does not trace switches from the idle task")?;

@@ -13,11 +13,11 @@ use crate::system_calls;
 
 pub(crate) const FAULT: Fault = Fault {
     name: "calls",
-    done: "each system call by which a command reads, writes, names or starts something fails \
-           once (EIO, ENOSPC, EMFILE, EAGAIN, by strace)",
-    demanded: "the command does not panic or hang, and gives a reason in words; the older output \
-               or the new output is whole; the command reports success only if its output is \
-               there; a run's folder opens",
+    done: "strace makes one system call fail once (EIO, ENOSPC, EMFILE or EAGAIN): in turn, each \
+           call by which a command reads, writes, names or starts something",
+    demanded: "the command does not panic or hang, and gives a reason in words; an output file is \
+               either the older or the new one, and is whole; the command reports success only if \
+               its output is there; a run's folder opens",
     attempt,
 };
 

@@ -10,10 +10,10 @@ use crate::guests::{self, ScriptResult};
 
 pub(crate) const STEPPED: Fault = Fault {
     name: "clock",
-    done: "in a guest, CLOCK_REALTIME is set forward and back, by an hour and by about a second, \
-           or all clocks run faster or slower, by 500 ppm or 1 %, from the middle of a run",
+    done: "in the middle of a run in a guest, CLOCK_REALTIME is set forward or back, by an hour or \
+           by about a second, or all clocks start to run faster or slower, by 500 ppm or 1 %",
     demanded: "every due time is accounted for, no sample and no observed time is as long as the \
-               step, the run reports changes of a clock that it uses, and no verdict rests on \
+               step, the run reports changes of a clock that it uses, and no verdict is based on \
                timers of a clock that was set",
     attempt: |ground| guests::attempt(ground, stepped),
 };

@@ -17,22 +17,23 @@ pub(crate) const FULL: Fault = Fault {
     done: "the file system is full from the start, or fills up during a run or while an output is \
            written",
     demanded: "tardy refuses the run and states the space that the run needs, or the run opens and \
-               reports the samples that were not stored; an older output stays",
+               reports the samples that were not stored; an older output is kept",
     attempt: full,
 };
 
 pub(crate) const READ_ONLY: Fault = Fault {
     name: "read-only",
-    done: "the file system is read-only from the start, or becomes so during a run",
-    demanded: "the command gives a reason in words; the samples stored before can be opened",
+    done: "the file system is read-only from the start, or becomes read-only during a run",
+    demanded: "the command gives a reason in words; the samples that were stored before can be \
+               opened",
     attempt: read_only,
 };
 
 pub(crate) const REMOVED: Fault = Fault {
     name: "removed",
     done: "the run's folder is removed, moved away, or replaced by another folder during the run",
-    demanded: "the run stops with a reason in words; the moved folder opens; the other folder is \
-               untouched",
+    demanded: "the run stops with a reason in words; the moved folder opens; the folder that \
+               replaced it is untouched",
     attempt: removed,
 };
 

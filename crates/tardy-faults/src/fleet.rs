@@ -14,15 +14,15 @@ use crate::place::{Outcome, PATIENCE, Place};
 
 pub(crate) const FLEET: Fault = Fault {
     name: "fleet",
-    done: "`run --on` on eight boards, each behind an sshd in namespaces: 100 ms of delay each \
-           way; 3 % of the packets lost; a monotonic clock 12 years ahead; all processes stopped \
-           (SIGSTOP); an endless output; a full disk; a reboot; sshd killed. Each of the last five \
-           faults occurs while tardy looks for a folder, copies itself, starts the run, measures, \
-           or sends the results",
+    done: "`run --on` on eight boards, each behind an sshd in namespaces. Each board has one \
+           fault: 100 ms of delay each way; 3 % of the packets lost; a monotonic clock 12 years \
+           ahead; all processes stopped (SIGSTOP); an endless output; a full disk; a reboot; sshd \
+           killed. Each of the last five faults occurs while tardy looks for a folder, copies \
+           itself, starts the run, measures, or sends the results",
     demanded: "the command ends in time with the documented exit code; the results of the first \
-               three boards arrive whole and are in the table; each other result arrives whole, or \
-               a message names the board and the reason; after `tardy fetch` and `tardy restore \
-               --on`, no process, file or mount is left on any board",
+               three boards arrive whole and are in the table; the results of each other board \
+               arrive whole, or a message names the board and the reason; after `tardy fetch` and \
+               `tardy restore --on`, no process, file or mount is left on any board",
     attempt: fleet,
 };
 

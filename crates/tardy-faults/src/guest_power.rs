@@ -20,8 +20,8 @@ pub(crate) const GUEST_POWER: Fault = Fault {
     name: "guest-power",
     done: "a guest is killed (SIGKILL of QEMU) while a run in the guest writes to the guest's disk \
            (ext4 on virtio); then the disk is mounted again",
-    demanded: "the file system mounts; the run opens, its counts add up; the samples end at most \
-               12 s before the cut",
+    demanded: "the file system mounts; the run opens, and its counts add up; the samples end at \
+               most 12 s before the cut",
     attempt: |ground| guests::attempt(ground, guest_power),
 };
 
@@ -29,8 +29,8 @@ pub(crate) const REBOOT: Fault = Fault {
     name: "reboot",
     done: "a guest whose run has --until-stopped, --disk and --resume is killed (SIGKILL of QEMU) \
            and booted again with the same disk, two times; then the run is stopped",
-    demanded: "the run resumes after each boot: one finished run whose counts add up, no stored \
-               sample is lost, and both gaps are reported",
+    demanded: "the run resumes after each boot; at the end, there is one finished run whose counts \
+               add up, no stored sample is lost, and both gaps are reported",
     attempt: |ground| guests::attempt(ground, reboot),
 };
 

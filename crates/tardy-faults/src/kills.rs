@@ -12,9 +12,10 @@ use crate::place::{PATIENCE, Place};
 
 pub(crate) const FAULT: Fault = Fault {
     name: "kill",
-    done: "SIGKILL at moments spread over every writing command",
-    demanded: "`tardy restore` leaves no process, mount or scratch file; a run's folder opens, and \
-               the run's counts add up; the older output or the new output is whole",
+    done: "each command that writes is killed (SIGKILL) at moments spread over its run time",
+    demanded: "after `tardy restore`, no process, mount or scratch file is left; a run's folder \
+               opens, and the run's counts add up; an output file is either the older or the new \
+               one, and is whole",
     attempt,
 };
 

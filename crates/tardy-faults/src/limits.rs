@@ -11,22 +11,23 @@ use crate::place::{Outcome, PATIENCE, Place};
 
 pub(crate) const DESCRIPTORS: Fault = Fault {
     name: "descriptors",
-    done: "each limit of open files from 3 to 64 (`ulimit -n`)",
-    demanded: "the run succeeds, or gives a reason in words; half a run never looks whole",
+    done: "commands with each limit of open files from 3 to 64 (`ulimit -n`)",
+    demanded: "the command succeeds, or gives a reason in words; an incomplete run never looks \
+               complete",
     attempt: descriptors,
 };
 
 pub(crate) const MEMORY: Fault = Fault {
     name: "memory",
-    done: "limits of address space from 16 MiB to 1 GiB (`ulimit -v`)",
-    demanded: "the command runs, or ends with a message; it does not hang, and replaces no older \
-               output in part",
+    done: "commands with limits of address space from 16 MiB to 1 GiB (`ulimit -v`)",
+    demanded: "the command succeeds, or ends with a message; it does not hang, and never replaces \
+               only a part of an older output",
     attempt: memory,
 };
 
 pub(crate) const OUT_OF_MEMORY: Fault = Fault {
     name: "oom",
-    done: "a control group with too little memory, in which the kernel kills loads or the tool",
+    done: "a run in a control group with so little memory that the kernel kills loads or the tool",
     demanded: "the run's folder opens, and the run reports the killed loads, or that the run was \
                cut off; no process is left",
     attempt: out_of_memory,

@@ -26,12 +26,12 @@ pub(crate) const WEEK_VIRTUAL: Fault = Fault {
     done: "a run with --until-stopped, --disk and --resume, with one sample per second, for seven \
            days of virtual time (two parts of ten minutes in the short form); after each day, the \
            run is killed and the guest boots again",
-    demanded: "one finished run whose counts add up, with every reboot reported; at most two \
-               samples a day are missing; the folder never takes more than 8 MiB; during each day, \
-               the tool has no more descriptors, threads and files (apart from segments of \
+    demanded: "there is one finished run whose counts add up, with every reboot reported; at most \
+               two samples a day are missing; the folder never takes more than 8 MiB; during each \
+               day, the tool has no more descriptors, threads and files (apart from segments of \
                samples) than in the first minute, and at most 4 MiB more memory (apart from the \
-               pages of its program), which counting the oldest samples takes once; the last day \
-               ends with no more memory than the second one",
+               pages of its program), which it needs when it folds the oldest samples; the last \
+               day ends with no more memory than the second one",
     attempt: |ground| guests::attempt(ground, week_virtual),
 };
 

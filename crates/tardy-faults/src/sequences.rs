@@ -21,13 +21,14 @@ use crate::place::{PATIENCE, Place, last_line, names};
 
 pub(crate) const FAULT: Fault = Fault {
     name: "sequences",
-    done: "random sequences of four to eight starts with --until-stopped, --disk and --resume in \
-           one folder: each start is stopped (SIGTERM), killed, or killed with its last write cut \
-           short, after up to 3 s; some starts are read while they measure",
+    done: "a run with --until-stopped, --disk and --resume is started four to eight times in one \
+           folder; each time, after up to 3 s, the tool is stopped (SIGTERM), killed, or killed \
+           with its last write cut short, chosen at random; sometimes the folder is read while the \
+           tool measures",
     demanded: "the run opens after each step, and its counts add up; no count shrinks, except by \
-               exactly the samples of the cut write; the measured time is at least that of the due \
-               times, and at most that of the tool's work; each resumption is reported; a stopped \
-               run is finished",
+               exactly the samples of the cut write; the measured time is at least the time that \
+               the due times cover, and at most the time that the tool ran; each resumption is \
+               reported; a stopped run is finished",
     attempt,
 };
 

@@ -17,9 +17,9 @@ pub(crate) const SOAK: Fault = Fault {
     name: "soak",
     done: "a run of an hour (3 minutes in the short form; --soak-for sets another length) with all \
            probes at once, in which all harmless loads run in turn, in two rounds",
-    demanded: "the run ends, its counts add up, and nothing is left behind; in the second round, the \
-               tool has no more memory (apart from the bounded memory of its counts), descriptors, \
-               threads and files than in the first",
+    demanded: "the run ends, its counts add up, and nothing is left behind; in the second round, \
+               the tool has no more memory (apart from that of its histograms, which is bounded), \
+               descriptors, threads and files than in the first",
     attempt: soak,
 };
 
@@ -67,8 +67,8 @@ fn soak(ground: &Ground) -> Result<Tally> {
         std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0)
     });
     let (begun, pid, mut counted) = (Instant::now(), running.pid(), Instant::now());
-    // The maximum of each round is compared. The first phases fill buffers, and the last phase may
-    // end during a check.
+    // The maxima of both rounds are compared, because usage still grows in the first phases, while
+    // buffers fill. The last phase is left out, because it may end during a check.
     let mut rounds = [ToolUse::default(); 2];
     while is_measuring && !running.has_ended() && begun.elapsed() + phase < length {
         let round = usize::from(begun.elapsed() > length / 2);

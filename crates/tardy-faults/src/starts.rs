@@ -18,12 +18,12 @@ use crate::system_calls;
 
 pub(crate) const FAULT: Fault = Fault {
     name: "starts",
-    done: "strace makes each system call of a command fail at its first three uses after the \
-           command has begun to change the machine, in each of its threads and processes; each \
-           subcommand that changes anything is tried",
+    done: "for each subcommand that changes anything, strace makes each system call fail at its \
+           first three uses after the command has begun to change the machine, in each thread and \
+           process of the command",
     demanded: "the command does not panic or hang, and ends with a documented exit code and a \
                reason; no trace instance, control group, mount, folder, journal or process is \
-               left, and every setting has its old value; a subcommand that is marked as changing \
+               left, and every setting has its old value; a subcommand that is declared to change \
                nothing changes nothing",
     attempt,
 };

@@ -13,15 +13,16 @@ use crate::place::{CommandProcess, Place, last_line};
 pub(crate) const EACH: Fault = Fault {
     name: "stop-each",
     done: "one process of a run under load is stopped for good (SIGSTOP), each process in turn; \
-           the tool itself is stopped for a second",
-    demanded: "the run ends by itself, leaves no process, opens, and reports in words what is \
-               missing",
+           the tool itself is stopped only for a second",
+    demanded: "the run ends by itself and leaves no process; its folder opens, and reports in \
+               words what is missing",
     attempt: each,
 };
 
 pub(crate) const ALL: Fault = Fault {
     name: "stop-all",
-    done: "SIGSTOP of the tool and all its processes for a second, then SIGCONT",
+    done: "the tool and all its processes are stopped (SIGSTOP) for a second, and then continued \
+           (SIGCONT)",
     demanded: "the run ends, its counts add up, and the periods of that second are counted as \
                skipped",
     attempt: all,

@@ -164,14 +164,10 @@ impl Format {
         });
         let imported = (self.reader)(source, settings, sink)?;
         if source.cut.is_some() && settings.part.is_some() {
-            return Err(source.expected(
-                1,
-                format!(
-                    "one measurement, because a file of {} holds only one: leave --part out",
-                    self.name
-                ),
-                "",
-            ));
+            return Err(ImportError::SinglePart {
+                path: source.path.clone(),
+                format: self.name,
+            });
         }
         match [imported.started, imported.length]
             .into_iter()
@@ -180,7 +176,7 @@ impl Format {
         {
             Some(far) => Err(source.expected(
                 1,
-                format!("the start and the length of the run each to be {NEAR_TIME}"),
+                format!("a start and a length of the run, each {NEAR_TIME}"),
                 &far.exact(),
             )),
             None => Ok(imported),
@@ -311,6 +307,9 @@ pub enum ImportError {
         /// Numbers of the lines at which the measurements start.
         lines: String,
     },
+    /// A measurement was selected, but files of this format hold only one.
+    #[error("{path}: a file of {format} holds only one measurement: leave out --part")]
+    SinglePart { path: PathBuf, format: &'static str },
     /// The text differs from the expected one.
     #[error("{path}: line {line}: expected {expected}, found {found}")]
     Expected {

@@ -195,8 +195,7 @@ fn of_the_json_of_pairs() {
 fn of_what_is_computed_of_a_file() {
     let hours = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   99999 \
                  00:00:00\nIndex   IRQ-000\n0  1\nover: 0\n";
-    let length =
-        "the start and the length of the run each to be a time below 2^62 ns, which is 146 years";
+    let length = "a start and a length of the run, each a time below 2^62 ns, which is 146 years";
     let hourly = Settings {
         unit: Some(Unit::Us),
         period: Some(Nanos::from_secs(3_600)),

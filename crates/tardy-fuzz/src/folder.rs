@@ -1,9 +1,9 @@
-//! `tardy show`, its statistics, `tardy explain` and the reader of an export must not panic on any
-//! run folder, and the counts of an intact series must add up.
+//! `tardy show`, its statistics, `tardy explain`, and the readers for `tardy history` and for costs
+//! must not panic on any run folder, and text for a terminal must have no control characters.
 //!
-//! The bytes are the folder's files, separated by [`SEPARATOR`]: run.json, and the samples, the
-//! histogram and the delays of the series `a.series`. Checksums are corrected before the files are
-//! read, because no fuzzer would guess them.
+//! The input consists of the folder's files, separated by [`SEPARATOR`]: run.json, and the samples,
+//! the histogram and the delays of the series `a.series`. Checksums are corrected before the files
+//! are read, because no fuzzer would guess them.
 
 use std::path::Path;
 

@@ -55,7 +55,9 @@ impl FromStr for Shard {
         });
         let shard =
             parts.filter(|shard| (1..=shard.of).contains(&shard.number) && shard.of <= 100_000);
-        shard.ok_or_else(|| format!("`{text}` is not a part: write the second of eight as 2/8"))
+        shard.ok_or_else(|| {
+            format!("`{text}` is not a shard: write I/N with I from 1 to N, as in 2/8")
+        })
     }
 }
 

@@ -14,7 +14,7 @@ const FOLDER: &str = "samples";
 /// A watched guest has other samples than the same guest had unwatched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the watched guest's samples ({found}) differ from those of the same guest unwatched \
+    "the watched guest's samples ({found}) differ from those of the same guest without --watch \
      ({kept}): watching changed the guest, or this QEMU does not repeat a run exactly. Run the \
      guest with --watch --verify-repeatable; if both runs are equal, remove {}", path.display()
 )]

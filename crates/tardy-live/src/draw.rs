@@ -173,7 +173,14 @@ fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line
     } else {
         "quit"
     };
-    let mut keys = vec![("space", if screen.is_paused() { "go on" } else { "pause" })];
+    let mut keys = vec![(
+        "space",
+        if screen.is_paused() {
+            "resume"
+        } else {
+            "pause"
+        },
+    )];
     if content.series.len() > 1 {
         keys.extend([("n", "next"), ("p", "previous"), ("a", "all")]);
     }

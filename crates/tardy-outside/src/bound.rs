@@ -62,10 +62,10 @@ impl Interrupts {
         match self {
             Self::Nothing => "no interrupt",
             Self::WorstSingle => "the longest interrupt, once",
-            Self::OneOfEach => "the longest of each, once",
+            Self::OneOfEach => "the longest of each kind, once",
             Self::Sporadic => "sporadic",
             Self::SlidingWindow => "sliding window",
-            Self::SlidingWindowWorst => "sliding window, each the longest",
+            Self::SlidingWindowWorst => "sliding window, the longest of each kind",
         }
     }
 }

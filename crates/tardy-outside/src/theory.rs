@@ -9,7 +9,8 @@ use crate::bound::{Instances, Interrupts, Stretches, bound};
 use crate::kind::{Longest, Stretch};
 use crate::lnp::{Distance, SectionLatency};
 
-/// Latencies for which the shares of the model and the probes are shown side by side.
+/// Limits in us. For each, the share of latencies above it is shown, by the model and by the
+/// probes.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
 /// Minimum time beyond an undisturbed sample from which model and samples are compared. Below it,
 /// the time of undisturbed samples varies by as much as short sections last.

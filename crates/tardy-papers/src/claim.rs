@@ -1,8 +1,8 @@
 //! Claims: the statement of a paper, summarised in our words, and the rule by which it is tested.
 //!
-//! Claims are data, and their rules are tested on the paper's own numbers. A rule that those break
-//! would test something that the paper does not claim. Numbers of papers are kept once, each table
-//! with its source, and a test compares them with the files that were checked against the papers.
+//! Claims are data. Each rule is also tested on the paper's own numbers: a rule that they break
+//! would test something that the paper does not claim. Each published table is stored once, with
+//! its source, and a test compares it with the file that was checked against the paper.
 //!
 //! A claim holds if its rule holds in every replica. Claims that do not hold stay in the report,
 //! with a note.

@@ -166,7 +166,7 @@ impl FromStr for Quantity {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (experiment, kernel) = match words
             .first()
-            .ok_or_else(|| refuse("there is nothing"))?
+            .ok_or_else(|| refuse("the text is empty"))?
             .split_once(':')
         {
             Some((experiment, kernel)) => (Some(experiment.to_owned()), kernel),
@@ -250,7 +250,7 @@ impl FromStr for PublishedCell {
             .ok_or_else(|| refuse("the table has no such cell"))?;
         let number: f64 = printed
             .parse()
-            .map_err(|_| refuse("the paper has no number there"))?;
+            .map_err(|_| refuse("the paper has no number in this cell"))?;
         let value = if *unit == "MB/s" {
             1.0 / number
         } else {

@@ -131,7 +131,7 @@ impl Side {
         let mut may_multiply = true;
         for pair in rest.chunks(2) {
             let [operator, term] = pair else {
-                return Err("an operator without a value after it");
+                return Err("an operator lacks the value after it");
             };
             let operator = match *operator {
                 "+" => Operator::Plus,
@@ -162,7 +162,7 @@ impl Term {
                 .ok()
                 .or_else(time)
                 .map(Self::Number)
-                .ok_or("a number is plain, or a time with its unit");
+                .ok_or("write a plain number, or a time with its unit");
         }
         let is_name = word
             .chars()

@@ -80,8 +80,8 @@ pub enum BoardError {
     /// The connection was lost. The command may still be running, and its results can be fetched
     /// later.
     #[error(
-        "lost contact with the command ({said}); it may continue there. To get its results: tardy \
-         fetch {address}{folder}"
+        "lost contact with the machine ({said}); the command may continue there. To get its \
+         results: tardy fetch {address}{folder}"
     )]
     Lost {
         said: String,
@@ -90,7 +90,7 @@ pub enum BoardError {
     },
     /// The connection broke during the start, so it is unknown whether the command runs.
     #[error(
-        "the connection broke while the command was started ({said}); the command may continue \
+        "the connection broke while the command was started ({said}); the command may be running \
          there. To get its results: tardy fetch {address}{folder}"
     )]
     PerhapsStarted {
@@ -294,7 +294,7 @@ impl Board<'_> {
     /// Returns [`BoardError`].
     pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
         let stop = self.on_board(folder, "stop");
-        self.capture("ending it early", stop, WaitKind::Answer)
+        self.capture("stopping the command early", stop, WaitKind::Answer)
             .map(drop)
     }
 
@@ -374,7 +374,7 @@ impl Board<'_> {
         let has_broken = Cell::new(false);
         let started = self.through_breaks(tell, || {
             let command = self.ssh.program(self.address, &words);
-            let started = self.capture("starting it", command, WaitKind::Answer);
+            let started = self.capture("starting the command", command, WaitKind::Answer);
             let is_unknown = matches!(
                 started,
                 Err(BoardError::Unreached(_) | BoardError::Silent { .. })

@@ -127,7 +127,7 @@ impl<'a> Step<'a> {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!(
-                    "the command there printed more than {} MiB",
+                    "the command on that machine printed more than {} MiB",
                     OUTPUT_BYTES_MAX >> 20
                 ),
             ));
@@ -191,7 +191,7 @@ impl<'a> Step<'a> {
         match self.limits.awaited {
             WaitKind::Preparation if is_ending => Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
-                "ended early",
+                "stopped early",
             )),
             WaitKind::Command if !is_ending => {
                 self.since = Instant::now();
@@ -200,7 +200,7 @@ impl<'a> Step<'a> {
             _ if self.since.elapsed() > self.limits.patience => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!(
-                    "the command there did not answer within {} s",
+                    "the command on that machine did not answer within {} s",
                     self.limits.patience.as_secs()
                 ),
             )),

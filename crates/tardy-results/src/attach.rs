@@ -368,14 +368,16 @@ impl Tally {
         let trace = &attached.trace;
         notes.extend((trace.explanation_losses > 0).then(|| {
             format!(
-                "the kernel's trace lost {} events of explanations at {} places: {} cycles were cut \
-                 off, and rules may have been broken more often. No wake-up was lost there",
+                "the kernel's trace lost {} events that explain cycles, at {} places: {} cycles \
+                 were cut off, and rules may have been broken more often than counted. No wake-up \
+                 was lost there",
                 trace.lost_explanations, trace.explanation_losses, attached.cycles.cut_off
             )
         }));
         notes.extend(attached.no_stacks.as_ref().map(|why| {
             format!(
-                "the kernel does not record where threads sleep ({why}): every sleep ends a cycle"
+                "the kernel does not record where threads sleep ({why}), so every sleep ends a \
+                 cycle"
             )
         }));
         AttachResult {
@@ -446,8 +448,8 @@ impl Tally {
         }
         if let Some(set) = self.clocks.get(&TimerClock::Set) {
             notes.push(format!(
-                "{set} wake-ups were due on a clock that was set before the wake-ups came: their \
-                 latency starts at the timer interrupt, and is a lower bound"
+                "the clock of {set} timers was set before they expired: the latency of these \
+                 wake-ups starts at the timer interrupt, and is a lower bound"
             ));
         }
         notes
@@ -528,8 +530,8 @@ fn unsure(timers: &[KindCounts], wakings: WakingCounts, trace: &AttachTrace) -> 
     let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
     let words = (lost > 0 || wakings.lost > 0 || trace.losses > 0).then(|| {
         format!(
-            "the kernel's trace lost {} events at {} places: the expiry of {lost} timers, and the \
-             latency of {} wake-ups, is unknown",
+            "the kernel's trace lost {} events at {} places: the expiry of {lost} timers and the \
+             latency of {} wake-ups are unknown",
             trace.lost_events, trace.losses, wakings.lost
         )
     });

@@ -202,8 +202,8 @@ fn without_measurement(question: &Question, deadline: Option<Nanos>) -> Decision
                 Answer::No
             };
             let reason = format!(
-                "{} ({}), but nothing was measured; {measure}",
-                rules.reason, rules.source
+                "{} {}, but nothing was measured; {measure}",
+                rules.source, rules.reason
             );
             made(answer, DecidedBy::Rules, None, &reason)
         }
@@ -283,7 +283,7 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
                 format!("{best_met}, and no load ran on {}", other.name)
             }
             Some(other) => format!(
-                "{best_met}, and the samples of {} do not decide",
+                "{best_met}, and the samples of {} do not decide whether it does",
                 other.name
             ),
             None => format!("{best_met}, and no kernel without PREEMPT_RT was measured"),

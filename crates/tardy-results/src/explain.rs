@@ -72,8 +72,8 @@ pub enum ExplainError {
     },
     /// The time stamps of the trace are not times.
     #[error(
-        "the trace was recorded with the clock {0}, whose stamps are not times: record the trace \
-         with `trace-cmd record -C mono`"
+        "the trace was recorded with the clock {0}, whose timestamps are not times: record the \
+         trace with `trace-cmd record -C mono`"
     )]
     Clock(String),
     /// The trace has no wake-up of the thread.

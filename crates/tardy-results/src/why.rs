@@ -79,8 +79,8 @@ pub enum WhyError {
         phase: Option<String>,
     },
     #[error(
-        "{}: the code executed before this sample was not kept, because {larger} samples are \
-         larger: measure again with --watch-worst {} or more",
+        "{}: the code executed before this sample was not kept, because {larger} samples have \
+         larger latencies: measure again with --watch-worst {} or more",
         path.display(), larger + 1
     )]
     NotKept { path: PathBuf, larger: u64 },

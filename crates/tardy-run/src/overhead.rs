@@ -24,7 +24,7 @@ pub struct ThreadOverhead {
     pub probe: String,
     /// CPU that the thread was bound to.
     pub cpu: Option<CpuId>,
-    /// CPU time, including sleeping and waking up.
+    /// CPU time, including the time to go to sleep and to wake up in the kernel.
     pub cpu_time_ns: Nanos,
     /// Number of page faults.
     pub faults: u64,

@@ -177,7 +177,7 @@ impl Plan {
             .into_iter()
             .map(|line| {
                 if self.until_stopped {
-                    format!("in an hour {line}")
+                    format!("per hour: {line}")
                 } else {
                     line
                 }

@@ -54,13 +54,14 @@ pub enum ResumeError {
     /// Samples of other kinds of runs cannot be folded into hourly histograms.
     #[error(
         "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
-         loads, or one of `tardy attach` with these options, can be resumed; give another folder with --out"
+         loads, or one of `tardy attach` with these options, can be resumed: give another folder \
+         with --out"
     )]
     NotBounded(PathBuf),
     /// The command would not continue the same run.
     #[error(
-        "{path} cannot be resumed, because {what} differ from this command: repeat the original \
-         command (see `tardy show --full`), or give another folder with --out"
+        "{path} cannot be resumed, because {what} differ from those of this command: repeat the \
+         original command (see `tardy show --full`), or give another folder with --out"
     )]
     Other {
         /// The run's folder.
@@ -81,8 +82,8 @@ pub enum ResumeError {
     },
     /// The run's tool is still running.
     #[error(
-        "{0} is still being measured by process {1}: stop it, or give another folder with \
-         --out"
+        "process {1} is still writing the run in {0}: stop this process, or give another folder \
+         with --out"
     )]
     UnderWay(PathBuf, u32),
     /// A part of the run cannot be read or rewritten.

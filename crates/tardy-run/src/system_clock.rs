@@ -16,7 +16,7 @@ use tardy_core::units::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SystemClock {
-    /// CLOCK_MONOTONIC, the run's own
+    /// CLOCK_MONOTONIC, the clock of all stored times
     #[default]
     Monotonic,
     /// CLOCK_REALTIME: UTC, which an administrator or time synchronisation can set

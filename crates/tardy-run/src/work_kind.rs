@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum WorkKind {
     /// Arithmetic in registers, in user space only
     Compute,
-    /// System calls that send a byte through a pipe, or get a file's attributes by its path
+    /// System calls that send a byte through a pipe, or get the attributes of a file by path
     Syscalls,
     /// Reads that wait for memory, each dependent on the previous read
     Memory,

@@ -60,7 +60,8 @@ pub struct DelayHolder {
     pub name: String,
     /// The kernel's priority of the thread.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with, or that an interrupt of another CPU ran.
+    /// The function that a kernel worker was running, or that an interrupt sent by another CPU ran
+    /// on this one.
     pub work: Option<String>,
     /// The functions that were running when the interrupt that woke the thread came, innermost
     /// first; empty if no stack was recorded.

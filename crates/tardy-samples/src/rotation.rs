@@ -64,8 +64,8 @@ impl DiskDivision {
     /// Returns the minimum number of bytes if `bytes` is less.
     pub fn of(bytes: u64, series: usize) -> Result<Self, u64> {
         let series = series.max(1) as u64;
-        // A histogram is replaced as a whole, and space for the last replacement is reserved: three
-        // copies.
+        // Up to three copies of a histogram exist: the old file, the new file that is about to
+        // replace it, and the space reserved for the last replacement.
         let fixed = RECORD_BYTES + series * 3 * HISTOGRAM_BYTES;
         let least = fixed + 2 * STATE_BYTES_LEAST + series * SHARE_LEAST;
         if bytes < least {

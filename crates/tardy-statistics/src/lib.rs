@@ -1,20 +1,22 @@
 //! Statistics for latency tails, in three layers that are never mixed in one number: observations,
 //! bounds that assume no distribution, and models of the tail.
 //!
-//! The layers and their modules:
-//! - observed: [`moments`], [`tally`], [`harrell_davis`].
+//! The layers and their main modules:
+//! - observations: [`moments`], [`tally`], [`harrell_davis`].
 //! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. They assume only
 //!   exchangeable samples. For clustered exceedances, callers pass the effective number of samples,
 //!   `extremal index * n`. It is not whole, so these functions take real numbers.
-//! - models: [`gpd`] and [`gev`], started by [`l_moments`], with intervals from their [`profile`]
-//!   likelihood; [`threshold`] finds the start of the tail, [`gate`] decides whether a model may be
-//!   shown.
+//! - models: [`gpd`] and [`gev`]. Their fits start from [`l_moments`], and their intervals come
+//!   from the [`profile`] likelihood; [`threshold`] finds the start of the tail, [`gate`] decides
+//!   whether a model may be shown.
+//!
+//! Other modules:
 //! - checks of the gate: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`],
 //!   [`stationarity`], [`records`], [`mixture`], [`goodness`].
 //! - comparisons of two sides and of many runs: [`compare`], [`change_point`], [`regressions`];
 //!   [`log_buckets`] stores the samples of time intervals compactly.
 //!
-//! The crate computes numbers from numbers. It knows no samples, units or files.
+//! The crate computes numbers from numbers. It knows no run folders, units or files.
 #![forbid(unsafe_code)]
 
 pub mod autocorrelation;

@@ -24,8 +24,9 @@ pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confiden
             1.0 - cumulative_with_complement((rank - 1) as f64, samples as f64, tail, probability);
         above >= confidence.get()
     };
-    // The search doubles from below, because the answer is about rank / tail, and a test near the
-    // median of LARGEST samples would be slow.
+    // Doubles from below instead of bisecting up to LARGEST. The answer is usually near rank /
+    // tail, and the binomial distribution is slow to compute near its median if the number of
+    // samples is huge.
     let mut high = rank;
     while !suffices(high) {
         high = high.checked_mul(2).filter(|&high| high < LARGEST)?;

@@ -134,7 +134,8 @@ impl Attributes {
 
 /// The policy of threads that must react in time under load, although they are not real-time tasks.
 /// With EEVDF (Linux 6.6 and later), a load that forks constantly keeps threads of nice 0 from a
-/// CPU for seconds, because each new child has an earlier deadline.
+/// CPU for seconds, because each new child has an earlier deadline. Beside the load `fork` on Linux
+/// 6.18, a thread of nice 0 was up to 3.7 s late, and one of nice -20 only 0.5 ms.
 pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
 /// Runs the calling thread with the policy [`AHEAD`] until it is dropped. Without the right, or if

@@ -15,7 +15,7 @@ pub const FIELDS_MAX: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text is too long.
-    #[error("an event format has {0} bytes: at most {FORMAT_BYTES_MAX} are read")]
+    #[error("an event format has {0} bytes, but tardy reads at most {FORMAT_BYTES_MAX}")]
     TooLong(usize),
     /// A required line is missing.
     #[error("an event format without {0}")]

@@ -123,7 +123,7 @@ impl ClockOffsets {
 /// How the timers of one kind ended: `started = wake_ups + unawaited + cancelled + lost + pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct TimerCounts {
-    /// Timers that followed threads set. A timer that is set again counts again.
+    /// Timers set by followed threads. A timer that is set again counts again.
     pub started: u64,
     /// Timers that woke a followed thread.
     pub wake_ups: u64,

@@ -50,7 +50,8 @@ const LATE_NS: u64 = 20_000_000;
 /// Maximum number of other threads whose own wake-ups are recorded, because they wake followed
 /// threads.
 const LINKED_MAX: usize = 16;
-/// Maximum number of stored thread names, of followed threads and of wakers each.
+/// Maximum number of stored names of wakers. Names of followed threads are kept up to the same
+/// number after the threads have ended.
 const NAMES_MAX: usize = 4096;
 /// Text that this thread writes into the trace, to find its own thread ID there.
 const MARK: &str = "tardy: attach";

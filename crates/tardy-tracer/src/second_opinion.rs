@@ -73,7 +73,8 @@ impl Opinions {
                 IN_INTERRUPT => self.in_interrupt[place] = Some(told.latency),
                 IN_THREAD => {
                     let in_interrupt = self.in_interrupt[place].take();
-                    // The thread's first wake-up was not followed yet.
+                    // A thread is followed from its first record on, so its first wake-up has no
+                    // due time here.
                     let Some(due) = samples.due_of_wake_up(told.pid, told.time) else {
                         continue;
                     };

@@ -212,11 +212,11 @@ pub struct ShowArgs {
     /// Print the numbers as JSON
     #[arg(long)]
     pub json: bool,
-    /// Paper whose published numbers to print beside those of a `tardy cost` run
+    /// For a `tardy cost` run: print the published numbers of this paper beside the run's
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
-    /// Also print all statistics: observed values, bounds, and a model of the tail if no check
-    /// rejects the model
+    /// Also print all statistics: observed values, bounds, and a model of the largest samples (the
+    /// tail) if no check rejects the model
     ///
     /// Bounds of percentiles are two-sided at 95 %; bounds of shares are one-sided at 95 %.
     #[arg(long)]
@@ -242,14 +242,16 @@ pub struct StatisticsArgs {
     /// middle of the fullest bucket
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive_duration, requires = "statistics")]
     pub bucket: Nanos,
-    /// Time over which the model of the tail predicts the maximum
+    /// Predict the maximum latency of a run of this length, from a model fitted to the largest
+    /// samples (the tail)
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration, requires = "statistics")]
     pub horizon: Nanos,
-    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: as the machine reports]
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb that the worst latency is about
+    /// 10^5 clock cycles [default: as the machine reports]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
-    /// Also print a model of the tail that a check rejected, marked as rejected and only for
-    /// inspection
+    /// Also print models of the tail that a check rejected, each marked as rejected; for inspection
+    /// only
     #[arg(long, requires = "statistics")]
     pub show_refused: bool,
 }

@@ -31,7 +31,7 @@ pub(super) fn install(names: &[&str]) -> Result<()> {
     if let Some(objection) = changes.objection() {
         let names = names.join(" ");
         return Err(Failure::new(format!(
-            "{objection}: apt-get was not run; decide yourself with `apt-get install {names}`"
+            "{objection}: apt-get was not run; to install anyway: `apt-get install {names}`"
         )));
     }
     if !changes.renewed.is_empty() {

@@ -70,7 +70,7 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     let figure = if group == Group::Program {
         "average of all trials"
     } else {
-        "figure, which is the smallest of the rounds' medians"
+        "cost, which is the smallest of the rounds' medians"
     };
     let note = format!(
         "Each run has a bar from the best to the worst of all trials; the thick line is the \
@@ -91,7 +91,8 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     Some(chart)
 }
 
-/// Returns every metric of the group that any run has, in the order of tables.
+/// Returns the names of the group's metrics that at least one run has, in order of first
+/// appearance.
 fn names(runs: &[CostRun], group: Group) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for metric in runs

@@ -109,8 +109,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         let bounds = if band(kind, data.all()).is_empty() {
             NO_BAND
         } else {
-            "The band contains the true share with 95 % confidence, for any distribution; late \
-             samples in a cluster count as one."
+            "The band contains the true share with 95 % confidence, for any distribution; a \
+             cluster of late samples is treated as one sample."
         };
         let note = format!("Share of samples {what} a {}. {bounds}", data.quantity);
         let mut chart = Chart::new(kind, title, note, x.clone(), y.clone());
@@ -131,8 +131,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.rules = rules(data, true);
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
-            chart.note += " Dashed: a model, not a measurement. The model starts at its threshold \
-                           and holds only as long as the conditions of the run. Its band covers \
+            chart.note += " Dashed: a model, not a measurement. The model starts at its threshold, \
+                           and holds only while the conditions of the run last. Its band covers \
                            all models that the data do not exclude at 95 % confidence.";
         }
         chart.table = table(kind, &data.groups);

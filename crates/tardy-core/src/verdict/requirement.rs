@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Window;
 use crate::units::Nanos;
 
-/// The latencies that are in time, and how many due times may be late or skipped. Absent fields
-/// require nothing.
+/// The latencies that are in time, and how many due times may be late or skipped. Without a window
+/// and without `skipped_allowed`, nothing is required.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
     /// Allowed latencies.

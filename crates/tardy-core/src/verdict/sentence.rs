@@ -183,7 +183,7 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
             ),
         },
         (None, None) => format!(
-            "{}, but a deadline up to the period allows none (--skipped N allows N)",
+            "{}, but a deadline no longer than the period allows none (--skipped N allows N)",
             periods(limited)
         ),
     })

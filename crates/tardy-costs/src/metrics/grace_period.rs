@@ -9,7 +9,7 @@ use crate::metric::{Metric, Unavailable, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "rcu-grace-period",
     group: Group::Today,
-    operation: "call membarrier for all processes, which waits for an RCU grace period",
+    operation: "call membarrier for all processes (the call waits for an RCU grace period)",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

@@ -73,8 +73,8 @@ fn table(run: &CostRun) -> String {
     }
     if summary.how.unit == "instructions" {
         out.push_str(
-            "- :warning: counts of executed instructions: the length of the kernel's code, never \
-             the speed of a machine\n",
+            "- :warning: costs are counts of executed instructions: they show the length of the \
+             kernel's code, not the speed of a machine\n",
         );
     }
     let head = ["metric", "unit", "cost", "best", "median", "worst"].map(str::to_owned);

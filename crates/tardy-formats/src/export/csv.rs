@@ -17,9 +17,9 @@ impl Exporter for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "one sample per line: probe, cpu, copy, phase of its due time (reports count a sample in \
-         two phases if it ends in the next phase), due time from the start of the run, latency, \
-         number of due times skipped; with --histogram, the count of each value"
+        "one sample per line: probe, cpu, copy, phase of its due time, due time from the start of \
+         the run, latency, number of due times skipped; with --histogram, the count of each value. \
+         Reports count a sample in two phases if it ends in the next phase"
     }
 
     fn write(

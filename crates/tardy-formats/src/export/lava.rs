@@ -1,9 +1,8 @@
-//! Signals that LAVA reads from the console: a test set for the run, a test case for the deadline,
-//! and one for each number.
+//! Signals that LAVA reads from the console: a test set for the run, test cases for the verdicts
+//! and for the accounting, and one for each metric.
 //!
 //! The format prints the signals itself, so LAVA's helper `lava-test-case` is not needed (source:
-//! its documentation). Numbers without a deadline pass, as in the parsers for rt-tests; metrics
-//! with a deadline pass or fail.
+//! its documentation). A maximum beyond the deadline fails; every other metric passes.
 
 use std::io::Write;
 

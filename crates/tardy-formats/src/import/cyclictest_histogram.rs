@@ -21,7 +21,8 @@ use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "cyclictest-histogram",
-    about: "histograms of cyclictest -h or -H in both layouts, and those of OSADL and NuttX",
+    about: "histograms of cyclictest -h or -H, in the layouts before and since 2.7, and those of \
+            OSADL and NuttX",
     detect: |head| {
         head_lines(head)
             .iter()

@@ -304,8 +304,8 @@ impl Reader<'_> {
                 source.expected(
                     line,
                     format!(
-                        "cycle {} or a later cycle of thread {thread} (does the file hold a single \
-                         run?)",
+                        "cycle {} or a later cycle of thread {thread} (a file must hold a single \
+                         run)",
                         state.cycle
                     ),
                     &cycle.to_string(),
@@ -420,7 +420,7 @@ impl Reader<'_> {
         let cycle = state.cycle;
         self.notes.push(format!(
             "CPU {thread}: cyclictest stopped at a latency of {value} {}, which is not among the \
-             samples: it counts as the last sample",
+             samples: tardy adds it as the last sample",
             unit.word()
         ));
         let row = Row {
@@ -463,7 +463,7 @@ impl Reader<'_> {
             if thread.aliased {
                 notes.push(format!(
                     "CPU {}: values repeat {RING} cycles later: cyclictest's buffer was overrun, \
-                     and old cycles carry newer values",
+                     and old cycles have newer values",
                     thread.id
                 ));
             }

@@ -88,8 +88,8 @@ fn read(
         ..ImportedRun::default()
     };
     imported.notes.push(
-        "values between two listed percentiles count as the value of the upper percentile, because \
-         the file lists no others"
+        "samples between two listed percentiles get the value of the upper percentile, because the \
+         file lists no values in between"
             .into(),
     );
     hand_over_all(&mut [counted], &mut imported, source, sink)?;

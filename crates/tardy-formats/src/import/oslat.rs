@@ -44,7 +44,7 @@ pub(super) const JSON: Format = Format {
 const QUANTITY: &str = "gap between clock reads";
 const BUCKET_NOTE: &str = "buckets are named by their upper end in us";
 const OVERFLOW_NOTE: &str =
-    "the last bucket also holds all longer gaps: its samples count as the maximum";
+    "the last bucket also holds all longer gaps: its samples get the value of the maximum";
 
 fn read_text(
     source: &mut Source,

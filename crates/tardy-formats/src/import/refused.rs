@@ -1,5 +1,5 @@
 //! Known tools whose output is refused, with the reason. The numbers in such output may not be
-//! latencies, so no more general reader gets it.
+//! latencies, so the file is not passed on to more general importers.
 
 /// A sign by which a file is recognised.
 enum Sign {
@@ -49,7 +49,7 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Line("stress-ng: "),
         "stress-ng",
-        "its percentiles are of one stressor and have no counts; measure with `tardy run --load`",
+        "its percentiles are for one stressor and have no counts; measure with `tardy run --load`",
     ),
     (
         Sign::Line("forktest#"),

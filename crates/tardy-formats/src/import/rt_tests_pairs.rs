@@ -44,7 +44,7 @@ pub(super) const TEXT: Format = Format {
 /// Width to which the text pads a maximum, with the space before it, in characters.
 const MAX_WIDTH: usize = 5;
 const SECOND_NOTE: &str =
-    "the tool counts only the part of a latency below one second: a longer stall looks shorter";
+    "the tool drops the whole seconds of a latency: a stall of one second or more looks shorter";
 /// Name of a series whose tool is unknown.
 const UNNAMED: &str = "thread-pair";
 const TOOLS: [&str; 4] = ["pmqtest", "ptsematest", "svsematest", "sigwaittest"];

@@ -31,7 +31,7 @@ const NODES_MAX: u32 = 50_000_000;
 pub(super) const TIMERLAT_NOTE: &str =
     "rteval puts timerlat's interrupt, thread and user latencies into one distribution";
 pub(super) const UNSURE: &str =
-    "this version of rteval leaves latencies beyond its last bucket out of all numbers";
+    "this version of rteval omits latencies beyond its last bucket from all numbers";
 /// Maximum number of attributes; elements of a summary have fewer.
 const ATTRIBUTES_MAX: usize = 1_000;
 
@@ -117,8 +117,8 @@ fn read(
     if series.is_empty() {
         return Err(source.expected(
             line(root),
-            "measurements of cyclictest or timerlat with statistics, which rteval leaves out if it \
-             stopped at a latency, or if a latency was beyond the histogram",
+            "measurements of cyclictest or timerlat with statistics, which rteval leaves out if \
+             the tool stopped at a latency, or if a latency was beyond the histogram",
             root.tag_name().name(),
         ));
     }
@@ -131,7 +131,7 @@ fn read(
     {
         imported.notes.push(format!(
             "cyclictest stopped at a latency of {latency}; the file does not state on which core, \
-             so the latency counts for the first core"
+             so tardy adds the latency to the first core"
         ));
         let first = &mut series[0];
         first.stated.max_ns = Some(latency);

@@ -56,8 +56,8 @@ fn raise(series: &mut [BucketSeries], probe: &str, cpu: Option<u32>, value: i64)
     is_above.then(|| {
         stated.max_ns = Some(Nanos(value));
         format!(
-            "CPU {}: rtla stopped at a latency of {}, but its table ends at {max}: the latency \
-             counts as the maximum",
+            "CPU {}: rtla stopped at a latency of {}, but its table ends at {max}: tardy uses the \
+             latency as the maximum",
             cpu.unwrap_or_default(),
             Nanos(value)
         )

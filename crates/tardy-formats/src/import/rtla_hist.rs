@@ -242,8 +242,9 @@ fn read(
     Ok(imported)
 }
 
-/// Returns the width of the buckets in ns: the greatest common divisor of the distances between
-/// rows. If rows are omitted, the result may be too large, but never too small. 0 for a single row.
+/// Returns the width of the buckets in ns: the greatest common divisor of the rows' values. If rows
+/// are omitted, the result may be too large, but never too small. 0 if there is no row, or only row
+/// 0.
 fn width(rows: &[i64]) -> i64 {
     let first = rows.first().copied().unwrap_or(0);
     rows.iter().fold(first, |width, row| {

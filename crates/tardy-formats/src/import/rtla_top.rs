@@ -133,7 +133,7 @@ fn read(
         .collect();
     imported.maximum_unsure = rtla_end::maximum_unsure(&text);
     if has_gap && totals.is_empty() {
-        imported.maximum_unsure = Some("rows of rtla's table were left out (`...`)".to_owned());
+        imported.maximum_unsure = Some("rows of rtla's table are missing (`...`)".to_owned());
     }
     imported.notes.extend(rtla_end::apply(&text, &mut series));
     for (probe, total) in &totals {
@@ -144,7 +144,7 @@ fn read(
         };
         imported.notes.push(format!(
             "{probe}: the line ALL states a maximum of {max}, which no row has, so rows are \
-             missing: one sample without a CPU counts as this maximum"
+             missing: tardy adds one sample without a CPU at this maximum"
         ));
         let mut counted = BucketSeries::new(probe, LATENCY, None);
         counted.period = settings.period;

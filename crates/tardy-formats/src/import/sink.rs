@@ -226,7 +226,7 @@ impl BucketSeries {
             Some(stated) if stated > rows => {
                 notes.push(format!(
                     "the file states {stated} samples, but its rows hold {rows}: the missing \
-                     samples may lie anywhere up to the maximum, and count as the maximum"
+                     samples may lie anywhere up to the maximum, and get the value of the maximum"
                 ));
                 let from_ns = self.stated.min_ns.unwrap_or_default();
                 let beside = self.stated.overflow.map_or(0, |overflow| overflow.samples);
@@ -237,8 +237,8 @@ impl BucketSeries {
             }
             Some(stated) if stated < rows => {
                 notes.push(format!(
-                    "the file states {stated} samples, but its rows hold {rows}: all samples in \
-                     the rows count"
+                    "the file states {stated} samples, but its rows hold {rows}: tardy uses all \
+                     samples in the rows"
                 ));
                 self.stated.samples = Some(rows);
             }
@@ -262,7 +262,7 @@ impl BucketSeries {
             if max >= end {
                 notes.push(format!(
                     "the file states a largest value of {max}, but its rows end at {}: one sample \
-                     counts as the stated maximum, and others may lie beyond the rows",
+                     gets the value of the stated maximum, and others may lie beyond the rows",
                     Nanos(top.0)
                 ));
             }
@@ -431,8 +431,8 @@ pub(super) const UNCOUNTED_NOTE: &str =
 /// Returns the note for [`BucketSeries::count_at_ends`].
 pub(super) fn wide_note(width: i64) -> String {
     format!(
-        "buckets are up to {} wide: a sample counts as the end of its bucket, or as the maximum if \
-         the maximum is smaller",
+        "buckets are up to {} wide: a sample gets the value at the end of its bucket, or the \
+         maximum if the maximum is smaller",
         Nanos(width)
     )
 }

@@ -49,12 +49,14 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
     let Some(least) = typical.iter().min_by_key(|typical| typical.value) else {
         return Some(UnitChoice {
             unit: Unit::Us,
-            note: Some("the file does not state the unit: tardy assumes us".to_owned()),
+            note: Some(
+                "the file does not state the unit: tardy assumes microseconds (us)".to_owned(),
+            ),
         });
     };
     if least.value < DIVIDE {
-        let note = "the file does not state the unit: tardy assumes us, because no wake-up takes \
-                    so few ns";
+        let note = "the file does not state the unit: tardy assumes microseconds (us), because no \
+                    wake-up takes so few ns";
         return Some(UnitChoice {
             unit: Unit::Us,
             note: Some(note.to_owned()),
@@ -69,9 +71,9 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
     typical.iter().all(is_beyond).then(|| UnitChoice {
         unit: Unit::Ns,
         note: Some(format!(
-            "the file does not state the unit: tardy assumes ns (cyclictest -N), because a usual \
-             latency of {} us would be longer than the interval; if the values are in us, give \
-             --unit us",
+            "the file does not state the unit: tardy assumes nanoseconds (ns, cyclictest -N), \
+             because a usual latency of {} us would be longer than the interval; if the values are \
+             in us, give --unit us",
             least.value
         )),
     })

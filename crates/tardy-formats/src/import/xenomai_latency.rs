@@ -468,8 +468,8 @@ impl Statements {
         let counted = stated.min(printed);
         (stated != printed && self.counted.is_none()).then(|| {
             format!(
-                "the file states {stated} s, and has {printed} lines of data: samples are counted \
-                 for {counted} s"
+                "the file states {stated} s, and has {printed} lines of data: tardy computes the \
+                 number of samples for {counted} s"
             )
         })
     }

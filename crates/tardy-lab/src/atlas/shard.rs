@@ -38,7 +38,7 @@ impl FromStr for Shard {
         let (part, of) = numbers
             .filter(|(part, of)| (1..=*of).contains(part))
             .ok_or_else(|| {
-                format!("`{text}` does not name a part: write I/N with I from 1 to N, as in 2/8")
+                format!("`{text}` is not a shard: write I/N with I from 1 to N, as in 2/8")
             })?;
         Ok(Self { part: part - 1, of })
     }

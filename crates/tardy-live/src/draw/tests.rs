@@ -311,7 +311,7 @@ fn what_is_asked_and_what_is_paused_is_said() {
     screen.is_asking = false;
     screen.press(crate::screen::Key::Letter(' '));
     line_of(&drawn(&screen, (60, 24), LOOK), "VIEW PAUSED");
-    assert!(line_of(&drawn(&screen, (80, 24), LOOK), "go on").contains("m mark"));
+    assert!(line_of(&drawn(&screen, (80, 24), LOOK), "resume").contains("m mark"));
 }
 
 #[test]

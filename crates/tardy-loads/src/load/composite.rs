@@ -21,7 +21,7 @@ pub struct Composite {
 pub const COMPOSITES: &[Composite] = &[
     Composite {
         name: "stress-kernel",
-        does: "all loads of the cerberus burn-in suite's configuration together",
+        does: "all loads from the configuration of the cerberus burn-in suite, together",
         source: "williams2002",
         members: &["nfs-compile", "ttcp", "fifos-mmap", "fpu", "fs", "crashme"],
         names_dangers: true,

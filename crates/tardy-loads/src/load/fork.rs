@@ -13,8 +13,8 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "fork",
-    does: "repeatedly forks a burst of processes that wait for each other, run all at once, write \
-           to shared pages and end",
+    does: "repeatedly forks a burst of processes, which all start at once, write to shared pages \
+           and end",
     effect: "the kernel copies page tables and handles copy-on-write faults; the run queue is \
              long, and many processes end and are reaped together",
     source: "abeni2002",

@@ -132,7 +132,8 @@ fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
         let pages = area.touch(from, to);
         worker.did(pages as u64, (to - from) as u64);
     }
-    area.free_lazily().doing("free an area lazily (Linux 4.5)")
+    area.free_lazily()
+        .doing("free memory lazily (MADV_FREE, needs Linux 4.5)")
 }
 
 /// Makes a sparse file larger than the group's limit. Reading it fills the page cache, and nothing

@@ -13,7 +13,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
     does: "touches new huge pages, splits each of them by freeing one of its small pages, and \
-           merges the small pages again; it leaves some of them to khugepaged",
+           merges the small pages again; leaves an area of small pages for khugepaged to merge",
     effect: "the kernel clears or copies 2 MiB at once, every CPU flushes its TLB, and the address \
              space stays locked meanwhile",
     source: "today",

@@ -93,7 +93,7 @@ pub(super) const REAL_TIME_GROUPS: Check = Check {
     name: "real-time-groups",
     weight: Weight::of(Importance::Medium),
     reads: FILES,
-    why: "a control group without a real-time budget may not have real-time tasks: \
+    why: "a control group without a real-time budget cannot have real-time tasks: \
           sched_setscheduler() fails with EPERM",
     source: "Documentation/scheduler/sched-rt-group.rst; kernel-parameters.txt, rt_group_sched=",
     look: |examined| either(real_time_groups(examined)),

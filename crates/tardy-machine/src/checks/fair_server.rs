@@ -26,8 +26,8 @@ pub(super) const EXT: Check = Check {
         "sys/kernel/sched_ext/state",
         "sys/kernel/debug/sched/ext_server/*/runtime",
     ],
-    why: "a real-time task that leaves no time for the tasks of a BPF scheduler is stopped for \
-          this long in each period",
+    why: "a real-time task that leaves no time for the tasks of a BPF scheduler is stopped for the \
+          server's runtime in each period",
     source: "kernel/sched/ext.c and debug.c, ext server, since Linux 7.0",
     look: look_at_ext,
     ..CHECK

@@ -63,7 +63,7 @@ pub(super) const MEMORY_ERRORS: Check = Check {
         "sys/module/edac_core/parameters/edac_mc_poll_msec",
         "sys/devices/system/edac/mc/mc*/mc_name",
     ],
-    why: "the driver reads the memory controller's registers every second, on some machines \
+    why: "the EDAC driver reads the memory controller's registers every second, on some machines \
           through the firmware",
     source: "Red Hat's guide, EDAC modules; Documentation/driver-api/edac.rst",
     look: |examined| either(memory_errors(examined)),
@@ -89,7 +89,8 @@ pub(super) const TIME_COORDINATED: Check = Check {
         "sys/firmware/acpi/tables/RTCT",
         "sys/firmware/acpi/tables/PTCT",
     ],
-    why: "the firmware's real-time mode switches off all its causes of latency at once",
+    why: "a firmware that has a real-time mode can switch off all its own causes of latency at \
+          once",
     source: "Ubuntu, real-time Linux on Intel TCC; ACPI tables RTCT and PTCT",
     look: |examined| either(time_coordinated(examined)),
 };
@@ -312,7 +313,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         Ok(milliseconds) => State::improvable(
             format!("{names}, polled every {milliseconds} ms"),
             "polling at most once an hour, or no EDAC driver",
-            "blacklist the driver that lsmod | grep edac shows, in /etc/modprobe.d; or echo \
+            "find the driver with lsmod | grep edac, and blacklist it in /etc/modprobe.d; or echo \
              3600000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
         ),
     })

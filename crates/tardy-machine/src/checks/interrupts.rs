@@ -102,7 +102,7 @@ fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     Ok(State::improvable(
         format!("in {}: {}", watched.span, named.join(", ")),
-        "device interrupts on other CPUs",
+        "no device interrupts on these CPUs",
         remedy,
     ))
 }
@@ -159,7 +159,7 @@ fn pending_moves(examined: &CheckInput<'_>) -> Result<State, State> {
                 "interrupts {} do not yet arrive on the CPUs they were assigned to",
                 pending.join(", ")
             ),
-            "interrupts moved before the work starts",
+            "moved before the work starts",
             format!(
                 "make each device raise an interrupt once, or put irqaffinity={} on the kernel's \
                  command line",

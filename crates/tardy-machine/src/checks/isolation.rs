@@ -42,7 +42,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     };
     State::improvable(
         current,
-        "the CPUs of the work isolated, and at least one CPU left for everything else",
+        "isolated CPUs for the work, and at least one CPU for everything else",
         format!(
             "isolcpus=managed_irq,domain,{} on the kernel's command line (needs a restart); or, \
              without a restart, a cpuset with cpuset.cpus.partition=isolated",

@@ -24,7 +24,8 @@ pub(super) const SOFTIRQ_LOCK: Check = Check {
     name: "config-softirq-lock",
     weight: Weight::of(Importance::Low),
     reads: &["boot/config-*|lib/modules/*/config|proc/config.gz"],
-    why: "with the lock, a softirq of high priority waits for all other softirqs of its CPU",
+    why: "if each CPU has a lock for softirqs, a softirq of high priority waits for all other \
+          softirqs of its CPU",
     source: "kernel/Kconfig.preempt, CONFIG_PREEMPT_RT_NEEDS_BH_LOCK, since Linux 6.18",
     look: |examined| either(softirq_lock(examined)),
 };
@@ -60,7 +61,8 @@ pub(super) const TIME_SLICE_EXTENSION: Check = Check {
     name: "time-slice-extension",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/debug/rseq/slice_ext_nsec"],
-    why: "a program may ask to keep its CPU for this long while another task waits for the CPU",
+    why: "a program may ask for a longer time slice, and so keep its CPU while another task waits \
+          for the CPU",
     source: "Documentation/userspace-api/rseq.rst; kernel/entry/common.c, TIF_SLICE_EXT_SCHED; \
              since Linux 7.0",
     look: |examined| either(time_slice_extension(examined)),

@@ -77,7 +77,7 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
                 roaming.len(),
                 shown(&roaming)
             ),
-            "kernel threads restricted to the other CPUs",
+            "restricted to the other CPUs",
             format!(
                 "for p in $(pgrep -P 2); do taskset -pc {} $p; done, or kthread_cpus={0} on the \
                  kernel's command line",

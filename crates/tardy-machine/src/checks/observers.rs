@@ -87,8 +87,8 @@ pub(super) const SCHEDULER_EXTENSION: Check = Check {
         "sys/kernel/sched_ext/state",
         "sys/kernel/sched_ext/root/sub/*/ops",
     ],
-    why: "a BPF program decides where ordinary tasks run, and the helpers of a real-time task are \
-          ordinary tasks",
+    why: "a BPF program decides where ordinary tasks run, including the ordinary tasks that a \
+          real-time task relies on",
     source: "Documentation/scheduler/sched-ext.rst",
     look: |examined| either(scheduler_extension(examined)),
 };

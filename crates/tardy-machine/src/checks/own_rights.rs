@@ -10,7 +10,7 @@ pub(super) const PRIORITY: Check = Check {
     name: "right-priority",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/self/limits", "proc/self/status"],
-    why: "a task that may not use a real-time priority still starts, but runs late",
+    why: "a task without the right to a real-time priority still starts, but runs late",
     source: "getrlimit(2), RLIMIT_RTPRIO; capabilities(7), CAP_SYS_NICE; rtcqs",
     look: |examined| either(priority(examined)),
 };
@@ -19,7 +19,7 @@ pub(super) const MEMORY: Check = Check {
     name: "right-memory",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/self/limits", "proc/self/status"],
-    why: "a task that may not lock its memory waits for reclaimed pages",
+    why: "a task that cannot lock its memory waits for reclaimed pages",
     source: "getrlimit(2), RLIMIT_MEMLOCK; capabilities(7), CAP_IPC_LOCK; rtcqs",
     look: |examined| either(memory(examined)),
 };
@@ -28,7 +28,7 @@ pub(super) const IDLE: Check = Check {
     name: "right-idle",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: &["proc/self/status", "dev/cpu_dma_latency"],
-    why: "a program that may not write /dev/cpu_dma_latency cannot keep idle CPUs out of deep \
+    why: "a program that cannot write /dev/cpu_dma_latency cannot keep idle CPUs out of deep \
           C-states",
     source: "Documentation/power/pm_qos_interface.rst; rtcqs, power management",
     look: |examined| either(idle(examined)),

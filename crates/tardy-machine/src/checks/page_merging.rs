@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "page-merging",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/mm/ksm/run"],
-    why: "a write to a merged page has to copy it first",
+    why: "a write to a merged page has to copy the page first",
     source: "Documentation/admin-guide/mm/ksm.rst; TuneD, realtime",
     look,
 };

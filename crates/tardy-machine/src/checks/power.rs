@@ -21,8 +21,8 @@ pub(super) const UTILISATION_CLAMP: Check = Check {
     name: "utilisation-clamp",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
-    why: "if the frequency follows the load, a real-time task requests at least this frequency \
-          (utilization clamp, in 1024ths of the maximum)",
+    why: "if the frequency follows the load, this utilization clamp sets the lowest frequency for \
+          a real-time task, in 1024ths of the maximum",
     source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
     look: |examined| {
         let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";
@@ -230,7 +230,7 @@ fn usb(examined: &CheckInput<'_>) -> Result<State, State> {
                 controls.len(),
                 sleeping.join(", ")
             ),
-            "devices that the work uses stay awake",
+            "awake, if the work uses the device",
             format!(
                 "echo on > /sys/bus/usb/devices/{first}/power/control, or usbcore.autosuspend=-1 \
                  on the kernel's command line"

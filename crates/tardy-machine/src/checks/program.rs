@@ -336,13 +336,14 @@ fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
     let slots = (4 * count.min(cpus)).next_power_of_two();
     Ok(if slots <= FUTEX_SLOTS_LEAST {
         State::good(format!(
-            "with {threads} on {cpus} online CPUs, the hash of futexes keeps its first size"
+            "with {threads} on {cpus} online CPUs, the hash of futexes keeps its initial size"
         ))
     } else {
         State::noted(format!(
             "with {threads}, the hash of futexes grew to {slots} slots as they started, unless \
              the program fixed its size; start all threads before the loop, or call \
-             prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {slots}, 0) before the first one"
+             prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {slots}, 0) before the first of them \
+             starts"
         ))
     })
 }

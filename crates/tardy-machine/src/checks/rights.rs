@@ -63,8 +63,8 @@ fn group(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match files.iter().find(|(_, text)| grants(text)) {
         Some((path, _)) => State::good(format!("/{path} grants real-time priority")),
         None => State::improvable(
-            "only root may have real-time priority",
-            "real-time priority for a group",
+            "only root has the right to real-time priority",
+            "granted to a group",
             "groupadd -f realtime; printf '@realtime - rtprio 98\\n@realtime - memlock \
              unlimited\\n' > /etc/security/limits.d/realtime.conf",
         ),

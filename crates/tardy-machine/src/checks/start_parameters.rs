@@ -3,7 +3,7 @@
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;
 
-/// Above this number of CPUs, simultaneous ticks contend for locks.
+/// From this number of CPUs on, simultaneous ticks are assumed to contend for locks.
 const MANY_CPUS: usize = 8;
 
 pub(super) const THREADED_INTERRUPTS: Check = Check {
@@ -52,7 +52,7 @@ fn threaded_interrupts(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable_at_start(
             "interrupt handlers run in interrupt context",
-            "handlers in threads with a priority",
+            "threads with a priority",
             "threadirqs on the kernel's command line, or PREEMPT_RT",
         )
     })

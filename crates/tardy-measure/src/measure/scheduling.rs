@@ -1,9 +1,5 @@
-//! The scheduling of a thread: policy, priority and CPUs.
-//!
-//! Recorder, session, guardian and init run at nice -20, not at a real-time priority, and their
-//! children at 0. Under EEVDF, a storm of forks keeps threads of nice 0 from their CPU for seconds,
-//! because each new child has an earlier deadline. Beside the load `fork` on Linux 6.18, a thread
-//! of nice 0 was up to 3.7 s late, one of nice -20 only 0.5 ms. Loads remain ordinary tasks.
+//! The scheduling of a thread: policy, priority and CPUs, as read from the kernel.
+//! [`super::scheduling_watch`] compares it with later readings.
 
 use std::fmt;
 use std::io;

@@ -24,7 +24,10 @@ pub enum PlanError {
         remedy: String,
     },
     /// The same probe is requested twice, although only one of its kind can run.
-    #[error("--probe {name} is given twice, but a process or machine has only one: leave one out")]
+    #[error(
+        "--probe {name} is given twice, but a process or machine has only one such timer or \
+         device: leave one out"
+    )]
     ProbeTwice { name: String },
     /// The probe is limited to CPUs that are not measured.
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]

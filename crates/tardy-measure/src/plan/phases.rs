@@ -144,7 +144,8 @@ fn unequal() -> Warning {
 
 fn not_allowed(name: &str) -> Unsupported {
     Unsupported::new(
-        "permission for a load that can disturb people or do harm and was not requested by name"
+        "permission for a load that can disturb people or do harm, and that was not requested by \
+         name"
             .to_owned(),
         format!("give --allow {name}"),
     )

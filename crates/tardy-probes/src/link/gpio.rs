@@ -23,7 +23,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     name: "gpio",
     form: "CHIP:IN,OUT",
     example: "/dev/gpiochip0:17,27",
-    carries: "edges on two lines of a GPIO chip, stamped by the kernel at both ends",
+    carries: "edges on two lines of a GPIO chip, timestamped by the kernel at both ends",
     answered_by: "`tardy respond gpio:CHIP:IN,OUT`",
     parse,
 };

@@ -22,7 +22,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     name: "icmp",
     form: "HOST",
     example: "board7",
-    carries: "echo requests over IPv4, stamped by the kernel",
+    carries: "echo requests over IPv4, timestamped by the kernel",
     answered_by: "the other machine's kernel, in softirq",
     parse: |host| Ok(Arc::new(Host(host.to_owned()))),
 };

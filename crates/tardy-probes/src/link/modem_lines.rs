@@ -26,7 +26,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     name: "serial",
     form: "DEVICE",
     example: "/dev/ttyS0",
-    carries: "the modem lines RTS and CTS, without a byte on the wire",
+    carries: "changes of the modem lines RTS and CTS; no byte is sent",
     answered_by: "`tardy respond serial:DEVICE`",
     parse: |device| Ok(Arc::new(Device(device.into()))),
 };

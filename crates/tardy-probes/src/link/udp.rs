@@ -22,7 +22,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     name: "udp",
     form: "HOST[:PORT]",
     example: "board7",
-    carries: "datagrams, stamped by the kernel at both ends",
+    carries: "datagrams, timestamped by the kernel at both ends",
     answered_by: "`tardy respond udp:ADDRESS`",
     parse,
 };

@@ -15,8 +15,8 @@ use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "epoll",
-    about: "epoll_pwait2 with the time left until each due time",
-    times: "epoll_pwait2(2), with the time left until the due time as the time limit: from the due \
+    about: "epoll_pwait2 with a time-out at each due time",
+    times: "epoll_pwait2(2), with the time left until the due time as its time-out: from the due \
             time to the first clock read after the call",
     context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
               softirq thread for others",

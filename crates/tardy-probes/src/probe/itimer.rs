@@ -25,8 +25,8 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "itimer",
     about: "a periodic setitimer signal: time between two signals",
-    times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two \
-            activations minus the period",
+    times: "a periodic timer of setitimer(ITIMER_REAL), and sigwaitinfo(2) for its SIGALRM: time \
+            between two signals minus the period",
     context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread, for any policy of the \
               probe",
     source: "abeni2002, test A",

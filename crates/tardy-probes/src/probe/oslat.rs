@@ -46,7 +46,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     source: "today (oslat, hwlat)",
     parameters: &[Parameter::duration(
         "least",
-        "shortest interval that counts",
+        "shortest interval that is stored as a sample",
         "1us",
         Nanos(100),
         Nanos::from_secs(10),

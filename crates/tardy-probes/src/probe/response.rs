@@ -50,9 +50,9 @@ const IN_KERNEL: SeriesInfo = SeriesInfo {
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "response",
     about: "round trip of a stimulus to another machine, or over a cable",
-    times: "a stimulus over a link to another machine or device, and its answer: from before the \
-            sending call to the kernel's receive stamp of the answer or, without stamps, to the \
-            poll that found the answer",
+    times: "the round trip of a stimulus to another machine or device over a link: from the clock \
+            read just before the sending call to the kernel's receive timestamp of the answer or, \
+            without timestamps, to the poll that found the answer",
     context: "stock kernel: the other end's interrupt and its responder (icmp: its softirq); \
               PREEMPT_RT: the same, in threads",
     source: "koolwal2009 (lpptest)",
@@ -66,14 +66,14 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         },
         Parameter::duration(
             "time-out",
-            "time limit for an answer; a lost answer counts as a sample of this length",
+            "time limit for an answer; a lost answer is recorded as a sample of this length",
             "100ms",
             Nanos::from_millis(1),
             Nanos::from_secs(10),
         ),
         Parameter::duration(
             "interrupted",
-            "a longer time between two polls counts as an interruption of the initiator",
+            "a longer time between two polls means that the initiator was interrupted",
             "20us",
             Nanos::from_micros(1),
             Nanos::from_secs(1),
@@ -245,7 +245,7 @@ fn describe(link: &str, tally: &Tally, pace: Pace) -> String {
     } = tally;
     let lost_as = if *lost > 0 {
         format!(
-            " (each counts as a sample as long as the time-out of {})",
+            " (each recorded as a sample of {}, the time-out)",
             pace.time_out.exact()
         )
     } else {

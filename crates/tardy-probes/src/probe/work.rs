@@ -196,7 +196,7 @@ fn note(probe: &ProbePlan, cpu: Option<CpuId>, calibration: Calibration) -> Stri
         "work{place}: {steps} steps of {kind} take at least {measured}, not {} as requested: {}",
         length.exact(),
         if steps == 1 {
-            "a step is longer than that"
+            "a single step takes longer than requested"
         } else {
             "every calibration was disturbed"
         }

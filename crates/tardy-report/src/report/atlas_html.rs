@@ -90,9 +90,8 @@ fn heat_map(atlas: &Atlas, shown: CellStatistic) -> Markup {
         }
         @if let Some(scale) = scale {
             p.legend {
-                "colours, by powers: "
+                "lowest value of each colour: "
                 @for level in 0..HEAT_LEVELS { span class=(format!("h{level}")) { (scale.from(level)) } }
-                " and more"
             }
         }
     }

@@ -142,7 +142,7 @@ pub(super) fn changes_title(atlas: &Atlas) -> String {
             .to_owned();
     }
     let pairs = format!("{} comparisons of neighbouring releases", atlas.compared);
-    let difference = "a difference by a factor of 1.25 or more (medians of the replicas)";
+    let difference = "a difference by a factor of 1.25 or more between the medians of the replicas";
     match atlas.changes.len() {
         0 if atlas.replicas < REPLICAS_MIN => format!(
             "{pairs}: {} replicas are too few to tell a change from chance",
@@ -240,7 +240,7 @@ pub(super) fn notes(atlas: &Atlas) -> Vec<String> {
 pub fn sampling_gap(period: tardy_core::units::Nanos) -> String {
     format!(
         "The probe wakes up every {0}: a shorter delay can fall between two wake-ups, and a delay \
-         that is seen may be up to {0} longer than its latency.",
+         can be up to {0} longer than the latency that shows it.",
         period.exact()
     )
 }

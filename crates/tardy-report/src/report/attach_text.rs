@@ -104,15 +104,15 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
         let why = if let (Some([from, to]), Some(marks)) = (&result.functions, result.cycles.marks)
         {
             &format!(
-                "{from} was called {} times and {to} {} times, but no thread called first the one \
-                 and then the other: the time is measured within one thread",
+                "{from} was called {} times and {to} {} times, but no thread called {from} and \
+                 then {to}: both calls must come from the same thread",
                 marks.starts, marks.ends
             )
         } else if result.process.is_none() {
             "no thread with a real-time policy was seen to wake up"
         } else {
-            "none of its threads was seen to wake up: they do not wait, or wait for longer than \
-             --for"
+            "none of the program's threads was seen to wake up: they do not wait, or wait for \
+             longer than --for"
         };
         push_wrapped(out, why, columns, (0, 2));
     }
@@ -221,7 +221,10 @@ fn marks(out: &mut String, result: &AttachResult, columns: usize) {
             marks.restarts,
             format!("followed by another call of {from}"),
         ),
-        (result.cycles.cut_off, format!("without a call of {to}")),
+        (
+            result.cycles.cut_off,
+            format!("not followed by a call of {to}"),
+        ),
     ];
     let others = others
         .into_iter()
@@ -236,7 +239,7 @@ fn marks(out: &mut String, result: &AttachResult, columns: usize) {
     if marks.ends_without_start > 0 {
         let _ = write!(
             line,
-            ", {} without a call of {from} before",
+            ", {} not preceded by a call of {from}",
             marks.ends_without_start
         );
     }
@@ -477,7 +480,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("none of its threads was seen to wake up: ")
+            text.contains("none of the program's threads was seen to wake up: ")
                 && !text.contains("\nlatency "),
             "{text}"
         );

@@ -27,8 +27,8 @@ const SOURCES: [(Source, &str); 3] = [
 #[must_use]
 pub fn text(breakdown: &Breakdown, columns: usize) -> String {
     let mut out = String::from(
-        "Sources of latency (abeni2002, section 2); in us, each source from a run that isolated \
-         the source.\n",
+        "Sources of latency (abeni2002, section 2), in us. Each source was measured in a run that \
+         isolated it.\n",
     );
     for (run, warning) in &breakdown.warnings {
         let mark = if warning.is_note() { "note:" } else { "!" };
@@ -64,8 +64,8 @@ pub fn text(breakdown: &Breakdown, columns: usize) -> String {
         );
     }
     out.push_str(
-        "\nNo source is computed from another source, because quantiles and maxima of sums cannot \
-         be subtracted.\n",
+        "\nNo source is computed by subtracting another source from a total, because quantiles and \
+         maxima cannot be subtracted.\n",
     );
     out
 }
@@ -112,12 +112,13 @@ fn without_high_resolution(out: &mut String, rows: &[&IsolatedSource]) {
     } else if !has("ticks of") {
         out.push_str(
             "  without high-resolution timers: not measured; boot with highres=off nohz=off, here \
-             or in `tardy lab` (see `tardy breakdown --help`), and name that run too\n",
+             or in `tardy lab`, measure again, and name that run too (see `tardy breakdown \
+             --help`)\n",
         );
     } else if !has("high-resolution") {
         out.push_str(
             "  with high-resolution timers: not measured; boot with highres=on, here or in `tardy \
-             lab` (see `tardy breakdown --help`), and name that run too\n",
+             lab`, measure again, and name that run too (see `tardy breakdown --help`)\n",
         );
     }
 }
@@ -126,7 +127,7 @@ fn excluded(out: &mut String, breakdown: &Breakdown) {
     for excluded in &breakdown.excluded {
         let _ = writeln!(
             out,
-            "  {}, {}: excluded by priority",
+            "  {}, {}: no scheduling jitter, because of the probe's priority",
             excluded.run, excluded.probe
         );
     }

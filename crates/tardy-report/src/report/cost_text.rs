@@ -66,8 +66,8 @@ fn head(out: &mut String, summary: &CostSummary) {
     if how.unit == "instructions" {
         let _ = writeln!(
             out,
-            "note: counts of executed instructions: the length of the kernel's code, never the \
-             speed of a machine"
+            "note: costs are counts of executed instructions: they show the length of the kernel's \
+             code, not the speed of a machine"
         );
     }
 }
@@ -177,9 +177,8 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
     if summary.how.set == CostSet::Metrics {
         let _ = writeln!(
             out,
-            "cost: the smallest of the {} rounds' medians; caches are warm unless a description \
-             says cold; {} of clock overhead is subtracted from each trial; descriptions: tardy \
-             list costs",
+            "cost: the smallest of the {} rounds' medians; {} of clock overhead is subtracted from \
+             each trial. Caches are warm unless a description (tardy list costs) says cold",
             summary.how.rounds,
             summary.how.clock_read_ns.exact()
         );
@@ -187,7 +186,7 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
         let _ = writeln!(
             out,
             "standard deviations are those of the population, as in mckenney2009; times include \
-             the command's children"
+             the command's child processes"
         );
     }
     for left_out in &summary.left_out {
@@ -199,8 +198,8 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
     if let Some(published) = published {
         let _ = writeln!(
             out,
-            "published numbers: {}; these come from another machine: compare directions and \
-             shares, not values",
+            "published numbers: {}; they come from another machine, so compare directions and \
+             ratios, not values",
             published.source
         );
     }

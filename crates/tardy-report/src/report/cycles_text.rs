@@ -219,7 +219,7 @@ fn words(stretch: &Stretch) -> String {
             None => format!("{length}; the CPU was idle"),
         },
         _ => match (by, &stretch.then) {
-            (Some(by), Some(then)) => format!("{length} behind {by}, at last behind {then}"),
+            (Some(by), Some(then)) => format!("{length} behind {by}, and finally behind {then}"),
             (Some(by), None) => format!("{length} behind {by}"),
             (None, _) => format!("{length} on an idle CPU"),
         },
@@ -233,10 +233,10 @@ pub(super) const HEAD: [&str; 9] = [
     "median",
     "99 %",
     "max",
-    "all wake-up",
-    "all running",
-    "all preempted",
-    "all blocked",
+    "sum wake-up",
+    "sum running",
+    "sum preempted",
+    "sum blocked",
 ];
 
 /// Returns the response times of a thread, and the totals of their parts.
@@ -276,7 +276,7 @@ pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     for row in threads.iter().take(ROWS_MAX) {
         table.row(cells(row));
     }
-    let importance = ["max", "all blocked", "all preempted", "cycles", "median"];
+    let importance = ["max", "sum blocked", "sum preempted", "cycles", "median"];
     out.push_str(&table.chosen(columns, &importance));
     if let Some(more) = threads.len().checked_sub(ROWS_MAX)
         && more > 0
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(
             headline(&cycle(shares, StretchKind::Preempted, Some("last/9"))),
             "the longest cycle of loop/7 took 3.10 ms, and was preempted for 3.00 ms: 3.00 ms \
-             behind other/8, at last behind last/9"
+             behind other/8, and finally behind last/9"
         );
         shares.running_ns = Nanos(9_000_000);
         let ran = headline(&cycle(shares, StretchKind::Preempted, None));

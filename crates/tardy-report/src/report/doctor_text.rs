@@ -146,9 +146,7 @@ impl Page {
         if !left.is_empty() || !unknown.is_empty() {
             self.line(
                 0,
-                &format!(
-                    "{more}--all shows everything in full, with every value read and its source."
-                ),
+                &format!("{more}--all shows all checks, with every value read and its source."),
             );
         }
     }

@@ -62,7 +62,8 @@ fn head(out: &mut String, explanation: &RunExplanation) {
         let _ = writeln!(out, "{cause}");
     }
     let sums = format!(
-        "in {} of {} samples, the parts add up to the latency, from due to the clock read",
+        "in {} of {} samples, the parts between the due time and the clock read add up to the \
+         latency",
         counts.checked - counts.not_adding_up,
         counts.checked
     );
@@ -117,8 +118,8 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     }
     if counts.given_way > 0 {
         warnings.push(format!(
-            "newer explanations replaced those of {} samples (--disk); the explanations of the \
-             worst samples are kept",
+            "to stay within --disk, newer explanations replaced those of {} samples; the \
+             explanations of the worst samples are kept",
             counts.given_way
         ));
     }
@@ -131,7 +132,7 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
         }
         if outside.of_nobody > 0 {
             warnings.push(format!(
-                "{} samples of threads outside the run's probes are left out",
+                "{} samples are left out, because their threads belong to no probe of this run",
                 outside.of_nobody
             ));
         }
@@ -158,8 +159,8 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     let mut warnings = Vec::new();
     if tracing.losses > 0 {
         warnings.push(format!(
-            "at least {} events were lost at {}, where the holders of the CPU are unknown; use \
-             --cpus to leave a CPU to the tool",
+            "at least {} events were lost at {} in the trace; the holders of the CPU are unknown \
+             there; use --cpus to leave a CPU to the tool",
             tracing.lost_events,
             places(tracing.losses)
         ));
@@ -223,7 +224,7 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
         );
         let _ = writeln!(
             out,
-            "  {:>6}  most {:>8}  {who}{end}: {}",
+            "  {:>6}  max {:>9}  {who}{end}: {}",
             share(row.sum_ns, all),
             time(row.max_ns),
             way(&row.functions)
@@ -292,7 +293,7 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
 
 /// Returns the heading above the rules that a loop broke.
 pub(super) fn rules_head(looped: &LoopRow) -> String {
-    format!("Rules of a real-time loop that {} broke", loop_name(looped))
+    format!("Rules of a real-time loop broken by {}", loop_name(looped))
 }
 
 /// Names a loop by its thread and the thread's priority.
@@ -375,7 +376,7 @@ fn sections(out: &mut String, executed: &ExecutedCode) {
         let side = if begin < 0 { "before" } else { "after" };
         let _ = writeln!(
             out,
-            "  {:>10}  {} of {}, started {} {side} due in {}, ended in {}",
+            "  {:>10}  {} of {}: started {} {side} the due time; from {} to {}",
             time(section.length_ns.get().unsigned_abs()),
             section.kind.title(),
             section.task,

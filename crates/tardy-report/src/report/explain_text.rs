@@ -83,11 +83,11 @@ fn head(out: &mut String, explanation: &Explanation) {
     );
     let due = match explanation.thread.period_ns {
         Some(period_ns) => format!(
-            "due on a grid with a period of {}: {}",
-            time_of(period_ns),
-            counts.periodic
+            "{} wake-ups are due on a grid with a period of {}",
+            counts.periodic,
+            time_of(period_ns)
         ),
-        None => format!("due when their timer is due: {}", counts.timed),
+        None => format!("{} wake-ups are due when their timer is due", counts.timed),
     };
     let what = ranked(counts.ranked, "wake-up", explanation.threshold);
     let late = explanation
@@ -95,7 +95,7 @@ fn head(out: &mut String, explanation: &Explanation) {
         .map_or_else(String::new, |late| format!(": {}", late_by(late)));
     let _ = writeln!(
         out,
-        "{what}{late} ({due}; other wake-ups are due when the waker wakes the thread)"
+        "{what}{late} ({due}, the others when the waker wakes the thread)"
     );
     if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
         let _ = writeln!(out, "{cause}");
@@ -135,7 +135,8 @@ pub(super) fn late_by(late: Lateness) -> String {
 pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
     let (most, all) = (rows.first()?, lateness?.sum_ns);
     Some(format!(
-        "Largest cause: {}, in {} of them: it took {} of {} in all, and at most {} in one",
+        "Largest cause: {}, in {} of them: it took {} of their total latency of {}, and at most {} \
+         in one",
         words::holder(&most.holder),
         most.wake_ups,
         time(most.sum_ns),
@@ -165,8 +166,8 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if is_evidence {
         warnings.push(
-            "the run kept only the parts of the trace around its worst samples: the other parts \
-             count as lost, and figures cover only these samples; `tardy explain RUN` covers all \
+            "the run kept the trace only around its worst samples, so the figures cover only these \
+             samples, and the rest of the trace is shown as lost; `tardy explain RUN` covers all \
              samples"
                 .to_owned(),
         );
@@ -178,7 +179,8 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
         };
         let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
         warnings.push(format!(
-            "{counted} were lost at {}, where the holders of the CPU are unknown; {remedy}",
+            "{counted} were lost at {} in the trace; the holders of the CPU are unknown there; \
+             {remedy}",
             places(trace.losses)
         ));
     }
@@ -196,7 +198,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
         };
         warnings.push(format!(
             "the trace has no switch to the thread for {} of {} wake-ups{why}: their latency ends \
-             at the preceding event, and is a lower bound",
+             at the CPU's last event before the thread's first event, and is a lower bound",
             counts.lower_bounds, counts.all
         ));
     }
@@ -240,9 +242,9 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
 
 /// Writes the holders of the CPU. `all` is the total latency.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
-    let _ = writeln!(out, "\nCauses of latency, of {} in all", time(all));
+    let _ = writeln!(out, "\nCauses of latency, {} in all", time(all));
     let mut table =
-        Table::new(["    share", "sum", "wake-ups", "most", "holder of the CPU"]).words([4]);
+        Table::new(["    share", "sum", "wake-ups", "max", "holder of the CPU"]).words([4]);
     let (shown, others) = rows.split_at(rows.len().min(HOLDERS_SHOWN));
     for row in shown {
         table.row([
@@ -305,7 +307,7 @@ pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
 }
 
 fn component_table(out: &mut String, rows: &[ComponentRow], all: u64) {
-    let mut table = Table::new(["    share", "median", "most", "part"]).words([3]);
+    let mut table = Table::new(["    share", "median", "max", "part"]).words([3]);
     for row in rows {
         let part = words::component(row.component);
         table.row([
@@ -334,8 +336,8 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     let mut mark = |out: &mut String, until: u64| {
         while let Some(mark) = marks.next_if(|mark| mark.at_ns <= until) {
             let what = match (mark.what, story.due_from) {
-                ("due", DueFrom::Timer) => "due, by the timer",
-                ("due", DueFrom::Period) => "due, by the period",
+                ("due", DueFrom::Timer) => "due, according to the timer",
+                ("due", DueFrom::Period) => "due, according to the period",
                 (what, _) => what,
             };
             let _ = writeln!(out, "  {:>10}  {what}", time(mark.at_ns));

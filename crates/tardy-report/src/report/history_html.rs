@@ -44,7 +44,7 @@ pub fn page(found: &History) -> String {
             h2 { "Changes" }
             @if changes.is_empty() { p { "None." } }
             @for (index, change) in changes.iter().take(CHANGES_SHOWN).enumerate() { (told(found, change, index)) }
-            @if changes.len() > CHANGES_SHOWN { p.note { (changes.len() - CHANGES_SHOWN) " more: tardy history with --format json has all." } }
+            @if changes.len() > CHANGES_SHOWN { p.note { (changes.len() - CHANGES_SHOWN) " more: `tardy history --format json` lists all." } }
             footer { "Made by " (maker()) ". This file is self-contained." }
         }
     };
@@ -93,9 +93,9 @@ fn map(found: &History) -> Markup {
     html! {
         h2 { "Boards and builds" }
         p.note {
-            "Geometric mean of all numbers of a board, relative to its first " (FIRST) " builds, in per cent. Darker is worse."
-            @if left > 0 { " The last " (BUILDS_SHOWN) " builds." }
-            @if boards_left > 0 { " The " (BOARDS_SHOWN) " boards that are worst in their last build; " (boards_left) " more." }
+            "Geometric mean of all numbers of a board, relative to the board's first " (FIRST) " builds, in per cent. Darker is worse."
+            @if left > 0 { " Only the last " (BUILDS_SHOWN) " builds are shown." }
+            @if boards_left > 0 { " Only the " (BOARDS_SHOWN) " boards that are worst in their last build are shown; " (boards_left) " others are not." }
         }
         div.wide tabindex="0" role="group" aria-label="Boards and builds" {
             table.map {

@@ -93,7 +93,7 @@ pub fn page(
         &format!("{title} – latency report"),
         runs.len(),
         &content,
-        "drag over the time line to zoom",
+        "to zoom, drag over the time line",
         figures,
         now,
     )
@@ -113,7 +113,7 @@ pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
         &format!("{title} – cost report"),
         runs.len(),
         &content,
-        "the tables have every number",
+        "for all numbers, see the tables",
         figures,
         now,
     )
@@ -134,7 +134,8 @@ fn whole(
             (content)
             footer {
                 "Made by " (maker()) ", " (super::date::date_and_time(now)) " UTC. This file is self-contained. "
-                "Charts: hover or use the arrow keys for values, the legend to show and hide, " (hint) "."
+                "To read values in a chart, hover or use the arrow keys; to show or hide a series, \
+                 use the legend; " (hint) "."
             }
         }
         script type="application/json" id="charts" { (PreEscaped(json::embedded(&figures.data()))) }
@@ -300,7 +301,7 @@ fn probe_section(
     html! {
         section {
             h2 id={ "probe-" (probe) } { "Probe " (probe) ": " (quantity) }
-            @if rows.is_empty() && !KINDS.into_iter().chain([Kind::Bars]).any(is_lead) { p { "No sample of this probe." } }
+            @if rows.is_empty() && !KINDS.into_iter().chain([Kind::Bars]).any(is_lead) { p { "This probe has no samples." } }
             @if is_folded && is_alone {
                 @for row in open.iter().filter(|row| row.kind == Kind::Timeline) { (row.markup(runs, false)) }
                 div class="pair" {

@@ -29,8 +29,8 @@ pub fn text(comparison: &CostComparison) -> String {
     {
         line(
             &mut text,
-            "waiting: the part of the count that passed while the guest was idle; no instruction \
-             ran then, so it is not part of the code's length",
+            "waiting: the part of the count in which the guest was idle and executed no \
+             instruction; it is not part of the code's length",
         );
     }
     if comparison.variants.len() > 1 {

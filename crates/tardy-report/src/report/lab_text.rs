@@ -11,9 +11,9 @@ use super::atlas_text::sampling_gap;
 use super::table::Table;
 
 /// The note on watched guests, which replaces the note on the probe's sampling gap.
-const WATCHED: &str = "Every executed instruction was checked for sections, so no section of this \
-                       run was longer than the listed sections. `tardy show` of the folder names \
-                       the functions of these sections.";
+const WATCHED: &str = "Every executed instruction was checked for sections, so no section of these \
+                       runs was longer than the listed ones. `tardy show` of the folder names the \
+                       functions of the listed sections.";
 
 /// Files with the output of programs in the guest, below the run's folder.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
@@ -21,8 +21,8 @@ const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
 const LINES_SAID: usize = 20;
 
 /// The note on columns without a load.
-const IDLE: &str = "Columns without a load include the work of tardy's own threads on the guest's \
-                    CPU.";
+const IDLE: &str = "In columns without a load, latencies include delays by tardy's own threads on \
+                    the guest's CPU.";
 
 /// Returns the comparison as text, at most `width` columns wide, including the kernels that could
 /// not be measured.
@@ -106,8 +106,8 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         .flat_map(|variant| &variant.runs)
         .filter_map(|run| run.restore_ms);
     if let (Some(least), Some(most)) = (restored.clone().min(), restored.max()) {
-        let words = "runs from snapshots: compare them only with runs from the same snapshots; \
-                     restoring took";
+        let words = "the runs started from snapshots: compare them only with runs from the same \
+                     snapshots; restoring a snapshot took";
         writeln!(text, "{words} {least} to {most} ms of the host's time")
             .expect("writing to a string cannot fail");
     }

@@ -39,7 +39,9 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     if ladder.every_deadline_missed {
-        return vec!["Every deadline was missed, because skipped work was never done.".to_owned()];
+        return vec![
+            "Every deadline was missed: the work of skipped periods was never done.".to_owned(),
+        ];
     }
     let Some(rung) = &ladder.smallest else {
         return Vec::new();

@@ -53,7 +53,7 @@ pub fn text(plan: &Plan) -> String {
             "deadline   {window}{}",
             plan.misses_allowed
                 .map_or_else(String::new, |share| format!(
-                    ", missed by at most {share:e}"
+                    ", missed in at most {share:e} of the due times"
                 ))
         );
     }

@@ -36,13 +36,14 @@ pub(super) fn summary(found: &Reproduction) -> String {
         Place::Lab => "in the lab",
     };
     let extent = match found.extent {
-        Extent::Quick => "quick",
-        Extent::Full => "as long as in the papers",
+        Extent::Quick => "with quick runs",
+        Extent::Full => "with runs as long as in the papers",
     };
     let counts = found.counts;
     let all = counts.hold + counts.do_not_hold + counts.not_tested;
+    let s = if found.papers.len() == 1 { "" } else { "s" };
     format!(
-        "{all} claims of {} papers, {place}, {extent}: {} hold, {} do not hold, {} cannot be \
+        "{all} claims of {} paper{s}, {place}, {extent}: {} hold, {} do not hold, {} cannot be \
          tested here",
         found.papers.len(),
         counts.hold,
@@ -55,7 +56,8 @@ pub(super) fn summary(found: &Reproduction) -> String {
 pub(super) fn cells(found: &Reproduction) -> String {
     let cells = found.cells;
     format!(
-        "{} of {} published numbers have ours beside them; the tables have the reasons for the rest",
+        "our numbers stand beside {} of {} published numbers; the tables have the reasons for the \
+         missing ones",
         cells.with_ours, cells.published
     )
 }
@@ -204,7 +206,7 @@ fn of_experiment(out: &mut String, found: &ExperimentResult) {
         let _ = writeln!(out, "    ! {remark}");
     }
     for culprit in &found.culprits {
-        let _ = writeln!(out, "    late on {}", late(culprit));
+        let _ = writeln!(out, "    cause of late samples: {}", late(culprit));
     }
 }
 
@@ -216,7 +218,7 @@ pub(super) fn late(culprit: &Culprit) -> String {
         format!(" ({})", culprit.functions.join(", "))
     };
     format!(
-        "{} by {}: {}{functions}",
+        "kernel {}, {} late: {}{functions}",
         culprit.kernel,
         Nanos(i64::try_from(culprit.late_ns).unwrap_or(i64::MAX)),
         culprit.who

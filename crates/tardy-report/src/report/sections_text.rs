@@ -16,10 +16,10 @@ const PLACES: usize = 10;
 const DIFFERENCES: usize = 40;
 
 /// The explanation below every census.
-const EXPLANATION: &str = "A section of several kinds counts once for each kind. Times are \
+const EXPLANATION: &str = "A section of several kinds is counted once for each kind. Times are \
                            virtual: each executed instruction takes the same time. Begins in: the \
-                           function that switched interrupts or preemption off (for a lock, its \
-                           caller; for an interrupt, the kernel's entry).";
+                           function that switched interrupts or preemption off (for a lock, the \
+                           function that takes it; for an interrupt, the kernel's entry code).";
 
 /// Returns a census as text, at most `width` columns wide.
 #[must_use]
@@ -129,7 +129,7 @@ pub fn census(census: &Census, width: usize) -> String {
     if !census.knows_preemption {
         line(format_args!(
             "! The preemption count was not found in a guest's memory: preemption, softirqs and \
-             interrupts are unknown there."
+             interrupts are unknown for this guest."
         ));
     }
     if census.unstored > 0 {
@@ -140,15 +140,15 @@ pub fn census(census: &Census, width: usize) -> String {
     }
     if census.left_out_windows > 0 {
         line(format_args!(
-            "! {} sections or samples have no call path, because too much was executed before \
+            "! {} sections or samples have no call path, because too much code was executed before \
              them.",
             census.left_out_windows
         ));
     }
     if census.corrected > 0 {
         line(format_args!(
-            "! {} interrupts came while interrupts were assumed to be off: the lengths of up to \
-             that many sections may be too large.",
+            "! {} interrupts came while tardy assumed that interrupts were off: up to as many \
+             sections may be shorter than shown.",
             census.corrected
         ));
     }
@@ -202,9 +202,9 @@ pub fn comparison(differences: &[Difference]) -> String {
         "change",
         "kind",
         "longest before",
-        "now",
+        "longest now",
         "count before",
-        "now",
+        "count now",
         "begins in",
         "ends in",
     ]);

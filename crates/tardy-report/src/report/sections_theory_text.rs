@@ -20,27 +20,28 @@ const VARIABLES: [Stretch; 5] = [
     Stretch::SwitchDelay,
 ];
 
-const OF_BOUND: &str = "Bound of the scheduling latency (ECRTS 2020, Theorem 8): max(D_POID, D_ST) \
+const OF_BOUND: &str = "Bound on the scheduling latency (ECRTS 2020, Theorem 8): max(D_POID, D_ST) \
                         + D_PAIE + D_PSD + interrupts. The bound and the observed values cover \
-                        every due switch, from the moment that it is due until the scheduler is \
-                        done. The bound and the observed values exclude the time from the timer to \
-                        its interrupt and the return to the program. Assumed: every code path ran \
-                        in these guests; no NMI occurs (the lab's machine raises none); where a \
-                        column limits interrupts, interrupts of one kind come no closer together \
-                        than observed; softirqs that run at the end of an interrupt are sections \
-                        (D_POID), not interrupts. Leaving the idle task counts as D_PAIE.";
+                        every switch, from the moment at which the switch is due until the \
+                        scheduler is done. They exclude the time from the timer to its interrupt, \
+                        and the return to the program. Assumptions: Every code path ran in these \
+                        guests. No NMI occurs (the lab's machine raises none). In columns that \
+                        limit interrupts, interrupts of one kind come no closer together than \
+                        observed. Softirqs that run at the end of an interrupt are sections \
+                        (D_POID), not interrupts. Leaving the idle task is part of D_PAIE.";
 const OF_STRETCH: &str = "The theory does not hold for these kernels, because preempt_enable does \
-                          not schedule in them. Instead, the table shows the longest time for \
-                          which a task ran in the kernel without a chance to switch, interrupts \
-                          included.";
+                          not call the scheduler on them. Instead, the table shows the longest \
+                          time for which a task ran in the kernel without a chance to switch, \
+                          interrupts included.";
 const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of latencies above a limit, \
-                          predicted from the sections for random moments, beside the share that \
-                          the probes measured. The predicted latency is the rest of a section plus \
-                          the base latency: the median latency of the samples that wait for no \
-                          section. D is the largest difference between the two shares, from 10 us \
-                          above the base latency; the shares differ if D is above the critical \
-                          value (5 %). Due times on a grid are not random moments: a load that \
-                          runs in step with the grid makes the shares differ.";
+                          as predicted from the sections for random moments, and as measured by \
+                          the probes. The predicted latency is the rest of a section plus the base \
+                          latency, which is the median latency of the samples that wait for no \
+                          section. D is the largest difference between the two shares, for limits \
+                          at least 10 us above the base latency. The shares differ significantly \
+                          (at 5 %) if D is above the critical value. Due times on a grid are not \
+                          random moments: a load that runs in step with the grid makes the shares \
+                          differ.";
 
 /// A table, and a note below it.
 pub(super) struct Part {
@@ -95,7 +96,7 @@ fn path(row: &LongestRow) -> String {
 /// Returns the longest section of each kind, for each variant, over all its loads.
 fn paths(groups: &[Group]) -> Part {
     let mut table = Table::new([
-        "call path of the longest",
+        "longest section of",
         "kind",
         "length",
         "load",
@@ -141,7 +142,7 @@ fn variable(stretch: Stretch) -> &'static str {
 }
 
 fn bounds(groups: &[Group]) -> Part {
-    let columns = ["bound by", "interrupts", "observed"]
+    let columns = ["variant and load", "interrupts", "observed"]
         .into_iter()
         .map(str::to_owned);
     let mut table =
@@ -254,7 +255,7 @@ fn latencies(groups: &[Group]) -> Part {
     let head = [
         "latency by sections / by probes",
         "samples",
-        "way",
+        "base latency",
         "D",
         "critical",
     ]

@@ -60,7 +60,8 @@ pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
         (_, None) => "the CPU's clock rate is unknown",
     };
     Some(format!(
-        "OSADL's rule of thumb (10^5 clock cycles) decides nothing here, because {why}: give --mhz"
+        "OSADL's rule of thumb (10^5 clock cycles) cannot be applied here, because {why}: give \
+         --mhz"
     ))
 }
 
@@ -173,7 +174,7 @@ fn without_five_nines(shown: &[&Group]) -> Option<String> {
     shown
         .iter()
         .any(is_short)
-        .then(|| format!("five nines need {FIVE_NINES_SAMPLES} samples"))
+        .then(|| format!("five nines (99.999 %) need {FIVE_NINES_SAMPLES} samples"))
 }
 
 /// Returns the explanation of `~` and `n>=` in the table of bounds.
@@ -254,11 +255,11 @@ fn observed(shown: &[&Group]) -> Table {
     });
     row(
         &mut table,
-        &format!("mode, middle of its {width}"),
+        &format!("mode, middle of its {width} bucket"),
         shown,
         |group| five_digits(group.observed.mode_middle_ns as f64),
     );
-    row(&mut table, "samples in it", shown, |group| {
+    row(&mut table, "samples in this bucket", shown, |group| {
         group.observed.mode_samples.to_string()
     });
     row(&mut table, "mean", shown, |group| {
@@ -364,14 +365,19 @@ fn bounds(shown: &[&Group]) -> Table {
             );
         }
     }
-    row(&mut table, "effective samples at 50 %", shown, |group| {
-        let assumed = if group.bounds.is_independence_assumed {
-            " (assumed)"
-        } else {
-            ""
-        };
-        format!("{:.0}{assumed}", group.bounds.effective_samples)
-    });
+    row(
+        &mut table,
+        "effective samples at the median",
+        shown,
+        |group| {
+            let assumed = if group.bounds.is_independence_assumed {
+                " (assumed)"
+            } else {
+                ""
+            };
+            format!("{:.0}{assumed}", group.bounds.effective_samples)
+        },
+    );
     table
 }
 
@@ -405,7 +411,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
         lines.insert(
             0,
             format!(
-                "  REFUSED MODEL, shown for its fit only: {}",
+                "  REFUSED MODEL, shown only for its fit: {}",
                 level(refused, &horizon)
             ),
         );
@@ -422,8 +428,8 @@ fn model(label: &str, tail: &TailModel) -> Section {
 /// Formats a model's value for a horizon.
 fn level(model: &Model, horizon: &str) -> String {
     format!(
-        "exceeded once in {horizon} if the conditions stay the same: {} us, 95 % interval {}; {} \
-         over all thresholds accepted",
+        "exceeded once in {horizon} if the conditions stay the same: {} us, 95 % interval {}; over \
+         all accepted thresholds: {}",
         micros(model.level_ns),
         between(model.level_interval_ns),
         between(model.spread_ns)

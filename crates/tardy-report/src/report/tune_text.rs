@@ -102,7 +102,7 @@ pub fn plan(
         }
     }
     if !words.is_empty() {
-        out.push_str("\nneeds a restart, on the kernel's command line:\n");
+        out.push_str("\nfor the kernel's command line (needs a restart):\n");
         let mut table = Table::new(["parameter", "purpose"]).words([1]);
         words
             .iter()
@@ -114,8 +114,8 @@ pub fn plan(
     }
     if is_debugfs_missing {
         out.push_str(
-            "\nnot checked: /sys/kernel/debug (preemption-mode, fair-server): mount -t debugfs \
-             debugfs /sys/kernel/debug\n",
+            "\nnot checked, because /sys/kernel/debug is not mounted (mount -t debugfs debugfs \
+             /sys/kernel/debug): preemption-mode, fair-server\n",
         );
     }
     out.push_str(
@@ -153,7 +153,7 @@ pub fn plan_json(
 
 /// Returns the settings of a file as a table, each with its current state.
 pub fn against(rows: &[(&Setting, Standing)]) -> String {
-    let mut table = Table::new(["setting", "stands", "now", "wanted", "file"]);
+    let mut table = Table::new(["setting", "state", "now", "wanted", "file"]);
     for (setting, standing) in rows {
         match standing {
             Standing::AsWanted => table.row([setting.name.as_str(), "as wanted", "", "", ""]),
@@ -272,7 +272,7 @@ fn goal(question: &Question) -> String {
     if question.goal == "max" {
         "max".to_owned()
     } else {
-        format!("{} %", question.goal)
+        format!("{} % quantile", question.goal)
     }
 }
 
@@ -303,7 +303,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
         }
         Outcome::NothingSeen => {
             format!(
-                "no effect seen: lowers the metric by at most {} or raises the metric by at most {}",
+                "no effect seen: lowers the metric by at most {}, or raises it by at most {}",
                 by(interval.lower.min(0.0)),
                 by(interval.upper.max(0.0))
             )

@@ -51,7 +51,7 @@ pub(crate) fn table(why: &Why, is_full: bool) -> Table {
         "instructions: base",
         "new",
         "difference",
-        "cumulated",
+        "cumulative",
         "calls",
     ]);
     let instructions = |ns: i64| instructions(ns, why.instruction_ns);
@@ -218,10 +218,10 @@ mod tests {
              instructions. Largest difference: tick (+400 instructions).\n\
              base: Linux 6.12: 1.32 us under idle, the largest of 1000 samples; 6.12\n\
              new:  Linux 7.3: 2.96 us under idle, the largest of 1000 samples; 7.3\n\
-             function          instructions: base  new  difference  cumulated   calls\n\
-             tick                             200  600        +400       +400  2 -> 4\n\
-             rearm -> restart                 100  110         +10       +410       1\n\
-             irq (with exit)                   20   19          -1       +409       1\n\
+             function          instructions: base  new  difference  cumulative   calls\n\
+             tick                             200  600        +400        +400  2 -> 4\n\
+             rearm -> restart                 100  110         +10        +410       1\n\
+             irq (with exit)                   20   19          -1        +409       1\n\
              1 function took the same time on both sides\n"
         );
         let equal = Why {

@@ -375,8 +375,8 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
     }
     if base.unit() == "instructions" {
         warnings.push(
-            "counts of executed instructions: the length of the kernel's code, never the speed of \
-             a machine"
+            "costs are counts of executed instructions: they show the length of the kernel's code, \
+             not the speed of a machine"
                 .to_owned(),
         );
     }
@@ -387,8 +387,8 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
     }
     if !of_runs {
         warnings.push(format!(
-            "intervals cover trials only: measure {RUNS_MIN} runs per side for differences between \
-             runs"
+            "intervals cover only the spread between trials: to cover the spread between runs, \
+             measure {RUNS_MIN} runs per side"
         ));
     }
     for (which, from, to) in [("base", base, side), ("new", side, base)] {

@@ -161,8 +161,8 @@ fn undecided(method: Method, rows: &[Row]) -> Option<String> {
             length_ns,
             ..
         } => Some(format!(
-            "samples are correlated over longer than one block ({:.1} s), which makes intervals \
-             too narrow: measure longer, or {RUNS_MIN} runs per side",
+            "samples are correlated over more than one block ({:.1} s), which makes intervals too \
+             narrow: measure longer, or {RUNS_MIN} runs per side",
             length_ns.0.max(length_ns.1).as_secs_f64()
         )),
         _ if rows.is_empty() => {

@@ -421,7 +421,8 @@ fn warnings(
             }
         };
         warnings.push(format!(
-            "the phases differ ({} against {}): the whole runs are not comparable; see --phase",
+            "the phases differ ({} against {}): the whole runs are not comparable; compare one \
+             phase of both with --phase",
             list(from),
             list(to)
         ));

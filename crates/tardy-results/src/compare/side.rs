@@ -82,9 +82,9 @@ pub enum CompareError {
     Series(#[from] tardy_samples::read_series::SeriesError),
     /// A run recorded stacks of the kernel.
     #[error(
-        "{} recorded stacks of the kernel or ran timerlat (--explain=stacks, --explain=timerlat), \
-         which adds tens of microseconds to its latencies, so these cannot be compared; measure \
-         again with plain --explain, or without it", _0.display()
+        "{} recorded kernel stacks or ran timerlat (--explain=stacks, --explain=timerlat). This \
+         adds tens of microseconds to its latencies, so they cannot be compared: measure again \
+         with plain --explain, or without it", _0.display()
     )]
     Stacks(PathBuf),
     /// The runs have times from different clocks.

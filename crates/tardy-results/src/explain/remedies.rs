@@ -16,9 +16,9 @@ const REMEDIES: [Remedy; 7] = [
     // arch/x86/mm/tlb.c.
     Remedy {
         functions: &["flush_tlb_func"],
-        remedy: "memory was unmapped or protected: by another thread of the interrupted process, \
-                 which should do so before the loop only, or by the kernel, as it does when a \
-                 module or a BPF program is unloaded",
+        remedy: "memory was unmapped or protected, by another thread of the interrupted process or \
+                 by the kernel (for example, to unload a module or a BPF program): do neither \
+                 while the loop runs",
     },
     // arch/x86/mm/tlb.c, arch/x86/mm/pat/set_memory.c.
     Remedy {
@@ -28,7 +28,7 @@ const REMEDIES: [Remedy; 7] = [
             "__cpa_flush_all",
             "__cpa_flush_tlb",
         ],
-        remedy: "the kernel unmapped or protected memory of its own: load modules and BPF programs \
+        remedy: "the kernel unmapped or protected kernel memory: load modules and BPF programs \
                  before the loop, and unload none while it runs",
     },
     // arch/x86/kernel/alternative.c; kernel/trace/ftrace.c.
@@ -40,14 +40,14 @@ const REMEDIES: [Remedy; 7] = [
     // kernel/sched/membarrier.c.
     Remedy {
         functions: &["ipi_mb", "ipi_sync_core", "ipi_rseq", "ipi_sync_rq_state"],
-        remedy: "a program called membarrier(2): keep such programs off while the loop runs; \
-                 the private commands reach only CPUs that run the same process",
+        remedy: "a program called membarrier(2): do not run such programs while the loop runs; the \
+                 private commands of membarrier interrupt only CPUs that run the same process",
     },
     // kernel/rcu/tree_exp.h; Documentation/admin-guide/kernel-parameters.txt.
     Remedy {
         functions: &["rcu_exp_handler"],
-        remedy: "the kernel waited for RCU in a hurry: boot with rcupdate.rcu_normal=1, or write 1 \
-                 to /sys/kernel/rcu_normal",
+        remedy: "the kernel ran an expedited RCU grace period: boot with rcupdate.rcu_normal=1, or \
+                 write 1 to /sys/kernel/rcu_normal",
     },
     // kernel/events/core.c.
     Remedy {
@@ -67,8 +67,8 @@ const REMEDIES: [Remedy; 7] = [
             "__rdmsr_safe_on_cpu",
             "__wrmsr_safe_on_cpu",
         ],
-        remedy: "a program read or wrote registers of this CPU (turbostat, for example): stop it, \
-                 or leave this CPU out",
+        remedy: "a program read or wrote model-specific registers (MSRs) of this CPU (turbostat, \
+                 for example): stop it, or leave this CPU out",
     },
 ];
 

@@ -15,7 +15,7 @@ pub struct RuleRow {
     pub what: &'static str,
     /// Number of violations; `None` if the trace does not have the event that shows them.
     pub count: Option<u64>,
-    /// The task, or the amount, of the violations.
+    /// Details of the violations, such as the wakers or the longest wait; empty without violations.
     pub detail: String,
     /// The remedy. Without a count, the event that must be recorded.
     pub remedy: &'static str,

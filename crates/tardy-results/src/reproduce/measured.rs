@@ -158,7 +158,10 @@ impl PaperRuns {
                 found.map(|found| found.cost).ok_or_else(|| {
                     let left_out = costs.left_out.iter().find(|left| left.name == *metric);
                     let why = left_out.map_or(String::new(), |left| format!(": {}", left.reason));
-                    Refusal(format!("{metric} was not measured on {}{why}", key.1))
+                    Refusal(format!(
+                        "{metric} was not measured on the kernel {}{why}",
+                        key.1
+                    ))
                 })
             }
             (QuantitySource::CostsWithin { percent, than }, Run::Costs(costs)) => {
@@ -182,7 +185,7 @@ impl PaperRuns {
                 let cell = cell(run, phase, probe.as_deref())?;
                 worth(&cell, *statistic).ok_or_else(|| {
                     Refusal(format!(
-                        "there is no sample in the phase {phase} of {}",
+                        "there is no sample in the phase {phase} on the kernel {}",
                         key.1
                     ))
                 })
@@ -205,7 +208,7 @@ impl PaperRuns {
                 (_, Some((_, error))) => error.clone(),
                 (true, None) => format!("there is no run of {experiment}"),
                 (false, None) => format!(
-                    "this needs a kernel of the kind {kernel}; measured kernels: {}",
+                    "a kernel of the kind {kernel} is needed; measured kernels: {}",
                     kernels.join(", ")
                 ),
             },

@@ -24,7 +24,7 @@ pub const PERCENTILES: [f64; 9] = [
 ];
 const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 
-/// The second layer of statistics.
+/// Bounds for any distribution: the second of the three layers ([`crate::statistics`]).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bounds {
     /// Confidence of each single statement.

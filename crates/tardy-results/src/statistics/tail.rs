@@ -222,7 +222,7 @@ fn tail(
         checks.push(CheckResult {
             has_passed: false,
             check: Check::Unmeasured {
-                what: "a threshold above which a model fits".to_owned(),
+                what: "whether a model fits above some threshold".to_owned(),
             },
         });
     }

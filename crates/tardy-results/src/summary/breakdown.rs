@@ -140,7 +140,8 @@ impl Breakdown {
             for phase in &summary.loads {
                 let Some(numbers) = numbers_of(phase, &plan.name) else {
                     let reason =
-                        "no samples, or loads that used less than a tenth of every CPU".to_owned();
+                        "no samples, or the loads used less than a tenth of the time of every CPU"
+                            .to_owned();
                     self.mixed.push(MixedMeasurement {
                         run: run.clone(),
                         probe: probe.clone(),
@@ -255,7 +256,7 @@ fn isolated(
 ) -> Result<(Source, String), String> {
     let Some(priority) = priority.map(u64::from) else {
         return Err(
-            "an ordinary task may have to wait for others at any time: give the probe a real-time \
+            "other tasks can delay an ordinary task at any time: give the probe a real-time \
              priority"
                 .to_owned(),
         );

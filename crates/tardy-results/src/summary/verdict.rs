@@ -241,8 +241,9 @@ impl<'a> Judge<'a> {
             .and_then(|window| stated::shortcoming(series, window));
         let is_open = requirement.skipped_allowed.is_some() && self.run.record.imported.is_some()
             || self.is_limited_and_unknown(series);
-        let of_skipped = is_open
-            .then(|| "the tool that measured this may not count every skipped period".to_owned());
+        let of_skipped = is_open.then(|| {
+            "the tool that measured the run may not count every skipped period".to_owned()
+        });
         let is_undecided = series
             .iter()
             .any(|read| read.whole.misses_undecided > 0 && read.is_judged());

@@ -44,8 +44,8 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
         format!("all samples are counted in hourly histograms{disk}")
     } else {
         format!(
-            "single samples are kept from {since} after the start; earlier ones are counted in \
-             hourly histograms{disk}"
+            "individual samples are kept only from {since} after the start on; earlier ones are \
+             counted in hourly histograms{disk}"
         )
     };
     Some(Warning::Note { text })

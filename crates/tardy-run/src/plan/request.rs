@@ -100,18 +100,18 @@ options! {
     length: Option<Nanos> = {
         name: "for", value: "TIME", can_begin_with_dash: true, is_kept: true, is_shown: true,
     }, plan(of_plan::length);
-    /// Measure N cycles of each probe thread in every phase, instead of a time
+    /// Measure N cycles of each probe thread in every phase, instead of a fixed time
     ///
-    /// With --load, each thread makes N cycles idle, and then N cycles under the load. A cycle is
-    /// one period (gtod: one read of each clock; oslat: one interval between two reads).
+    /// With --load, each thread measures N cycles without load, and then N cycles under the load. A
+    /// cycle is one period (gtod: one read of each clock; oslat: one interval between two reads).
     cycles: Option<u64> = {
         name: "cycles", value: "N", range: Some((1, 10_000_000_000)), conflicts: &["for"],
         is_shown: true,
     }, plan(of_plan::cycles);
     /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`); the run is then complete
     ///
-    /// Without --load, no load runs. With --load, the load starts after 10 s idle. `tardy show
-    /// FOLDER` shows the samples so far at any time.
+    /// Without --load, no load runs. With --load, the load starts after an idle phase of 10 s.
+    /// `tardy show FOLDER` shows the samples so far at any time.
     until_stopped: bool = {
         name: "until-stopped", conflicts: &["for", "cycles", "scenario", "on"], is_shown: true,
     }, plan(|plan| plan.until_stopped);
@@ -151,8 +151,8 @@ options! {
     /// Probe to measure with, as in usleep:period=200us:priority=80 (`tardy list probes`) [default:
     /// cyclic]
     ///
-    /// Repeat the option to run several probes at once, on one clock. name= distinguishes two
-    /// probes of the same kind.
+    /// Repeat the option to run several probes at once; all times are on one clock. Give two probes
+    /// of the same kind different names with name=.
     probes: Vec<String> = { name: "probe", value: "NAME[:VALUES]", group: PROBES, is_shown: true },
         plan(of_plan::probes);
     /// Time between two wake-ups [default: 1ms]
@@ -190,7 +190,7 @@ options! {
         plan(of_plan::align);
     /// Let the due times of all CPUs coincide instead of staggering them
     aligned: bool = { name: "aligned", group: PROBES }, plan(|plan| plan.aligned);
-    /// Delay each due time by a random time below TIME, which is at most half a period
+    /// Delay each due time by a random time below TIME (TIME is at most half a period)
     dither: Option<Nanos> = {
         name: "dither", value: "TIME", can_begin_with_dash: true, group: PROBES,
     }, plan(of_plan::dither);
@@ -220,7 +220,8 @@ options! {
     }, plan(|plan| plan.misses_allowed);
     /// Number of periods that late wake-ups may skip [default: as many as --misses allows]
     ///
-    /// Without --misses, the default is 0 if the deadline is at most a period.
+    /// Without --misses, the default is 0 if the deadline is at most a period, and otherwise no
+    /// limit.
     skipped: Option<u64> = {
         name: "skipped", value: "N", can_begin_with_dash: true, group: DEADLINE,
         is_in_files: true, is_shown: true,
@@ -236,7 +237,7 @@ options! {
         name: "load-cpus", value: "CPUS", group: LOADS, is_in_files: true, is_kept: true,
         is_shown: true,
     }, plan(of_plan::load_cpus);
-    /// Loads of the scenario that may run although they disturb people, run commands or can do harm
+    /// Allow these loads of the scenario, which disturb people, run commands or can do harm
     allow: Vec<String> = {
         name: "allow", value: "LOAD,...", separator: Some(','), group: LOADS,
     }, asked();
@@ -244,8 +245,8 @@ options! {
     load_cgroup: Option<PathBuf> = {
         name: "load-cgroup", value: "FOLDER", group: LOADS, is_in_files: true,
     }, plan(|plan| plan.load_cgroup.clone());
-    /// Record the kernel's trace and find the cause of each late sample (as root; then `tardy
-    /// explain RUN`)
+    /// Record the kernel's trace and find the cause of each late sample (as root); `tardy explain
+    /// RUN` shows the causes
     ///
     /// Latencies are then those of a traced run: do not compare them with those of an untraced run.
     /// --explain=stacks also records the kernel functions that were running. Each recording takes
@@ -276,7 +277,7 @@ options! {
     /// Stop at the first latency above US microseconds and keep the kernel's trace of it, as
     /// cyclictest does
     ///
-    /// `-b US` is short for --stop-above TIME --on-threshold trace.
+    /// `-b 200` is short for `--stop-above 200us --on-threshold trace`.
     break_above: Option<u32> = {
         name: "break-above", value: "US", form: Form::Short('b'),
         range: Some((1, u32::MAX as u64)), conflicts: &["stop-above", "on-threshold"],
@@ -312,7 +313,7 @@ options! {
     /// at the end
     spool: Option<PathBuf> = { name: "spool", value: "FOLDER", group: STORAGE, is_in_files: true },
         plan(|plan| plan.spool.clone());
-    /// Maximum C-state exit latency in us (/dev/cpu_dma_latency), or `leave`
+    /// Maximum C-state exit latency in us (/dev/cpu_dma_latency), or `leave` to set none
     cpu_dma_latency: CpuDmaLatency = {
         name: "cpu-dma-latency", value: "US|leave", default: Some("0"),
         can_begin_with_dash: true, group: MACHINE, is_in_files: true,
@@ -328,8 +329,7 @@ options! {
     }, asked();
     /// Control group for the measuring threads; its cpuset limits --cpus
     ///
-    /// The group must be a threaded group below the tool's own group, or a group of cgroup version
-    /// 1.
+    /// The group must be a threaded group below tardy's own group, or a group of cgroup version 1.
     probe_cgroup: Option<PathBuf> = {
         name: "probe-cgroup", value: "FOLDER", group: MACHINE, is_in_files: true,
     }, plan(|plan| plan.probe_cgroup.clone());

@@ -60,7 +60,7 @@ pub enum Check {
     Records(Records),
     /// Whether the first and the second half of the block maxima have the same distribution.
     Halves {
-        /// Kolmogorov and Smirnov's distance.
+        /// The Kolmogorov-Smirnov distance.
         distance: f64,
         /// Probability of a distance at least as large by chance.
         probability: f64,
@@ -131,8 +131,8 @@ impl fmt::Display for Check {
             } => {
                 write!(
                     formatter,
-                    "extremal index {extremal_index:.3} of {exceedances} exceedances; each \
-                     cluster counts once"
+                    "extremal index {extremal_index:.3} of {exceedances} exceedances; each cluster \
+                     is counted once"
                 )
             }
             Self::Independence { largest, blocks } => {
@@ -219,7 +219,7 @@ impl fmt::Display for Check {
             Self::Horizon { ratio } => {
                 write!(
                     formatter,
-                    "the model must predict {ratio:.1} times as many samples as were measured, \
+                    "the prediction covers {ratio:.1} times as many samples as were measured, \
                      limit {HORIZON_RATIO_MAX}"
                 )
             }

@@ -29,8 +29,9 @@ pub struct Plausible {
 }
 
 impl Plausible {
-    /// Returns the region around the fit of `tail`. A quantity of the tail lies between its
-    /// extremes on the region with `confidence`.
+    /// Returns the region around the fit of `tail`. With `confidence`, the true value of a quantity
+    /// of the tail lies between the smallest and the largest value that the quantity takes in this
+    /// region.
     #[must_use]
     pub fn around(tail: &Tail, confidence: Confidence) -> Self {
         let best = tail.fit.model;

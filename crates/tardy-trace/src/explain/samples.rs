@@ -77,7 +77,8 @@ impl Samples {
         self.explainer.judge(pid);
     }
 
-    /// Excludes wake-ups by this thread of the measuring tool from the faults of a loop.
+    /// Stops counting wake-ups by this thread of the measuring tool as violations of the rules for
+    /// real-time loops.
     pub fn add_observer(&mut self, pid: i32) {
         self.explainer.add_observer(pid);
     }

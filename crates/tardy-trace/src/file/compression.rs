@@ -24,7 +24,8 @@ pub enum CompressionError {
     Unknown(String),
     /// The part would expand too much.
     #[error(
-        "a compressed part of trace.dat claims to expand to {0} bytes, more than is read at once"
+        "a compressed part of trace.dat claims to expand to {0} bytes, more than tardy reads at \
+         once"
     )]
     TooMuch(usize),
     /// The expanded length of the part differs from the declared length.

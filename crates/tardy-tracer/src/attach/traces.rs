@@ -362,7 +362,7 @@ impl State {
             Some(String::from_utf8_lossy(&bytes[..read]).into_owned())
         };
         if text(&self.is_on).is_some_and(|text| text.trim() != "1") {
-            return Some("another program switched the tracing off".to_owned());
+            return Some("another program switched off tracing".to_owned());
         }
         let clock = text(&self.clock)?;
         let is_ours = clock.contains(&format!("[{}]", crate::instance::CLOCK));

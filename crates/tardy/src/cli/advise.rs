@@ -22,8 +22,8 @@ pub struct AdviseArgs {
     pub paper: Option<AdviseSource>,
     #[command(flatten)]
     pub task: TaskArgs,
-    /// Probe whose samples decide [default: a probe that times completions, else a probe that times
-    /// late starts]
+    /// Probe whose samples decide [default: a probe that times completions, else a probe that
+    /// measures latency]
     #[arg(long, value_name = "NAME", conflicts_with = "paper")]
     pub probe: Option<String>,
     /// Draw the curves of total delay into this .svg or .png file, or write their numbers into this
@@ -54,10 +54,10 @@ pub struct TaskArgs {
     /// Share of units that may be late, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
-    /// Share of CPU time that all work together uses, as in 40%
+    /// Total share of CPU time of all work, as in 40%
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub utilisation: Option<f64>,
-    /// Memory that all work together needs, as in 512MiB
+    /// Total memory of all work, as in 512MiB
     #[arg(long, value_name = "SIZE", value_parser = bytes, allow_hyphen_values = true)]
     pub memory: Option<u64>,
     /// Whether only throughput counts, not the time at which each unit is done
@@ -73,8 +73,8 @@ pub struct TaskArgs {
 }
 
 const AFTER_HELP: &str = "tardy judges work by measured completion times if a run has them (from \
-                          the probe `work`), otherwise by late starts and a model. The verdict \
-                          states which of these two it uses.
+                          the probe `work`), otherwise by measured latencies and a model. The \
+                          verdict states which of the two decided.
 With several kernels, the verdict is about the recommended kernel. Without --work and --deadline, \
                           `tardy advise` asks about the work on a terminal.
 Exit codes: 0 the work met the deadline, or no deadline was given; 1 the work was late; 2 wrong \

@@ -29,11 +29,11 @@ pub struct AttachArgs {
     ///
     /// FUNCTION%return is the return from the function. The kernel puts a breakpoint at the start
     /// of each function (uprobes), which delays each call by some microseconds. The program's own
-    /// file or one of its libraries must have the symbol of the function. Functions of Rust have
-    /// the path in their source, functions of C++ their mangled names.
+    /// file or one of its libraries must have the symbol of the function. Name a Rust function by
+    /// its path in the source, and a C++ function by its mangled name.
     #[arg(long, value_name = "FUNCTION", requires_all = ["to", "process"])]
     pub from: Option<String>,
-    /// Function of the program whose call ends the time that --from starts
+    /// Stop the time started by --from when the same thread calls this function of the program
     #[arg(long, value_name = "FUNCTION", requires_all = ["from", "process"])]
     pub to: Option<String>,
     /// How long to measure; Ctrl-C or the end of the program stops the measurement earlier
@@ -49,21 +49,22 @@ pub struct AttachArgs {
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true, requires = "deadline")]
     pub misses: Option<f64>,
-    /// Action at the first latency above --deadline, which also ends the measurement: trace,
-    /// shell=COMMAND, signal=PID, signal,num=N,pid=PID, or continue
+    /// Action at the first latency above --deadline: trace, shell=COMMAND, signal=PID,
+    /// signal,num=N,pid=PID, or continue
     ///
-    /// As in `tardy run`: with continue, the measurement does not end, and the actions are repeated
-    /// at each latency that is larger than all before. Repeat the option for several actions. With
-    /// --out, the folder then has the kernel's trace around the worst wake-ups, and the environment
-    /// variable TARDY_RUN of the command names the folder.
+    /// The actions are those of `tardy run`. The first such latency also ends the measurement; with
+    /// continue, the measurement does not end, and the actions are repeated at each new maximum.
+    /// Repeat the option for several actions. With --out, the folder then has the kernel's trace
+    /// around the worst wake-ups, and COMMAND finds the folder in the environment variable
+    /// TARDY_RUN.
     #[arg(long, value_name = "ACTION", requires = "deadline")]
     pub on_threshold: Vec<ThresholdAction>,
     /// New folder for a run with every wake-up; `show`, `explain`, `plot`, `compare`, `report` and
     /// `export` read it
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Disk budget of the folder, as in 200MiB; beyond it, the oldest samples are folded into hourly
-    /// histograms
+    /// Disk budget of the folder, as in 200MiB; beyond it, the oldest samples are folded into
+    /// hourly histograms
     #[arg(long, value_name = "SIZE", value_parser = disk_size, requires_all = ["until_stopped", "out"])]
     pub disk: Option<u64>,
     /// Continue the measurement in --out if that folder exists, also after a kill or a reboot
@@ -87,8 +88,8 @@ fn process_number(text: &str) -> Result<u32, String> {
 fn disk_size(text: &str) -> Result<u64, String> {
     match parse_bytes(text) {
         Some(bytes) if bytes >= DISK_LEAST => Ok(bytes),
-        Some(_) => Err(format!("it must be at least {}", format_bytes(DISK_LEAST))),
-        None => Err("it is not a size: write it with its unit, as in 200MiB".to_owned()),
+        Some(_) => Err(format!("must be at least {}", format_bytes(DISK_LEAST))),
+        None => Err("not a size: write a number and a unit, as in 200MiB".to_owned()),
     }
 }
 
@@ -99,11 +100,12 @@ const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach 1234 --deadline 1ms --out mine --on-threshold 'shell=./late.sh'
   tardy attach --realtime --until-stopped --disk 200MiB --out machine
 Every wake-up of a thread is measured, from its reference time to the switch to the thread. The \
-                          reference time is the due time of a timer of the program (a sleep, a \
-                          wait with a time limit, timer_create, timerfd, setitimer), the entry of \
-                          an interrupt or softirq, or the moment at which another thread made the \
-                          wake-up. Each kind of wake-up is a row, such as futex-thread. A \
-                          deadline covers all rows.
+                          reference time depends on what woke the thread. For a timer of the \
+                          program (a sleep, a wait with a time limit, timer_create, timerfd, \
+                          setitimer), it is the due time; for an interrupt or softirq, its entry; \
+                          for another thread, the moment at which that thread issued the wake-up. \
+                          Each kind of wake-up is a row, such as futex-thread. A deadline covers \
+                          all rows.
 A cycle lasts from the wake-up of a thread until the thread waits for its next cycle. For each \
                           thread, the tool also prints how long its cycles took, which calls \
                           blocked it, and which threads kept it from the CPU.

@@ -81,9 +81,9 @@ impl Choice for Importance {
     fn about(self) -> &'static str {
         match self {
             Self::Fatal => "Without this setting, latency has no bound",
-            Self::High => "Without this setting, delays are of milliseconds, or frequent",
+            Self::High => "Without this setting, delays last milliseconds, or are frequent",
             Self::Medium => {
-                "Without this setting, delays are of tens or hundreds of microseconds, or rare"
+                "Without this setting, delays last tens or hundreds of microseconds, or are rare"
             }
             Self::Low => "Worth knowing",
         }
@@ -101,7 +101,7 @@ impl Choice for WorkKind {
         match self {
             Self::Compute => "Arithmetic in registers, in user space only",
             Self::Syscalls => {
-                "System calls that send a byte through a pipe, or get a file's attributes by its \
+                "System calls that send a byte through a pipe, or get the attributes of a file by \
                  path"
             }
             Self::Memory => "Reads that wait for memory, each dependent on the previous read",

@@ -28,13 +28,14 @@ pub struct CompareArgs {
     /// started
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernels' sections in two folders of watched runs. For such folders, --sections
-    /// is the default with --format text and json; to compare latencies, name the runs in the
-    /// folders instead of the folders
+    /// Compare the kernel sections of two folders of lab runs made with --watch. For such folders,
+    /// --sections is the default with --format text and json; to compare their latencies, give the
+    /// runs in the folders instead of the folders
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
-    /// Show which functions make one kernel slower, in two folders of watched runs: compares the
-    /// code executed before the largest latency of each side, or before the quantile of --quantiles
+    /// Show which functions make one kernel slower, in two folders of lab runs made with --watch.
+    /// Compares the code executed before the largest latency of each side, or before the latency at
+    /// the quantile of --quantiles
     #[arg(long, conflicts_with_all = ["over_time", "sections", "deadline", "window"])]
     pub why: bool,
     /// Largest difference that does not matter: a time, or a share of the baseline's value
@@ -72,8 +73,8 @@ pub struct CompareArgs {
     /// Seed of the random numbers: the same runs and seed give identical output
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Length of the blocks that the bootstrap resamples, at least a cycle of the load [default:
-    /// computed from each run]
+    /// Length of the blocks that the bootstrap resamples; give at least one cycle of the load
+    /// [default: computed from each run]
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub block: Option<Nanos>,
     /// Allow a comparison of runs in virtual time with runs in real time
@@ -95,15 +96,17 @@ const AFTER_HELP: &str = "A row is the whole run, or one load. A row is worse or
                           that any row has a wrong verdict is at most 1 %.
 Two maxima differ by chance, so the maximum decides only if enough samples of one side lie beyond \
                           all samples of the other.
-With four or more runs per side (folders of runs), each run counts as one number. The interval \
-                          then includes the differences between runs.
+With four or more runs per side (give each side as a folder of runs), each run contributes one \
+                          value to each compared number. The interval then includes the \
+                          differences between runs.
 With fewer runs, blocks of time are resampled, and the interval is widened by --between-runs. With \
                           the default of --between-runs, one run per side cannot show a difference \
                           below about 25 %. To detect a smaller difference, measure four runs per \
                           side, or give --between-runs 0, which ignores differences between runs. \
                           All runs of a side must be repetitions of the same measurement.
-Lab runs in virtual time are exact: with one replica per side, the comparison has no interval; \
-                          with several replicas, each replica counts as one number.
+Lab runs in virtual time are exact. With one replica per side, the difference is shown without a \
+                          confidence interval. With several replicas, each replica contributes one \
+                          value to each compared number.
 Runs of `tardy cost` are compared metric by metric, as percentages.
 Exit codes: 0 no row is worse; 1 a row is worse or mixed; 2 wrong use, or runs that cannot be \
                           compared; 4 no row is worse, but the row of the whole run is \

@@ -86,7 +86,7 @@ pub struct CostSharedArgs {
     /// Folder for the run [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Paper whose published numbers to print beside your own
+    /// Print the published numbers of this paper beside your own
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
     /// Print the numbers as JSON

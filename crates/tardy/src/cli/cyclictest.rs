@@ -91,7 +91,7 @@ pub struct CyclictestArgs {
     /// The same as --default-system
     #[arg(long)]
     pub laptop: bool,
-    /// Maximum C-state exit latency; a negative value counts as 0
+    /// Maximum C-state exit latency; a negative value means 0
     #[arg(long, value_name = "US", default_value = "0", allow_hyphen_values = true, value_parser = number::<i32>(i32::MIN.into(), i32::MAX.into()))]
     pub latency: i32,
     /// Cycles per thread; 0 measures until a signal comes

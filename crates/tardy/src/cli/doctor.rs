@@ -61,9 +61,9 @@ pub struct DoctorArgs {
 }
 
 const AFTER_HELP: &str =
-    "The machine is not changed. Severities and most reasons are those of the \
-                          kernel's own documentation for real time.
-A setting that the kernel lacks is not a fault. A setting that cannot be read counts as unknown, \
+    "The machine is not changed. Severities and most reasons are those of the kernel's \
+                          documentation on real time.
+A setting that the kernel lacks is not a fault. A setting that cannot be read is shown as unknown, \
                           never as good; as root, tardy can read every setting.
 Exit codes: 0 checked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or \
                           no such CPU or process; 4 a setting that --fail-on covers cannot be \

@@ -26,7 +26,8 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub worst: u16,
     /// Explain samples with a latency above TIME, or cycles with a response time above TIME, as in
-    /// 100us [default: the run's deadline; else the worst 0.1 %, at least 20; cycles: the longest]
+    /// 100us [default: the run's deadline, else the worst 0.1 % of the samples (at least 20); for
+    /// cycles, the longest]
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub above: Option<Nanos>,
     /// Preemption mode of the traced kernel (its /sys/kernel/debug/sched/preempt)
@@ -171,7 +172,7 @@ const AFTER_HELP: &str = "A run can record its own trace (as root):
   tardy explain board7 --perfetto board7.pftrace
   tardy explain board7 --trace-dat board7.dat              # after a run with --keep-trace
   tardy explain board7 --folded board7.folded              # after a run with --explain=stacks
-A program that tardy attach followed has cycles, from wake-up to sleep:
+For a program measured by tardy attach, tardy explains cycles, which last from wake-up to sleep:
   tardy attach $(pidof my_loop) --out mine; tardy explain mine --above 2ms
 For your own application, record its trace while it runs:
   trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task \
@@ -184,8 +185,7 @@ Then:
   tardy explain trace.dat --task my_loop --above 100us --worst 5
   tardy explain trace.dat --task my_loop --perfetto my_loop.pftrace
   tardy explain trace.dat --task my_loop --period 1ms      # the trace has no hrtimer events
-Leave out events that the kernel does not have (irq_vectors exists only on x86): trace-cmd stops \
-                          at them. \
-                          docs/explain.md explains the output.
+trace-cmd fails if the kernel lacks one of these events (irq_vectors exists only on x86): leave \
+                          such events out. docs/explain.md explains the output.
 Exit codes: 0 explained; 2 wrong use, no such thread, a run without a trace, or a file that cannot \
                           be read.";

@@ -49,10 +49,11 @@ fn table(name: &str) -> Result<PathBuf, String> {
 }
 
 const AFTER_HELP: &str = "Labels name the build and board of a run (tardy run --label build=NAME \
-                          --label board=NAME); without labels, the day counts as the build and \
-                          the host as the board.
+                          --label board=NAME). Without labels, each day is a build, and each host \
+                          a board.
 tardy follows the median and a high quantile of each load on each board, separately and in \
-                          groups: all loads of a board, one load on all boards, everything.
+                          groups: all loads of a board, one load on all boards, and all loads on \
+                          all boards.
 A change lasts at least two builds; one odd build is not a change. All tests together raise a \
                           false alarm in one of a thousand builds.
 Exit codes: 0 no number is worse, or every worse number was accepted; 1 a number is worse; 2 wrong \

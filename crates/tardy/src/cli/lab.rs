@@ -340,7 +340,7 @@ pub struct SectionsArguments {
     after_help = "Does the same as `tardy lab run --watch`, then compares the code executed before \
                   one sample of each kernel. The differences of all functions add up to the \
                   difference of the latencies. `tardy compare FOLDER/A FOLDER/B --why` shows the \
-                  result again, also for --phase and --quantiles."
+                  result again; with --phase or --quantiles, it compares other samples."
 )]
 pub struct WhyArguments {
     /// The kernels.
@@ -372,7 +372,7 @@ pub struct WhyArguments {
                   inconclusive for this kernel (it does not boot, or lacks the preemption model \
                   asked for); 128 inconclusive on this machine, which stops the bisection; 2 wrong \
                   use.
-`tardy lab check` tests for regressions, not for a deadline on any machine."
+`tardy lab check` finds regressions; it does not show whether a real machine meets a deadline."
 )]
 pub struct CheckArguments {
     /// The kernel.

@@ -13,18 +13,19 @@ pub struct OnArgs {
     /// Run the command over ssh on the machine given, as in ssh://root@board7, or on the machines
     /// listed in a file, one per line; repeat the option for several machines
     ///
-    /// tardy is copied to the machine and removed afterwards. The command keeps running if the
-    /// connection breaks. tardy prints the command's output on this machine, and fetches the folder of a run. With several
-    /// machines, each has a folder below --out. A line of a file is an address, or a name and an
-    /// address; comments start with #. The connection uses OpenSSH's client with its configuration,
-    /// keys and jump hosts. With several machines, the client cannot ask for passwords.
+    /// Each line of FILE has an address, or a name and an address; comments start with #. tardy is
+    /// copied to the machine and removed afterwards. The command keeps running if the connection
+    /// breaks. tardy prints the command's output on this machine, and fetches the folder of a run.
+    /// With several machines, each has a folder below --out. The connection uses OpenSSH's client
+    /// with its configuration, keys and jump hosts. With several machines, the client cannot ask
+    /// for passwords.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|FILE", help_heading = HEADING)]
     pub on: Vec<Place>,
     /// Configuration for ssh, instead of ~/.ssh/config
     #[arg(long, value_name = "FILE", requires = "on", help_heading = HEADING)]
     pub ssh_config: Option<PathBuf>,
-    /// tardy program to copy to machines of another architecture [default: tardy-ARCHITECTURE
-    /// beside this one]
+    /// tardy program to copy to machines of another architecture [default: tardy-ARCHITECTURE in
+    /// the folder of this program]
     #[arg(long, value_name = "FILE", requires = "on", help_heading = HEADING)]
     pub board_binary: Option<PathBuf>,
 }

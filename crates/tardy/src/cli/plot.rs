@@ -47,7 +47,8 @@ pub struct PlotArgs {
     /// Scale of a .png: pixels per px of --size
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = scale)]
     pub scale: f64,
-    /// cdf, ccdf: time over which the model of the tail predicts the maximum
+    /// cdf, ccdf: predict the maximum latency of a run of this length, from a model fitted to the
+    /// largest samples (the tail)
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
     pub horizon: Nanos,
     #[command(flatten)]
@@ -114,10 +115,12 @@ pub struct ReportArgs {
     /// latencies from the median to the maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration)]
     pub limits: Vec<Nanos>,
-    /// Time over which the model of the tail predicts the maximum
+    /// Predict the maximum latency of a run of this length, from a model fitted to the largest
+    /// samples (the tail)
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
     pub horizon: Nanos,
-    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: as the machine reports]
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb that the worst latency is about
+    /// 10^5 clock cycles [default: as the machine reports]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub mhz: Option<u32>,
     #[command(flatten)]

@@ -51,7 +51,7 @@ pub fn notes(arguments: &[String]) -> Vec<String> {
     found
         .into_iter()
         .map(|(old, new)| {
-            format!("{old} is called {new} now: the old name is accepted until version 0.3")
+            format!("{old} is now called {new}: the old name is accepted until version 0.3")
         })
         .collect()
 }
@@ -70,7 +70,7 @@ mod tests {
     fn each_old_name_is_noted_once_and_names_of_today_never() {
         assert_eq!(
             of("split run"),
-            ["split is called breakdown now: the old name is accepted until version 0.3"]
+            ["split is now called breakdown: the old name is accepted until version 0.3"]
         );
         assert_eq!(
             of("run --probe spin:least=1us --probe=spin --load spin:period=1ms --steer-irqs").len(),
@@ -79,8 +79,8 @@ mod tests {
         assert_eq!(
             of("lab run --kernel a --append x=1 --kernel b --append y=1 --pads 3"),
             [
-                "--append is called --cmdline now: the old name is accepted until version 0.3",
-                "--pads is called --replicas now: the old name is accepted until version 0.3",
+                "--append is now called --cmdline: the old name is accepted until version 0.3",
+                "--pads is now called --replicas: the old name is accepted until version 0.3",
             ]
         );
         for line in [

@@ -177,7 +177,7 @@ A search makes hundreds of short runs. The search first varies all settings at o
                           `tardy doctor --against`.
 With --lab, the search compares each parameter and each further kernel with the unchanged first \
                           kernel, under each load separately. At the end, it tries together all \
-                          parameters that lower the metric of --goal. Finished cells stay in the \
+                          parameters that lower the metric of --goal. Finished runs stay in the \
                           folder, so the same command continues the search after a kill.
 Your own setting, in a file for --settings:
   [[setting]]

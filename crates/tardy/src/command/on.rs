@@ -309,7 +309,7 @@ fn on_all(
             };
             if let Err(error) = thread::Builder::new().spawn_scoped(scope, stop) {
                 say!(
-                    "tardy: {name}: cannot stop the command there: {}",
+                    "tardy: {name}: cannot stop the command: {}",
                     scoped::refused(error)
                 );
             }
@@ -425,7 +425,7 @@ fn conclude(
                 }
                 let _ = output::print(&String::from_utf8_lossy(&returned.stdout));
                 if has_out {
-                    say!("{}: the folder of its run is {}", host.name, out.display());
+                    say!("{}: the run folder is {}", host.name, out.display());
                 }
             }
         }

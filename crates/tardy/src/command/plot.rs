@@ -279,7 +279,8 @@ fn most_frequent(runs: &[RunData], names: &[&str]) -> String {
     let most = most.map_or_else(String::new, |name| (*name).to_owned());
     let others: Vec<&str> = names.iter().copied().filter(|name| *name != most).collect();
     say!(
-        "tardy: {most} is drawn, which has the most samples; --probe draws one of {}",
+        "tardy: the chart shows {most}, the probe with the most samples; to draw another, give \
+         --probe with one of {}",
         others.join(", ")
     );
     most

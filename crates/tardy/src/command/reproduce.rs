@@ -137,7 +137,8 @@ fn run_all<'a>(
     Ok(exit)
 }
 
-/// Runs a command into a folder that gets its name once all of it is there.
+/// Runs a command with a temporary output folder, which is renamed when the command has left usable
+/// runs. Does nothing if the final folder exists.
 fn one(command: &ExperimentCommand, args: &ReproduceArgs, out: &Path) -> io::Result<StepEnd> {
     let (name, words) = (&command.folder, &command.words);
     let folder = out.join(name);

@@ -10,8 +10,9 @@ use support::machine;
 use support::made_run::MadeRun;
 use support::workplace::{Workplace, finish};
 
-/// The largest number of instructions per sample, by command. An algorithm that asks a histogram
-/// for its count at every sample takes tens of thousands: a quarter of an hour for a day at 1 kHz.
+/// Maximum number of instructions per sample, by command. An algorithm that asks a histogram for
+/// its count at every sample needs tens of thousands of instructions per sample: a quarter of an
+/// hour for one day of samples at 1 kHz.
 const MOST: [(&str, f64); 2] = [("show", 1_500.0), ("report", 5_000.0)];
 
 /// Counts the instructions of one command on a run with `samples` samples per CPU.

@@ -145,7 +145,8 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
     );
     assert!(
         text.contains(
-            "done 200 us after its due time, 50.0 us before the deadline of 250us (20 % of it)"
+            "done 200 us after its due time, 50.0 us before the deadline of 250us (20 % of the \
+             deadline)"
         ),
         "{text}"
     );
@@ -200,7 +201,7 @@ fn late_starts_alone_are_judged_by_a_model_that_says_so() {
     assert!(
         outcome
             .stdout
-            .contains("judged: a model: late starts measured by cyclic, plus 100 us of work"),
+            .contains("judged: a model: the start latency measured by cyclic, plus 100 us of work"),
         "{}",
         outcome.stdout
     );
@@ -217,7 +218,7 @@ fn late_starts_alone_are_judged_by_a_model_that_says_so() {
     );
     let no_work = advise(&run(240_000), "--deadline 250us").ends_with(0);
     assert!(
-        no_work.stdout.contains("late starts alone") && no_work.stdout.contains("--work"),
+        no_work.stdout.contains("the start latency alone") && no_work.stdout.contains("--work"),
         "{}",
         no_work.stdout
     );
@@ -454,8 +455,10 @@ fn two_kernels_and_their_costs_give_the_crossover_and_stretch_the_work() {
     );
     let text = place.tardy(all).ends_with(0).stdout;
     assert!(
-        text.contains("slowdown by sys time of `make -j8`, 3 and 3 trials")
-            && text.contains("107.5"),
+        text.contains(
+            "slowdown measured from the `sys` time of `make -j8`: 3 trials on the ordinary kernel, \
+             3 on the real-time kernel"
+        ) && text.contains("107.5"),
         "{text}"
     );
     assert!(text.contains("slowed down by 107.5 %"), "{text}");
@@ -674,7 +677,7 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
     );
     let with_starts = advise("memory starts").ends_with(0).stdout;
     assert!(
-        with_starts.contains("judged: a model: late starts measured by cyclic"),
+        with_starts.contains("judged: a model: the start latency measured by cyclic"),
         "{with_starts}"
     );
     place.tardy(&format!("advise memory {WORK}")).ends_with(1);

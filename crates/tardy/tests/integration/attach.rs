@@ -327,11 +327,7 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         return;
     }
     for (file, value, why) in [
-        (
-            "tracing_on",
-            "0",
-            "another program switched the tracing off",
-        ),
+        ("tracing_on", "0", "another program switched off tracing"),
         (
             "trace_clock",
             "global",

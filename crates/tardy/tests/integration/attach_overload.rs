@@ -67,7 +67,7 @@ fn an_observer_that_is_stopped_during_a_flood_loses_explanations_and_no_wake_up(
         "{sleeps}"
     );
     let notes = found["notes"].to_string();
-    assert!(notes.contains("events of explanations at"), "{notes}");
+    assert!(notes.contains("events that explain cycles, at"), "{notes}");
     // Cycles are cut off, rather than joined across the sleeps that are unknown.
     assert!(found["cycles"]["cut_off"].as_u64().unwrap() > 0, "{found}");
 }

@@ -93,7 +93,7 @@ fn a_followed_loop_that_breaks_every_rule_is_told_each_with_count_evidence_and_r
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         flat.contains(&format!(
-            "Rules of a real-time loop that bad_loop/{thread} (real-time 80) broke"
+            "Rules of a real-time loop broken by bad_loop/{thread} (real-time 80)"
         )),
         "{text}"
     );

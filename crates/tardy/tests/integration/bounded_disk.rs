@@ -237,7 +237,8 @@ fn the_folder_stays_below_its_bound_and_every_sample_is_counted() {
     assert_eq!(record["plan"]["disk"], disk);
     let shown = place.tardy("show --full week").stdout;
     assert!(
-        shown.contains("single samples are kept from ") && shown.contains("hourly histograms"),
+        shown.contains("individual samples are kept only from ")
+            && shown.contains("hourly histograms"),
         "{shown}"
     );
     // The other commands that read runs accept the folder.

@@ -111,7 +111,7 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
         "timer resolution",
         "scheduling jitter",
         "non-preemptible sections",
-        "cyclic at SCHED_FIFO 98: excluded by priority",
+        "cyclic at SCHED_FIFO 98: no scheduling jitter, because of the probe's priority",
         "left out of all tables",
     ] {
         assert!(text.contains(part), "no `{part}` in {text}");
@@ -142,7 +142,7 @@ fn ordinary_tasks_isolate_nothing() {
     assert!(
         outcome
             .stdout
-            .contains("an ordinary task may have to wait for others"),
+            .contains("other tasks can delay an ordinary task at any time"),
         "{}",
         outcome.stdout
     );

@@ -244,7 +244,7 @@ fn a_row_says_what_its_interval_says_and_an_open_table_says_why() {
     let open = compare(&drifting(1), &drifting(2), "--full").ends_with(4);
     assert!(
         open.stdout
-            .contains("not decided: samples are correlated over longer than one block"),
+            .contains("not decided: samples are correlated over more than one block"),
         "{}",
         open.stdout
     );

@@ -50,7 +50,7 @@ fn virtual_time_is_compared_exactly_by_pads() {
         .ends_with(0);
     let replicas = place.tardy("compare none rt --full").ends_with(0);
     assert!(
-        replicas.stdout.contains("BETTER") && replicas.stdout.contains("one number per replica"),
+        replicas.stdout.contains("BETTER") && replicas.stdout.contains("one value per replica"),
         "{}",
         replicas.stdout
     );

@@ -93,8 +93,8 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         return;
     }
     let place = Workplace::new();
-    // One probe for each way of waking: a timer in a hard interrupt, a thread on the same CPU, a
-    // thread on another CPU, another kind of timer, and a period with gaps.
+    // One probe for each kind of wake-up: by a timer in a hard interrupt, by a thread on the same
+    // CPU, by a thread on another CPU, by a timer file descriptor, and after a relative sleep.
     let probes = [
         "cyclic",
         "pipe",
@@ -224,7 +224,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         .ends_with(0)
         .stdout;
     assert!(
-        text.contains("! the run kept only the parts of the trace around its worst samples")
+        text.contains("! the run kept the trace only around its worst samples")
             && !text.contains("larger buffer"),
         "{text}"
     );
@@ -524,7 +524,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
     for line in ["compare run plain", "compare plain run", "compare run run"] {
         let refused = place.tardy(line).ends_with(2);
         assert!(
-            refused.stderr.contains("run recorded stacks of the kernel"),
+            refused.stderr.contains("run recorded kernel stacks"),
             "{line}: {}",
             refused.stderr
         );
@@ -718,7 +718,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     );
     let text = place.tardy("explain bad").ends_with(0).stdout;
     for words in [
-        "Rules of a real-time loop that bad_loop",
+        "Rules of a real-time loop broken by bad_loop",
         "page faults: ",
         "call mlockall(MCL_CURRENT | MCL_FUTURE)",
     ] {
@@ -727,7 +727,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     // The report has every rule that was broken, with the same words as the text and JSON.
     place.tardy("report bad --html bad.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("bad.html")).unwrap();
-    assert!(page.contains("Rules of a real-time loop that bad_loop"));
+    assert!(page.contains("Rules of a real-time loop broken by bad_loop"));
     for rule in bad
         .iter()
         .filter(|rule| !rule["count"].is_null() && rule["count"] != 0)

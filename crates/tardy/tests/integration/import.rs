@@ -529,7 +529,8 @@ fn the_unit_of_cyclictest_is_found_or_asked_for() {
     std::fs::write(place.path("ns.txt"), verbose(&nanos, 1_000)).unwrap();
     let said = place.tardy("import ns.txt --out ns").ends_with(0);
     assert!(
-        said.stdout.contains("tardy assumes ns (cyclictest -N)"),
+        said.stdout
+            .contains("tardy assumes nanoseconds (ns, cyclictest -N)"),
         "{}",
         said.stdout
     );

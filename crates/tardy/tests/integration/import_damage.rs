@@ -149,7 +149,9 @@ fn assert_names_the_place(error: &ImportError, file: &Path, bytes: &[u8]) {
         ImportError::Unknown { .. } | ImportError::Mixed { .. } => {
             assert!(text.contains("--as"), "{text}");
         }
-        ImportError::Several { .. } => assert!(text.contains("--part"), "{text}"),
+        ImportError::Several { .. } | ImportError::SinglePart { .. } => {
+            assert!(text.contains("--part"), "{text}");
+        }
         ImportError::Refused { tool, why, .. } => {
             assert!(text.ends_with(&format!("this is {tool}: {why}")), "{text}");
         }

@@ -139,7 +139,8 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         &[("xenomai-latency", None, 10_000, 0.343, Some(1.078), 2.11)],
     );
     let counts = crate::import::counts(&place, "run")[0]["counts"].clone();
-    // The last of the samples is the largest value.
+    // The last row with samples has 20. One of them is the stated maximum, 2.110 us; the other 19
+    // stay at the row's value.
     let expected = serde_json::json!([[0, 9_900], [1_000, 80], [2_000, 19], [2_110, 1]]);
     assert_eq!(counts, expected);
     // The largest value lies beyond the last row, which contains all longer samples.

@@ -195,7 +195,7 @@ fn rows_of_rtla_top_that_were_left_out_leave_its_maximum_unsure_without_the_line
     let without: String = text.split_inclusive('\n').take(7).collect();
     let (place, made) = import(&without, "");
     made.ends_with(0);
-    assert!(notes(&place, "run").contains("rows of rtla's table were left out"));
+    assert!(notes(&place, "run").contains("rows of rtla's table are missing"));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn cores_that_a_report_of_rteval_lacks_count_with_the_system() {
     assert_series(&place, "run", "rteval", expected);
     let warnings = notes(&place, "run");
     assert!(
-        warnings.contains("leaves latencies beyond its last bucket"),
+        warnings.contains("omits latencies beyond its last bucket"),
         "{warnings}"
     );
     // The statistics of the system are missing; then the file also ends inside a maximum.

@@ -76,7 +76,7 @@ fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
             .find(|line| line.starts_with("INCONCLUSIVE"))
             .unwrap_or_else(|| panic!("{flags}: {shown}"));
         assert!(
-            verdict.contains("the tool that measured this may not count every skipped period"),
+            verdict.contains("the tool that measured the run may not count every skipped period"),
             "{flags}: {verdict}"
         );
         assert!(

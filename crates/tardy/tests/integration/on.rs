@@ -424,7 +424,7 @@ fn a_run_that_perhaps_started_is_left_and_fetched() {
     let last = ended.stderr.lines().last().unwrap();
     assert!(
         last.contains("the connection broke while the command was started")
-            && last.contains("the command may continue there"),
+            && last.contains("the command may be running there"),
         "{last}"
     );
     let words = last.split_once("tardy fetch ").unwrap().1;
@@ -614,11 +614,11 @@ fn a_board_that_prints_without_end_takes_no_memory_and_no_other_boards_result() 
     for (flood, step) in [
         (
             "exec yes",
-            "looking for a folder: the command there printed more than 1 MiB",
+            "looking for a folder: the command on that machine printed more than 1 MiB",
         ),
         (
             "case \"$line\" in *digest*) exec yes;; esac",
-            "copying tardy: the command there printed more than 1 MiB",
+            "copying tardy: the command on that machine printed more than 1 MiB",
         ),
     ] {
         let place = without_sshd(&format!("[ $host = good ] || {{ {flood}; }}"));

@@ -264,7 +264,7 @@ fn statistics_stand_in_three_layers_and_the_model_dashed_in_the_tail() {
             && at("bounds at 95 %") < at("MODEL, not measured: exceeded once in 30m")
     );
     for words in [
-        "mode, middle of its 1us",
+        "mode, middle of its 1us bucket",
         "variance, us^2",
         "below 50us",
         "five nines",
@@ -751,6 +751,6 @@ fn charts_are_there_without_script_and_what_cannot_be_read_is_said() {
     assert!(
         std::fs::read_to_string(place.path("empty.html"))
             .unwrap()
-            .contains("No sample of this probe")
+            .contains("This probe has no samples")
     );
 }

@@ -108,7 +108,7 @@ fn what_cannot_be_tested_says_what_is_missing() {
     let of = |id: &str| claim(&found, id)["why"].as_str().unwrap().to_owned();
     assert_eq!(
         of("real-time-keeps-the-injector-in-time"),
-        "this needs a kernel of the kind rt; measured kernels: full"
+        "a kernel of the kind rt is needed; measured kernels: full"
     );
     assert_eq!(
         of("overhead-falls-on-system-time"),
@@ -141,7 +141,7 @@ fn text_page_and_json_say_the_same_and_are_the_same_again() {
     assert_eq!(place.tardy(REPORT).ends_with(0).stdout, text);
     assert_eq!(read(), first);
     assert!(
-        text.starts_with("16 claims of 1 papers, in the lab, quick: "),
+        text.starts_with("16 claims of 1 paper, in the lab, with quick runs: "),
         "{text}"
     );
     assert!(
@@ -182,7 +182,7 @@ fn a_dry_run_prints_commands_and_makes_nothing() {
             || text.starts_with("abeni-timeline: tardy run --scenario abeni2002"),
         "{text}"
     );
-    let left_out = "\nOnly --full has: abeni-in-turn, abeni-shuffled\n";
+    let left_out = "\nOnly --full includes: abeni-in-turn, abeni-shuffled\n";
     assert!(text.contains(left_out), "{text}");
     let full = place
         .tardy("reproduce abeni2002 --on lab --full --replicas 1 --dry-run")
@@ -216,7 +216,7 @@ fn a_long_reproduction_is_planned_in_parts_with_an_estimate_of_what_is_left() {
     assert!(all[0].starts_with(first), "{}", all[0]);
     assert!(
         estimate.starts_with("20 steps, 64 guests, ")
-            && estimate.contains(" of virtual time, without 4 steps for costs. At "),
+            && estimate.contains(" of virtual time, not counting 4 steps for costs. At "),
         "{estimate}"
     );
     // Two shards share all steps.
@@ -463,7 +463,7 @@ fn every_published_table_stands_in_the_report_and_says_why_nothing_of_ours_does(
         "prints 17.8 and 2.77 ms, and explains the difference",
         "the experiment needs a second machine, and a parallel port",
         "Not measured: there is no run of abeni-timeline",
-        "0 of 331 published numbers have ours beside them",
+        "our numbers stand beside 0 of 331 published numbers",
     ] {
         assert!(
             text.replace(['\n', ' '], "")

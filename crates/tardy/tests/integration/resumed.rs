@@ -92,7 +92,7 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
     let meanwhile = place.tardy("show week").ends_with(4).stdout;
     assert!(meanwhile.contains("UNDER WAY"), "{meanwhile}");
     let refused = place.tardy(&line("--resume")).ends_with(2).stderr;
-    assert!(refused.contains("is still being measured"), "{refused}");
+    assert!(refused.contains("is still writing the run"), "{refused}");
     running.signal(signal::TERMINATE);
     let summary = running.wait().json();
     let record = place.record("week");
@@ -186,7 +186,7 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
     let shown = place.tardy("show --full week").stdout;
     assert!(
         shown.contains("note: the run was interrupted ")
-            && shown.contains("single samples are kept from "),
+            && shown.contains("individual samples are kept only from "),
         "{shown}"
     );
     assert_eq!(

@@ -205,7 +205,7 @@ fn a_refused_model_is_shown_where_it_is_asked_for_and_marked() {
         .ends_with(0)
         .stdout;
     assert!(
-        text.contains("checks failed") && text.contains("REFUSED MODEL, shown for its fit only"),
+        text.contains("checks failed") && text.contains("REFUSED MODEL, shown only for its fit"),
         "{text}"
     );
     assert!(!text.contains(": MODEL, not measured"), "{text}");
@@ -264,8 +264,9 @@ fn osadls_rule_is_a_verdict_at_the_machines_own_clock_rate() {
     );
     let unknown = show(&run(serde_json::json!({})), "").ends_with(0).stdout;
     assert!(
-        unknown
-            .contains("decides nothing here, because the CPU's clock rate is unknown: give --mhz"),
+        unknown.contains(
+            "cannot be applied here, because the CPU's clock rate is unknown: give --mhz"
+        ),
         "{unknown}"
     );
     let emulated = MadeRun {
@@ -294,7 +295,7 @@ fn the_block_of_williams2002_is_a_preset_with_its_digits() {
         line.trim_start()[name.len()..].trim().to_owned()
     };
     assert_eq!(row("buckets of 100us in use"), "2");
-    assert_eq!(row("mode, middle of its 100us"), "50.000");
+    assert_eq!(row("mode, middle of its 100us bucket"), "50.000");
     assert_eq!(
         (row("below 100us"), row("below 200us")),
         ("92.84400 %".to_owned(), "100.00000 %".to_owned())

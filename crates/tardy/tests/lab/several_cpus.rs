@@ -1,5 +1,5 @@
-//! The real binary in guests with more than one CPU, outside `tardy lab run`, whose guests have
-//! one. Their clock is the host's, so the tests assert no times.
+//! Tests of the real binary in guests with several CPUs. `tardy lab run` is not used, because its
+//! guests have one CPU. These guests run on the host's clock, so the tests assert no times.
 
 use std::path::{Path, PathBuf};
 

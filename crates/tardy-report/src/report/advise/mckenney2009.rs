@@ -40,8 +40,8 @@ fn builds(out: &mut String, found: &Conclusions) {
     for cell in &found.rounded {
         let _ = writeln!(
             out,
-            "  {}: {:.2} from the printed trials, but the paper prints {:.1}: the paper computed \
-             it from unrounded trials",
+            "  {}: {:.2} from the printed trials, but the paper prints {:.1}, computed from \
+             unrounded trials",
             cell.cell, cell.computed, cell.printed
         );
     }

@@ -221,13 +221,13 @@ fn basis(judged: &Basis, advice: &Advice) -> String {
                 (Some(_), _) => String::new(),
             };
             format!(
-                "a model: late starts measured by {probe}, plus {} of work that was not \
+                "a model: the start latency measured by {probe}, plus {} of work that was not \
                  measured{stretched}",
                 time(work_ns.get() as f64)
             )
         }
         Basis::Start { probe } => format!(
-            "late starts alone, as measured by {probe}: the length of the work is not known \
+            "the start latency alone, as measured by {probe}: the length of the work is not known \
              (--work)"
         ),
     }
@@ -237,7 +237,7 @@ fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> Strin
     let done = if matches!(judgement.judged, Some(Basis::Start { .. })) {
         "started"
     } else {
-        "done"
+        "was done"
     };
     let place = |left: Nanos| {
         let (distance, word) = if left < Nanos::ZERO {
@@ -252,18 +252,18 @@ fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> Strin
         )
     };
     let mut text = format!(
-        "the latest sample was {done} {} after its due time, {}",
+        "in the worst sample, the work {done} {} after its due time, {}",
         time(margin.worst_ns.get() as f64),
         place(margin.to_deadline_ns)
     );
     if margin.share >= 0.0 {
-        let _ = write!(text, " ({:.0} % of it)", margin.share * 100.0);
+        let _ = write!(text, " ({:.0} % of the deadline)", margin.share * 100.0);
     }
     if let Some(bounded) = margin.bounded {
         let share = (bounded.probability * 1e9).round() / 1e7;
         let _ = write!(
             text,
-            "; {share} % by {} at 95 %, {}",
+            "; at 95 % confidence, {share} % of samples are within {}, {}",
             time(bounded.upper_ns.get() as f64),
             place(bounded.to_deadline_ns)
         );
@@ -275,7 +275,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     let evidence = &verdict.evidence;
     match judgement.measure_longer_ns {
         Some(longer) => format!(
-            "run for {} more: this is enough to decide if misses stay as rare as they were",
+            "run for {} more: if misses stay as rare as they were, this is enough to decide",
             duration(longer)
         ),
         None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
@@ -317,7 +317,7 @@ fn count(value: f64) -> String {
 
 fn conditions_text(conditions: &Conditions) -> String {
     let under = if conditions.is_idle {
-        "idle only, so latency under load is unknown".to_owned()
+        "no load, so latency under load is unknown".to_owned()
     } else {
         conditions.phases.join(", ")
     };
@@ -326,7 +326,7 @@ fn conditions_text(conditions: &Conditions) -> String {
         .as_ref()
         .map_or_else(String::new, |scheduling| format!(" at {scheduling}"));
     let awake = if conditions.is_kept_awake {
-        ", C-states limited through /dev/cpu_dma_latency (the work must do the same)"
+        ", C-states limited through /dev/cpu_dma_latency (your program must do the same)"
     } else {
         ""
     };
@@ -393,7 +393,7 @@ fn model(out: &mut String, comparison: &Comparison) {
         Some(slowdown) => {
             let _ = writeln!(
                 out,
-                "  {}; slowdown by {}",
+                "  {}; slowdown measured from the {}",
                 crossing(curves.crossing, slowdown.estimate.value),
                 slowdown.measured_by
             );

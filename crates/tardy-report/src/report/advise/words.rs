@@ -26,20 +26,24 @@ pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
             interval_ns,
         } => {
             format!(
-                "{percent} % slower: the ordinary kernel finishes sooner for work longer than {}{}",
+                "with a slowdown of {percent} %, the ordinary kernel finishes sooner if the work \
+                 is longer than {}{}",
                 time(work_ns),
                 interval(interval_ns)
             )
         }
         Crossover::RealTimeAlways => format!(
-            "{percent} % slower: the real-time kernel finishes sooner for work of any length"
+            "with a slowdown of {percent} %, the real-time kernel finishes work of any length \
+             sooner"
         ),
         Crossover::RealFastAlways => format!(
-            "{percent} % slower: the ordinary kernel finishes sooner for work of any length"
+            "with a slowdown of {percent} %, the ordinary kernel finishes work of any length \
+             sooner"
         ),
         Crossover::Reversed { work_ns } => {
             format!(
-                "{percent} % slower: the ordinary kernel finishes sooner for work shorter than {}",
+                "with a slowdown of {percent} %, the ordinary kernel finishes sooner if the work \
+                 is shorter than {}",
                 time(work_ns)
             )
         }

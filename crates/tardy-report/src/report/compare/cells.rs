@@ -139,14 +139,14 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
         }
     };
     let method = match table.method {
-        Method::Runs => "one number per run; medians of the runs, and the shift between the two \
-                         sides"
+        Method::Runs => "one value per run; shown are the medians of the runs, and the shift \
+                         between the two sides"
             .to_owned(),
         Method::Same => "both sides have the same samples".to_owned(),
         Method::Exact => {
             "virtual time, one replica per side: exact for these command lines".to_owned()
         }
-        Method::Replicas => "virtual time, one number per replica".to_owned(),
+        Method::Replicas => "virtual time, one value per replica".to_owned(),
         Method::Blocks {
             blocks, length_ns, ..
         } => format!(
@@ -169,9 +169,12 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
         let source = match between.source {
             SpreadSource::Stated => "stated",
             SpreadSource::Documented => "assumed",
-            SpreadSource::Runs => "seen",
+            SpreadSource::Runs => "measured",
         };
-        format!(", {:.1} % between {unit} ({source})", between.share * 100.0)
+        format!(
+            ", standard deviation of {:.1} % between {unit} ({source})",
+            between.share * 100.0
+        )
     });
     format!(
         "{}: {} and {} samples in {} and {}; {method}{between}",

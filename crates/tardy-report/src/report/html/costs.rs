@@ -40,8 +40,8 @@ pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
             div class="columns" { @for run in runs { div { (first(run)) } } }
             @if runs.len() > 1 {
                 p class="note" {
-                    "\u{201c}costs more than\u{201d}: how many percent more the run takes than " (runs[0].name)
-                    ", which is the throughput advantage of " (runs[0].name) " as mckenney2009 prints it. For differences beyond chance, use "
+                    "\u{201c}costs more than\u{201d}: the percentage by which the run's costs exceed those of " (runs[0].name)
+                    " (in mckenney2009: the throughput advantage of " (runs[0].name) "). To test whether a difference is due to chance, use "
                     code { "tardy compare " @for run in runs { (quoted(&run.folder)) " " } } "."
                 }
             }
@@ -69,7 +69,7 @@ fn first(run: &CostRun) -> Markup {
                 (summary.metrics.len()) " services"
                 @if let Some(cpu) = how.cpu { " on CPU " (cpu) }
                 ", " (how.rounds) " rounds of " (how.trials) " trials of " (how.trial_length_ns.exact())
-                "; the figure is the smallest of the rounds' medians"
+                "; each cost is the smallest of the rounds' medians"
             } @else {
                 (how.trials) " times: " code { (how.command.join(" ")) }
             }
@@ -81,7 +81,7 @@ fn first(run: &CostRun) -> Markup {
         }
         @for note in notes { p class="note" { (sentence(&note.to_string())) } }
         @if how.unit == "instructions" {
-            p class="note" { "Counts of executed instructions: the length of the kernel's code, never the speed of a machine." }
+            p class="note" { "Costs are counts of executed instructions: they show the length of the kernel's code, not the speed of a machine." }
         }
         @if !summary.left_out.is_empty() {
             details {

@@ -62,7 +62,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
             "In " (counts.checked - counts.not_adding_up) " of " (counts.checked) " samples, the parts add up to the latency. "
             (explain_text::ranked(counts.ranked, "sample", explanation.threshold)) ". "
             @if let Some(cause) = explain_text::largest_cause(&explanation.holders, explanation.lateness) { (cause) ". " }
-            (time(explanation.unexplained_ns)) " of " (time(all)) " have no explanation."
+            (time(explanation.unexplained_ns)) " of " (time(all)) " of latency is unexplained."
         }
         @for warning in explain_run_text::warnings(explanation) { p class="note" { (sentence(&warning)) } }
         (figure::table(&holders(explanation, all), "words"))
@@ -96,7 +96,7 @@ pub(super) fn rules(looped: &LoopRow) -> Markup {
 }
 
 fn holders(explanation: &RunExplanation, all: u64) -> Table {
-    let head = ["holder of the CPU", "share", "in all", "samples", "most"]
+    let head = ["holder of the CPU", "share", "in all", "samples", "max"]
         .map(str::to_owned)
         .to_vec();
     let row = |row: &tardy_results::explain::HolderRow| {
@@ -130,7 +130,7 @@ fn holders(explanation: &RunExplanation, all: u64) -> Table {
 }
 
 fn components(rows: &[ComponentRow], all: u64) -> Table {
-    let head = ["part of the latency", "share", "median", "most", "samples"]
+    let head = ["part of the latency", "share", "median", "max", "samples"]
         .map(str::to_owned)
         .to_vec();
     let row = |row: &ComponentRow| {

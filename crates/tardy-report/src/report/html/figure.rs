@@ -90,7 +90,7 @@ fn figure(chart: &Chart, index: usize, is_in_columns: bool) -> Markup {
                     button type="button" data-do="left" { "Earlier" }
                     button type="button" data-do="right" { "Later" }
                     button type="button" data-do="all" { "Whole run" }
-                    small { "or drag across an interval, pinch, + − 0" }
+                    small { "or drag across an interval, pinch, or press + − 0" }
                 }
             }
             div class="frame" { div class="plot" tabindex="0" role="group" aria-label=(label) {

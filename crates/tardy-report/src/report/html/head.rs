@@ -275,7 +275,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
         let left_out = of_probe().count().saturating_sub(PROCESSORS_SHOWN);
         if left_out > 0 {
             rows.push(vec![format!(
-                "{left_out} more below (tardy show --json has all)"
+                "{left_out} more, with lower maxima (tardy show --json has all)"
             )]);
         }
         if rows.len() > 1 {

@@ -21,8 +21,8 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
                         } @else {
                             pre { (command(&run.record.plan)) }
                             p class="note" {
-                                "The same probes, loads, lengths and random numbers, on the same CPUs; measured with tardy "
-                                (run.record.tool.version) ". This report: " code { "tardy report " (quoted(&run.folder)) " --html report.html" }
+                                "This command runs the same probes and loads on the same CPUs, with the same lengths and random numbers. The run was measured with tardy "
+                                (run.record.tool.version) ". To make this report: " code { "tardy report " (quoted(&run.folder)) " --html report.html" }
                             }
                             details { summary { "The resulting plan, with the changes made for the run" } pre { (plan_text::text(&run.record.plan)) } }
                         }

@@ -10,8 +10,8 @@ const WORDS: [(&str, &str); 7] = [
     ),
     (
         "misses",
-        "wake-ups later than the deadline; a skipped period counts if the stall delayed it past \
-         the deadline",
+        "wake-ups later than the deadline, and skipped periods whose deadline passed before the \
+         thread woke up",
     ),
     (
         "upper bound (95 %)",
@@ -19,11 +19,11 @@ const WORDS: [(&str, &str); 7] = [
     ),
     (
         "with skipped",
-        "the same percentiles, with the latency that each skipped period would have had",
+        "the percentiles, including the latency that each skipped period would have had",
     ),
     (
         "an hour, 95 %",
-        "at most this many misses an hour under that load",
+        "at most this many misses an hour under the row's load",
     ),
     (
         "sampling gap",
@@ -31,7 +31,7 @@ const WORDS: [(&str, &str); 7] = [
     ),
     (
         "not active on",
-        "the load did nothing on that CPU, so its row leaves out that CPU's samples",
+        "the load did nothing on these CPUs, so its row leaves out their samples",
     ),
 ];
 

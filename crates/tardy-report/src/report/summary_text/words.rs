@@ -164,7 +164,7 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {
-        " or on a CPU without it"
+        " or on a CPU without the load"
     } else {
         ""
     }
@@ -237,7 +237,7 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
         .any(|percentile| percentile.samples_needed.is_some());
     let unbounded = unbounded(is_unbounded, is_told).unwrap_or_default();
     let dependence = if all.extremal_index.is_none() && !all.percentiles.is_empty() {
-        "bounds assume independent samples: too few to check".to_owned()
+        "bounds assume independent samples, because too few samples exist to check this".to_owned()
     } else {
         effective(all).unwrap_or_default()
     };
@@ -265,7 +265,7 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
 /// required number of samples is printed.
 pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<&'static str> {
     let words = if is_told {
-        "~ no upper bound yet; n>= is how many samples a bound needs"
+        "~ no upper bound yet; n>= is the number of samples that a bound needs"
     } else {
         "~ no upper bound"
     };
@@ -291,14 +291,14 @@ fn effective(all: &Numbers) -> Option<String> {
     is_less.then(|| {
         let count = |effective: f64| {
             if effective > 0.0 {
-                format!("as {effective:.0}")
+                format!("{effective:.0}")
             } else {
-                "as too few".to_owned()
+                "too few".to_owned()
             }
         };
         format!(
-            "samples depend on each other: for bounds, {} samples count {} at the median and {} at \
-             99.9 %",
+            "samples depend on each other: for bounds, {} samples are worth {} independent samples \
+             at the median and {} at 99.9 %",
             all.samples,
             count(median),
             count(tail)
@@ -415,8 +415,8 @@ pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
     let order = if summary.is_ranked {
         "loads were repeated in random order"
     } else {
-        "each load ran once: differences between loads may be chance (a scenario can repeat loads \
-         in random order)"
+        "each load ran once: differences between loads may be due to chance (a scenario can repeat \
+         loads in random order)"
     };
     Some(format!("{order}; phases started up to {latest} late"))
 }

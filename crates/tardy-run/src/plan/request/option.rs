@@ -364,7 +364,7 @@ choice!(
 
 choice!(
     SystemClock,
-    "CLOCK_MONOTONIC, the run's own",
+    "CLOCK_MONOTONIC, the clock of all stored times",
     "CLOCK_REALTIME: UTC, which an administrator or time synchronisation can set",
     "CLOCK_TAI: like CLOCK_REALTIME, but without leap seconds; the time scale of TSN and PTP"
 );

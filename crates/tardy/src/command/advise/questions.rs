@@ -21,7 +21,7 @@ struct Question {
 
 const QUESTIONS: &[Question] = &[
     Question {
-        text: "Does only the amount of work done count, and not when each piece is done?",
+        text: "Does only the total amount of work matter, and not when each piece is done?",
         example: "yes or no",
         is_open: |task| task.is_throughput_only.is_none(),
         answer: |task, text| yes_no(text).map(|answer| task.is_throughput_only = Some(answer)),
@@ -39,7 +39,7 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| positive_duration(text).map(|answer| task.deadline_ns = Some(answer)),
     },
     Question {
-        text: "How much time lies between the due times of two units?",
+        text: "How much time lies between the due times of two consecutive units?",
         example: "1ms",
         is_open: |task| task.period_ns.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| positive_duration(text).map(|answer| task.period_ns = Some(answer)),
@@ -57,7 +57,7 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| WorkKind::parse(text).map(|answer| task.kind = Some(answer)),
     },
     Question {
-        text: "What share of the CPU time will all work together use?",
+        text: "What total share of CPU time will all work use?",
         example: "40%",
         is_open: |task| task.utilisation.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| share(text).map(|answer| task.utilisation = Some(answer)),
@@ -74,7 +74,7 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| yes_no(text).map(|answer| task.has_barriers = Some(answer)),
     },
     Question {
-        text: "How much memory will all work together need?",
+        text: "How much memory will all work need in total?",
         example: "512MiB",
         is_open: |task| task.memory_bytes.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| bytes(text).map(|answer| task.memory_bytes = Some(answer)),

@@ -153,9 +153,9 @@ fn with_baseline(
     };
     if variants.len() != 1 {
         return Err(LabError::Usage(
-            "--baseline is compared with exactly one kernel in one preemption model: give only \
-             one"
-            .to_owned(),
+            "--baseline is compared with exactly one kernel in one preemption model: give one \
+             --kernel and at most one --preempt"
+                .to_owned(),
         ));
     }
     let kernel = kernel::resolve(
@@ -438,7 +438,7 @@ impl Verdict {
                     .map(|_| format!("0 of {} runs have a {}{limit}", self.runs, self.of.word()));
                 let beside = self.beside_baseline.as_ref().map(|beside| {
                     format!(
-                        "the 99.9 % latency is within the margin of the baseline ({} against {} \
+                        "the 99.9 % latency is within the margin of the baseline ({} against {}, \
                          under {})",
                         beside.p999_ns, beside.baseline_p999_ns, beside.phase
                     )

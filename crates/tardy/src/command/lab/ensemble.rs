@@ -371,9 +371,9 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
 pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
         return Err(LabError::Usage(
-            "--snapshots repeats runs exactly, which KVM cannot do: leave out one of the \
-             two"
-            .into(),
+            "--snapshots repeats runs exactly, which KVM cannot do: leave out --snapshots or \
+             --accel kvm"
+                .into(),
         ));
     }
     // Seen with QEMU 7.2 and Linux 6.12: the guest resumes, but its timers never fire again.

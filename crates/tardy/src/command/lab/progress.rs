@@ -104,7 +104,9 @@ fn describe(variant: &Variant, outcome: &Outcome) -> String {
     );
     match (&outcome.result, &outcome.repetition) {
         (Err(failure), _) => format!("{head}: {failure}"),
-        (Ok(_), Some(Repetition::Failed(failure))) => format!("{head}: the second run: {failure}"),
+        (Ok(_), Some(Repetition::Failed(failure))) => {
+            format!("{head}: in the second run: {failure}")
+        }
         (Ok(_), Some(Repetition::Different(folder))) => {
             format!(
                 "{head}: NOT DETERMINISTIC: the second run differs: {}",

@@ -69,8 +69,8 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
             is_watched: false,
         };
         say!(
-            "tardy: leave with `exit`; Ctrl-A X ends the machine; the guest's time is not the \
-             host's"
+            "tardy: `exit` leaves the shell; Ctrl-A X stops the machine; the guest's clock differs \
+             from the host's"
         );
         Ok(boot.run_interactively(&setting.qemu)?)
     });

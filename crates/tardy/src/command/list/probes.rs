@@ -82,25 +82,25 @@ fn schedule(probe: &ProbeInfo) -> &'static str {
         (true, _) => "on a grid of due times",
         (false, false) if !probe.has_period() => "whenever one occurs",
         (false, true) => "due when another thread triggers it, once a period",
-        (false, false) => "without a schedule, so it cannot skip periods",
+        (false, false) => "without a schedule, so no period can be skipped",
     }
 }
 
 fn runs(probe: &ProbeInfo) -> String {
     let place = match probe.placement {
         Placement::EachCpu => "on each measured CPU",
-        Placement::Unbound => "once, on no CPU in particular",
+        Placement::Unbound => "once, on any CPU",
         Placement::Copies => "in copies that move among the measured CPUs",
         Placement::CopyACpu => "in as many copies as there are measured CPUs, on any CPU",
         Placement::FirstCpu => {
-            "on the first measured CPU: a process or machine has only one such \
-             timer or device"
+            "only on the first measured CPU, because a process or machine has one such timer or \
+             device"
         }
     };
     let policy = if probe.policy == PolicyName::Other {
-        "an ordinary task by default"
+        "as an ordinary task by default"
     } else {
-        "a real-time task by default"
+        "as a real-time task by default"
     };
     format!("{place}, {policy}")
 }

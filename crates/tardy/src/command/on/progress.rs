@@ -59,8 +59,8 @@ impl Progress {
             }
             Event::Interrupted { said, left } => {
                 format!(
-                    "the connection broke ({said}), which does not stop the command there; trying \
-                     again for {:.0} s",
+                    "the connection broke ({said}); the command keeps running on the machine; \
+                     trying to reconnect for {:.0} s",
                     left.as_secs_f64()
                 )
             }

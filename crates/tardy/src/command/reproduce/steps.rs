@@ -115,7 +115,7 @@ pub(super) fn left_out(papers: &[Paper], args: &ReproduceArgs) -> String {
         .collect();
     match names.as_slice() {
         [] => String::new(),
-        names => format!("Only --full has: {}\n", names.join(", ")),
+        names => format!("Only --full includes: {}\n", names.join(", ")),
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn estimate(steps: &[Step], place: Place, cpus: u32) -> String {
     };
     let without = match costs {
         0 => String::new(),
-        some => format!(", without {} for costs", count(some)),
+        some => format!(", not counting {} for costs", count(some)),
     };
     let steps_in_all = count(steps.len());
     match place {

@@ -41,7 +41,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
         Some(goal @ Goal::Quantile(0.999)) => goal,
         Some(goal) => {
             return Err(TuneError::Usage(format!(
-                "--goal {goal}: in the lab the goal is max or 99.9"
+                "--goal {goal}: in the lab, the goal must be max or 99.9"
             )));
         }
     };
@@ -75,7 +75,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     let mut answer = answer(&atlas, &variants, goal, &arguments);
     if let Some(together) = all_that_lower(&answer, &variants) {
         say!(
-            "tardy: next run, all parameters that lower the metric together: {}",
+            "tardy: next, a run with all parameters that lower the metric: {}",
             together.words.join(" ")
         );
         let variants = [variants[0].clone(), together];

@@ -77,7 +77,11 @@ pub(super) fn begin(args: &TuneArgs) -> Result<Exit, TuneError> {
         )));
     }
     search::check(question.settings.settings.len(), runs).map_err(Box::new)?;
-    say!("tardy: {}, into {}", planned(&question), out.display());
+    say!(
+        "tardy: {}; the runs are stored in {}",
+        planned(&question),
+        out.display()
+    );
     if args.dry_run {
         return Ok(Exit::Done);
     }
@@ -108,7 +112,11 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
             folder.display()
         )));
     }
-    say!("tardy: {}, into {}", planned(&question), folder.display());
+    say!(
+        "tardy: {}; the runs are stored in {}",
+        planned(&question),
+        folder.display()
+    );
     go_on(&question, folder, is_json, &lock, &root)
 }
 
@@ -121,7 +129,7 @@ fn planned(question: &Question) -> String {
         .map(|setting| setting.name.as_str())
         .collect();
     format!(
-        "at most {} runs of {} each under the loads {} ({} in all), to find the effect of these \
+        "at most {} runs of {} each under the loads {}, {} in all, to find the effect of these \
          settings: {}",
         question.runs,
         question.length.exact(),
@@ -391,7 +399,7 @@ fn line_of(command: &Command) -> String {
         .join(" ")
 }
 
-/// Returns the goal of a run in ns, over all its CPUs.
+/// Returns the run's value of the metric to minimise, in ns: for its first probe, over all CPUs.
 fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
     let run = read::read(folder, &Requirement::default()).map_err(|error| error.to_string())?;
     let probe = run

@@ -11,7 +11,7 @@ CPU 1                  3000        0  13.6 us  18.2 us  21.4 us   ~953 us   968 
 all                    5995        5  12.5 us  17.5 us  20.9 us   ~968 us  1.48 ms  2.11 s       0              0
 upper bound (95 %)                             17.8 us             n>=65k
 with skipped           6000                    17.6 us            ~965 us
-  ~ no upper bound yet; n>= is how many samples a bound needs
+  ~ no upper bound yet; n>= is the number of samples that a bound needs
 load       times  length  samples   median    99.9 %      max  misses  an hour, 95 %  verdict
 hackbench      1  2.00 s     3988  18.3 us   ~494 us  1.48 ms       0        < 90000   passed
 idle           1  1.00 s     1999  15.3 us  ~1.13 ms  1.36 ms       0        < 34000   passed
@@ -81,7 +81,7 @@ CPU 0                  4000        0  29.0 us  41.6 us  43.8 us  ~155 us   ~167 
 all                   12000       19  10.5 us  41.6 us  48.3 us   109 us   ~167 us  ~2.29 ms  2.29 ms  2.92 s      31
 upper bound (95 %)                             42.4 us            160 us    n>=40k   n>=4.0M
 with skipped          12019                    41.7 us            109 us  ~1.29 ms  ~2.29 ms
-  ~ no upper bound yet; n>= is how many samples a bound needs
+  ~ no upper bound yet; n>= is the number of samples that a bound needs
 load       times  length  samples    median    99.9 %  99.999 %      max  misses  an hour, 95 %       verdict
 io             1  2.00 s     5986   41.6 us  ~1.99 ms  ~2.29 ms  2.29 ms      23       < 110000        passed
 idle           1  2.00 s     5995   41.5 us   ~167 us  ~2.25 ms  2.25 ms       8        < 63000        passed
@@ -108,7 +108,7 @@ CPU 2               40.6 us  ~51.8 us  51.8 us       0
 all                 40.7 us  ~2.78 ms  2.79 ms      24
 upper bound (95 %)  41.4 us    n>=14k
 with skipped        40.7 us  ~2.78 ms
-  ~ no upper bound yet; n>= is how many samples a bound needs
+  ~ no upper bound yet; n>= is the number of samples that a bound needs
 load    samples   median    99.9 %      max  misses  verdict
 fork       1510  40.3 us  ~2.78 ms  2.79 ms       9   failed
 4 more

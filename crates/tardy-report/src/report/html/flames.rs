@@ -128,13 +128,13 @@ pub(super) fn difference(paths: &[PathDifference]) -> Markup {
     }
     html! {
         p class="note" {
-            "A function is as wide as the time of it and its callees on the side where that time was longer. Callers are below their callees. Red functions took longer on the new side, and blue ones on the base's side. The colour is strongest for functions that one side did not execute."
+            "The width of a function is the time that it and its callees took on the side where that time was longer. Callers are below their callees. A red function took longer on the new side, a blue one on the base's side; the stronger the colour, the larger the difference."
         }
         (root.drawn("Flame graph of the difference by kernel function", |flame, _| {
             let (base, new) = (flame.base_ns, flame.new_ns);
             let title = format!("{} -> {}", time(base), time(new));
             let strength = base.abs_diff(new) as f64 / base.max(new).max(1) as f64;
-            let colour = if new > base { "--alarm" } else { "--series-1" };
+            let colour = if new > base { "--alarm" } else { "--series-0" };
             (title, format!("var({colour});fill-opacity:{:.2}", 0.05 + 0.6 * strength))
         }))
     }
@@ -211,7 +211,7 @@ mod tests {
             "<title>irq: 600 ns -> 700 ns</title>",
             "width=\"60.000%\" height=\"18\"><title>longer: 200 ns -> 600 ns</title>",
             "width=\"30.000%\" height=\"18\"><title>gone: 300 ns -> 0</title>",
-            "fill:var(--series-1);fill-opacity:0.65",
+            "fill:var(--series-0);fill-opacity:0.65",
             "fill:var(--alarm);fill-opacity:0.45",
         ] {
             assert!(

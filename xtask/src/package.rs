@@ -29,9 +29,9 @@ pub(crate) struct PackageArguments {
     /// Package this binary instead of a new release build; needs exactly one architecture
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Install the package of this machine's architecture in a bare Debian, use it and remove it;
-    /// then boot one with it and run its units under systemd (as root; needs debootstrap, and for
-    /// the units QEMU and x86_64)
+    /// Test the system calls with the C library of the package; install the package of this
+    /// machine's architecture in a bare Debian, use it and remove it; then boot one with it and run
+    /// its units under systemd (as root; needs debootstrap, and for the units QEMU and x86_64)
     #[arg(long)]
     check: bool,
 }
@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
         }
         let deb = &files[1];
         if arguments.check && architecture.is_here() {
+            static_build::test_system_calls(architecture)?;
             trial::run(deb)?;
             if architecture == Architecture::X86_64 {
                 units::run(deb)?;

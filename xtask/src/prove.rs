@@ -62,7 +62,7 @@ const LANES: &[Lane] = &[
     Lane {
         name: "package",
         about: "a bare Debian can install, use and remove the Debian package, and systemd can run its units",
-        paths: "packaging xtask/src/package xtask/src/package.rs docs README.md",
+        paths: "crates/tardy-sys packaging xtask/src/package xtask/src/package.rs docs README.md",
         except: "docs/proof.md",
         run: || xtask(&["package", "x86_64", "--check"]),
     },

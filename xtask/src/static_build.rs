@@ -174,6 +174,18 @@ pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<us
     Ok(bytes.len())
 }
 
+/// Runs the tests of `tardy-sys` with the C library of the distributed binary. `cargo xtask test`
+/// runs them with the C library of this machine, which behaves differently in places.
+pub(crate) fn test_system_calls(architecture: Architecture) -> Result<()> {
+    let target = architecture.target();
+    add_target(target)?;
+    program::run(
+        workspace::cargo()
+            .args("test --quiet --locked --package tardy-sys --lib --target".split(' '))
+            .arg(target),
+    )
+}
+
 /// Builds the distributed binary, and returns its path.
 pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
     build_in(

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 
 /// Reads a file's attributes, and returns its size in bytes.
 ///
@@ -71,6 +71,24 @@ pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
+}
+
+/// Opens a path without its file: open(2) with O_PATH and `flags`. This needs no permission to read
+/// the file, and has no effect on a device.
+///
+/// `OpenOptions` cannot do this with musl, where O_ACCMODE includes O_PATH: `custom_flags` ignores
+/// the flags in O_ACCMODE.
+///
+/// # Errors
+/// Returns errors of open(2); `InvalidInput` if the path contains a zero byte.
+pub(crate) fn open_path(path: &std::path::Path, flags: libc::c_int) -> io::Result<File> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    let flags = libc::O_PATH | libc::O_CLOEXEC | flags;
+    // SAFETY: `path` ends with a zero byte.
+    let descriptor = crate::check(unsafe { libc::open(path.as_ptr(), flags) })?;
+    // SAFETY: the descriptor was just opened, and nothing else owns it.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
 /// Makes the file `name` in `folder`, writes `contents` to it and closes it.

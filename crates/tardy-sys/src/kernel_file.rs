@@ -1,13 +1,12 @@
 //! Distinguishes settings of the kernel from files on a disk: open(2) with O_PATH, fstatfs(2).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::regular_file;
+use crate::{file, regular_file};
 
 /// Numbers, from linux/magic.h, of file systems whose files belong to the kernel: procfs, sysfs,
 /// control groups of both versions, debugfs, tracefs.
@@ -26,10 +25,7 @@ const KERNELS: [u32; 6] = [
 /// # Errors
 /// Returns errors of open(2); `InvalidInput` if it is a link, a folder, a FIFO or a device.
 pub fn pin(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
-        .open(path)?;
+    let file = file::open_path(path, libc::O_NOFOLLOW)?;
     match regular_file::name(file.metadata()?.file_type()) {
         None => Ok(file),
         Some(name) => Err(io::Error::new(
@@ -62,6 +58,8 @@ mod tests {
         let is_kernels = |path: &str| is_kernels(&pin(Path::new(path)).unwrap()).unwrap();
         assert!(is_kernels("/proc/sys/kernel/core_pattern"));
         assert!(is_kernels("/sys/kernel/mm/transparent_hugepage/enabled"));
+        // Its mode is 0200, and the kernel lets nobody read it.
+        assert!(is_kernels("/proc/sys/vm/drop_caches"));
         assert!(!is_kernels("/etc/passwd"));
     }
 

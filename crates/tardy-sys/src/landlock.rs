@@ -1,10 +1,10 @@
 //! Permanently restricts writing to named files and folders: landlock(7).
 
-use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use crate::file;
 
 /// LANDLOCK_CREATE_RULESET_VERSION and LANDLOCK_RULE_PATH_BENEATH of linux/landlock.h.
 const VERSION: libc::c_uint = 1;
@@ -60,10 +60,7 @@ pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
     // SAFETY: the descriptor was just opened, and nothing else owns it.
     let ruleset = unsafe { OwnedFd::from_raw_fd(ruleset) };
     for path in paths {
-        let place = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_PATH)
-            .open(path)?;
+        let place = file::open_path(path.as_ref(), 0)?;
         let of_files = if place.metadata()?.is_dir() {
             handled
         } else {
@@ -105,11 +102,13 @@ mod tests {
         fs::create_dir_all(&own).unwrap();
         fs::write(&file, "").unwrap();
         fs::write(place.join("other"), "kept").unwrap();
+        // Its mode is 0200, and the kernel lets nobody read it.
+        let switch = Path::new("/proc/sys/vm/drop_caches");
         // A restriction belongs to a thread, so the test restricts a new one.
         let thread = std::thread::spawn({
             let place = place.clone();
             move || {
-                match write_only_below(&[&own, &file]) {
+                match write_only_below(&[&*own, &*file, switch]) {
                     Ok(()) => {}
                     Err(error) => {
                         assert!(

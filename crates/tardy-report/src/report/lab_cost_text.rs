@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tardy_lab::cost_comparison::{Absence, CostComparison, MetricResult};
+use tardy_lab::cost_comparison::{Absence, CostComparison, CostVariant, MetricResult};
 use tardy_results::cost::shown::number;
 
 use super::cost_text::{IDLE_SHARE_TOLD, waiting_share};
@@ -132,7 +132,30 @@ fn table(comparison: &CostComparison, metrics: &[&MetricResult]) -> String {
             });
         table.row([metric.name.clone()].into_iter().chain(cells));
     }
+    if comparison.variants.len() > 1 {
+        let cells = comparison.variants.iter().map(|variant| {
+            let mean = mean_excess(&comparison.variants[0], variant);
+            mean.map_or_else(String::new, |mean| format!("{:+.1} %", mean * 100.0))
+        });
+        let cells = [String::new()].into_iter().chain(cells.skip(1));
+        table.row(["geometric mean".to_owned()].into_iter().chain(cells));
+    }
     table.text()
+}
+
+/// Returns the geometric mean of the costs of `variant` divided by those of `first`, minus 1, over
+/// the metrics that both have; `None` if there are none.
+fn mean_excess(first: &CostVariant, variant: &CostVariant) -> Option<f64> {
+    let logarithms: Vec<f64> = variant
+        .metrics
+        .iter()
+        .filter_map(|metric| {
+            let ratio = metric.cost / first.metric(&metric.name)?.cost;
+            (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln())
+        })
+        .collect();
+    let count = logarithms.len();
+    (count > 0).then(|| (logarithms.iter().sum::<f64>() / count as f64).exp_m1())
 }
 
 fn cell(metric: &MetricResult, first: Option<f64>) -> String {
@@ -157,7 +180,6 @@ fn is_marked(metric: &MetricResult) -> bool {
 mod tests {
     use super::*;
     use tardy_lab::architecture::Architecture;
-    use tardy_lab::cost_comparison::CostVariant;
     use tardy_lab::digest::Digest;
     use tardy_lab::kernel::Kernel;
     use tardy_lab::variant::Variant;
@@ -236,6 +258,11 @@ mod tests {
             "{text}"
         );
         assert!(rows.contains(&vec!["stat", "1000", "-"]), "{text}");
+        // Only null-call was measured on both.
+        assert!(
+            rows.contains(&vec!["geometric", "mean", "+5.0", "%"]),
+            "{text}"
+        );
         assert!(
             rows.contains(&vec!["fork", "-", "500000", "(25", "%", "waiting)"]),
             "{text}"

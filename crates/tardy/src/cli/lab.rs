@@ -284,6 +284,10 @@ pub struct RunArguments {
     #[arg(long, value_name = "METRIC,...", num_args = 0..=1, value_delimiter = ',',
         conflicts_with_all = ["scenario", "length", "cycles", "load", "program", "inject"])]
     pub cost: Option<Vec<String>>,
+    /// Also measure the cost of kernel services in instructions, in further guests (folder
+    /// FOLDER-cost): for example to choose between `--preempt lazy,full`
+    #[arg(long, conflicts_with_all = ["cost", "shard", "json", "program"])]
+    pub with_cost: bool,
     /// Number of guests of each variant. Each guest boots a little differently and has its own
     /// seed; a repeated guest gives the same samples
     #[arg(long, alias = "pads", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]

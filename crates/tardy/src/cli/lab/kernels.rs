@@ -122,9 +122,9 @@ impl Args for KernelArguments {
             .action(ArgAction::Append)
             .value_parser(models)
             .help(
-                "Preemption models (none, voluntary, full, lazy). Each model makes a variant of \
-                 the --kernel before this option, or of every kernel if this option \
-                 comes first",
+                "Preemption models (lazy, full; before Linux 7.0 also none, voluntary). Each \
+                 model makes a variant of the --kernel before this option, or of every kernel if \
+                 this option comes first",
             );
         let words = Arg::new("cmdline")
             .long("cmdline")

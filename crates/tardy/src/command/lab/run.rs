@@ -20,6 +20,10 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     if arguments.shard.is_none() {
         refuse_used_folder(&arguments.out)?;
     }
+    let costs = arguments.with_cost.then(|| of_costs(arguments));
+    if let Some(costs) = &costs {
+        refuse_used_folder(&costs.out)?;
+    }
     let setting = Setting::new(&arguments.machine)?;
     arguments
         .measure
@@ -63,10 +67,24 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
         }
         Some(shard) => print_shard(*shard, outcomes.len(), &arguments.out)?,
     }
-    Ok(with_absent(
-        code(comparison.variants.iter().flat_map(|variant| &variant.runs)),
-        absent.len(),
-    ))
+    let mut exit = code(comparison.variants.iter().flat_map(|variant| &variant.runs));
+    if let Some(costs) = &costs {
+        let of_costs = cost::run(costs, &[], &setting, &variants)?;
+        if exit == Exit::Done {
+            exit = of_costs;
+        }
+    }
+    Ok(with_absent(exit, absent.len()))
+}
+
+/// Returns the arguments of the same experiment with costs instead of latencies.
+fn of_costs(arguments: &RunArguments) -> RunArguments {
+    let mut costs = arguments.clone();
+    costs.cost = Some(Vec::new());
+    costs.measure.arguments = Vec::new();
+    costs.measure.watch = false;
+    costs.out.as_mut_os_string().push("-cost");
+    costs
 }
 
 /// Returns the arguments with a length that suffices for all loads.

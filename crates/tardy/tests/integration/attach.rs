@@ -413,7 +413,7 @@ fn a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other() {
     let plotted = place.tardy("plot run --kind ccdf -o tail.svg").ends_with(0);
     let others = summary["series"].as_array().unwrap().len() - 1;
     assert_eq!(
-        plotted.stderr.contains("timers.sleep is drawn"),
+        plotted.stderr.contains("the chart shows timers.sleep"),
         others > 0,
         "{plotted:?}"
     );

@@ -91,9 +91,11 @@ refuses_wrong_words() {
     sleep 15
     property tardy-watch ExecMainStatus 2 && property tardy-watch NRestarts 0 && property tardy-watch ActiveState failed
 }
+has_ended() { [[ $(systemctl show --property ActiveState --value "$1") =~ ^(inactive|failed)$ ]]; }
 # runs UNIT: starts it and waits for its end.
 runs() {
-    systemctl start "$1" && within 600 property "$1" ActiveState inactive && property "$1" Result success
+    systemctl start "$1" && within 600 has_ended "$1" && property "$1" Result success ||
+        { journalctl --unit "$1" --output cat --lines 4; false; }
 }
 # Also where `tardy show` takes longer than the scenario.
 has_begun() { [ "$(newest)" != "$1" ] && [ -s "$(newest)/state.jsonl" ]; }

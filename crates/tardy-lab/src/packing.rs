@@ -25,8 +25,14 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Maximum number of scripts that are each other's interpreters (exec_binprm in fs/exec.c of Linux).
 const INTERPRETERS_MAX: usize = 5;
-/// Files of the host that many programs open: names of users and groups, and where to look them up.
-const USUAL_FILES: [&str; 3] = ["/etc/nsswitch.conf", "/etc/passwd", "/etc/group"];
+/// Files of the host that many programs open: names of users and groups, where to look them up, and
+/// the description of the guest's terminal.
+const USUAL_FILES: [&str; 4] = [
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/group",
+    "/lib/terminfo/l/linux",
+];
 /// The list of libraries outside the loader's usual folders.
 const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 /// The environment variable by which include/tardy.h and tardy-app find their memory.
@@ -47,17 +53,11 @@ pub enum PackError {
         "{path} is for another architecture than the guest's, {wanted}: build it for {wanted}, or choose another guest with --arch"
     )]
     Architecture { path: PathBuf, wanted: &'static str },
-    #[error("{loader} --list {path} failed: {message}")]
-    Loader {
-        path: PathBuf,
-        loader: String,
-        message: String,
-    },
     #[error(
-        "{path} needs the library {library}, which its dynamic loader does not find: install it, \
-         or link the program with a RUNPATH"
+        "the dynamic loader does not find the libraries of {path}: {message}: install the library, \
+         or link the program with a RUNPATH (LD_LIBRARY_PATH is not used)"
     )]
-    NoLibrary { path: PathBuf, library: String },
+    Libraries { path: PathBuf, message: String },
     #[error("{0} has more than {INTERPRETERS_MAX} interpreters")]
     TooManyInterpreters(PathBuf),
     #[error("{0} is not a regular file, a folder, or a link to one")]
@@ -252,9 +252,8 @@ fn find(program: &str) -> Result<PathBuf, PackError> {
 
 /// Returns the libraries of a program, as its dynamic loader finds them.
 fn libraries(path: &Path, loader: &str, options: &[&str]) -> Result<Vec<PathBuf>, PackError> {
-    let failed = |message: String| PackError::Loader {
+    let failed = |message: String| PackError::Libraries {
         path: path.to_owned(),
-        loader: loader.to_owned(),
         message,
     };
     // The guest's program starts without the variables of this environment.
@@ -264,16 +263,12 @@ fn libraries(path: &Path, loader: &str, options: &[&str]) -> Result<Vec<PathBuf>
         .arg(path)
         .env_clear()
         .output()
-        .map_err(|error| failed(error.to_string()))?;
-    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(failed(message));
+        .map_err(|error| failed(format!("{loader}: {error}")))?;
+    if output.status.success() {
+        return Ok(paths(&String::from_utf8_lossy(&output.stdout)));
     }
-    paths(&listed).map_err(|library| PackError::NoLibrary {
-        path: path.to_owned(),
-        library,
-    })
+    let message = String::from_utf8_lossy(&output.stderr);
+    Err(failed(message.trim().to_owned()))
 }
 
 /// Returns the libraries that the loader finds without its cache; `None` if one is missing then, or
@@ -283,20 +278,14 @@ fn libraries_without_cache(path: &Path, loader: &str) -> Option<Vec<PathBuf>> {
 }
 
 /// Reads lines such as `libc.so.6 => /lib/libc.so.6 (0x7f..)`. A line without a path is the kernel's
-/// own library or the loader. Returns the name of a library that was not found.
-fn paths(listed: &str) -> Result<Vec<PathBuf>, String> {
-    let mut found = Vec::new();
-    for line in listed.lines().map(str::trim) {
-        let (name, place) = line.split_once(" => ").unwrap_or((line, line));
+/// own library.
+fn paths(listed: &str) -> Vec<PathBuf> {
+    let path = |line: &str| {
+        let place = line.split_once(" => ").map_or(line, |(_, place)| place);
         let place = place.rsplit_once(" (").map_or(place, |(path, _)| path);
-        if place == "not found" {
-            return Err(name.to_owned());
-        }
-        if place.starts_with('/') {
-            found.push(PathBuf::from(place));
-        }
-    }
-    Ok(found)
+        place.starts_with('/').then(|| PathBuf::from(place))
+    };
+    listed.lines().map(str::trim).filter_map(path).collect()
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, PackError> {
@@ -343,12 +332,8 @@ mod tests {
             "/opt/my app (2)/libown.so",
             "/lib64/ld-linux-x86-64.so.2",
         ];
-        assert_eq!(paths(glibc).unwrap(), found.map(PathBuf::from));
-        assert_eq!(paths("\tstatically linked\n").unwrap(), [] as [PathBuf; 0]);
-        assert_eq!(
-            paths("\tlibgone.so.1 => not found\n"),
-            Err("libgone.so.1".to_owned())
-        );
+        assert_eq!(paths(glibc), found.map(PathBuf::from));
+        assert_eq!(paths("\tstatically linked\n"), [] as [PathBuf; 0]);
         assert_eq!(
             plain(Path::new("/usr/bin/.././lib/x")),
             Path::new("/usr/lib/x")

@@ -115,6 +115,9 @@ fn set_up(command: &mut Command, app: &AppCommand) -> io::Result<()> {
         .arg0(&app.name)
         .args(&app.arguments)
         .env("PATH", PATH)
+        .env("TERM", "linux")
+        // Shells set this variable, and some programs find their file by it.
+        .env("_", &app.path)
         .current_dir(&app.folder)
         .stdout(log(STDOUT_NAME)?)
         .stderr(log(STDERR_NAME)?);

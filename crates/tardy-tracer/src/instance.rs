@@ -115,10 +115,12 @@ impl Instance {
         let mut instance = Self::empty(tracefs, name, of_threads)?;
         let wanted = instance.wanted();
         instance.set_up(cpus, wanted, root)?;
+        instance.start()?;
         Ok(instance)
     }
 
-    /// Makes the instance and starts recording these events of `cpus`, each with its filter.
+    /// Makes the instance for these events of `cpus`, each with its filter. It records nothing until
+    /// [`Self::start`].
     ///
     /// # Errors
     /// Returns [`InstanceError`] after removing the instance.
@@ -183,7 +185,14 @@ impl Instance {
         let _ = self.write("buffer_percent", "100");
         self.write("tracing_cpumask", &cpus.to_mask())?;
         self.read_head(root)?;
-        self.enable(events)?;
+        self.enable(events)
+    }
+
+    /// Starts to record.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn start(&self) -> Result<(), InstanceError> {
         self.write("tracing_on", "1")
     }
 

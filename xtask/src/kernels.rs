@@ -48,15 +48,7 @@ struct Tried {
 
 /// Tests all kernels and writes the page.
 pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
-    if !Path::new(BUSYBOX).exists() {
-        return Err(Failure::new(
-            "there is no /bin/busybox: install the package busybox-static",
-        ));
-    }
-    let tardy = arguments
-        .tardy
-        .clone()
-        .map_or_else(workspace::build_tardy, Ok)?;
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let kernels = if arguments.kernels.is_empty() {
         newest(&tardy)?
     } else {
@@ -80,7 +72,7 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
 }
 
 /// Returns the newest package of each series, stock and PREEMPT_RT.
-fn newest(tardy: &Path) -> Result<Vec<String>> {
+pub(crate) fn newest(tardy: &Path) -> Result<Vec<String>> {
     let mut found: Vec<(String, String)> = Vec::new();
     for package in listed(tardy, &["lab", "kernels", "--refresh"], "packages")? {
         let kernel = package["kernel"].as_str().unwrap_or_default();
@@ -111,30 +103,14 @@ fn listed(tardy: &Path, words: &[&str], key: &str) -> Result<Vec<Value>> {
 
 /// Boots `kernel` twice: once with the script, once as a watched guest.
 fn in_guest(tardy: &Path, kernel: &str, probes: &[String]) -> Result<Vec<Tried>> {
-    let folder = workspace::target_folder()?.join("kernels");
-    workspace::remove(&folder)?;
-    let lab = |name: &str| {
-        let mut command = Command::new(tardy);
-        command
-            .args(["lab", "run", "--kernel", kernel, "--out"])
-            .arg(folder.join(name));
-        command
-    };
-    let script = workspace::root().join(SCRIPT);
-    let mut commands = lab("script");
-    commands
-        .args(["--add", &format!("{BUSYBOX}:bin/busybox"), "--add"])
-        .arg(format!("{}:bin/script", script.display()))
-        .args(["--program", "/bin/script", "--"])
-        .args(probes);
-    program::run(&mut commands)?;
-    let variant = only_folder(&folder.join("script"))?;
-    let cells = variant.join("replica-000/cells");
+    let cells = in_guest_with(tardy, kernel, SCRIPT, "kernels", probes)?.join("cells");
     let text =
         std::fs::read_to_string(&cells).while_doing(|| format!("reading {}", cells.display()))?;
     let mut tried: Vec<Tried> = text.lines().filter_map(parsed).collect();
-    let watched =
-        program::output(lab("watched").args(["--for", "200ms", "--load", "none", "--watch"]))?;
+    let watched = program::output(
+        lab(tardy, kernel, "kernels/watched")?
+            .args(["--for", "200ms", "--load", "none", "--watch"]),
+    )?;
     let said = String::from_utf8_lossy(&watched.stderr);
     tried.push(Tried {
         name: "watch".to_owned(),
@@ -145,6 +121,42 @@ fn in_guest(tardy: &Path, kernel: &str, probes: &[String]) -> Result<Vec<Tried>>
         said: said.lines().last().unwrap_or_default().to_owned(),
     });
     Ok(tried)
+}
+
+/// Boots `kernel` with a script, and returns the folder with the files that the script left in
+/// /run/out of the guest. `name` is the folder below `target` of these files.
+pub(crate) fn in_guest_with(
+    tardy: &Path,
+    kernel: &str,
+    script: &str,
+    name: &str,
+    words: &[String],
+) -> Result<PathBuf> {
+    if !Path::new(BUSYBOX).exists() {
+        return Err(Failure::new(
+            "there is no /bin/busybox: install the package busybox-static",
+        ));
+    }
+    let folder = workspace::target_folder()?.join(name);
+    workspace::remove(&folder)?;
+    let script = workspace::root().join(script);
+    let mut commands = lab(tardy, kernel, &format!("{name}/script"))?;
+    commands
+        .args(["--add", &format!("{BUSYBOX}:bin/busybox"), "--add"])
+        .arg(format!("{}:bin/script", script.display()))
+        .args(["--program", "/bin/script", "--"])
+        .args(words);
+    program::run(&mut commands)?;
+    Ok(only_folder(&folder.join("script"))?.join("replica-000"))
+}
+
+/// Returns the command that measures in a guest, with its results in this folder below `target`.
+fn lab(tardy: &Path, kernel: &str, name: &str) -> Result<Command> {
+    let mut command = Command::new(tardy);
+    command
+        .args(["lab", "run", "--kernel", kernel, "--out"])
+        .arg(workspace::target_folder()?.join(name));
+    Ok(command)
 }
 
 fn only_folder(folder: &Path) -> Result<PathBuf> {

@@ -6,6 +6,7 @@ mod debian;
 mod extend;
 mod fleet;
 mod fuzz;
+mod golden;
 mod kernels;
 mod package;
 mod perfetto;
@@ -71,6 +72,9 @@ enum Task {
     /// Try tardy in a guest of each kernel series, and write docs/kernels.md (needs QEMU and
     /// busybox-static)
     Kernels(kernels::KernelsArguments),
+    /// Record traces in a guest of each kernel series, and compare their event formats with those of
+    /// the golden traces (needs QEMU and busybox-static)
+    Golden(golden::GoldenArguments),
     /// Check reports with axe-core for barriers to screen-reader and keyboard users (needs chromium
     /// and npm)
     #[command(disable_help_flag = true)]
@@ -120,6 +124,7 @@ fn main() -> ExitCode {
         Task::Pictures(words) => product::benchmarks("pictures", &words),
         Task::Accessibility(words) => product::benchmarks("accessibility", &words),
         Task::Kernels(arguments) => kernels::run(&arguments),
+        Task::Golden(arguments) => golden::run(&arguments),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
         Task::Book => book::run(),
         Task::Prove(arguments) => prove::run(&arguments),

@@ -84,6 +84,14 @@ const LANES: &[Lane] = &[
         run: guests,
     },
     Lane {
+        name: "golden",
+        about: "the event formats of the newest kernels equal those of the golden traces",
+        paths: "crates/tardy-trace/tests/golden crates/tardy-trace/tests/data/kernels \
+                crates/tardy-tracer/src/events.rs xtask/src/golden.rs xtask/src/golden",
+        except: "",
+        run: || xtask(&["golden"]),
+    },
+    Lane {
         name: "faults",
         about: "tardy survives kills, full disks and failing calls (a few tries each)",
         paths: "crates/tardy-faults crates/tardy-loads crates/tardy-machine \

@@ -133,10 +133,16 @@ pub enum CellResult {
     Failed(Failure),
 }
 
+/// Returns the folder of the cell named `key`.
+#[must_use]
+pub fn cell_folder(folder: &Path, key: &Digest) -> PathBuf {
+    folder.join(CELLS).join(key.as_str())
+}
+
 /// Returns the result of the cell named `key`.
 #[must_use]
 pub fn cell(folder: &Path, key: &Digest) -> CellResult {
-    let cell = folder.join(CELLS).join(key.as_str());
+    let cell = cell_folder(folder, key);
     match std::fs::read(cell.join(FAILURE_NAME))
         .ok()
         .and_then(|bytes| serde_json::from_slice::<KeptFailure>(&bytes).ok())
@@ -287,7 +293,7 @@ impl Maker<'_> {
                 error: io::Error::other(error),
             })?;
         }
-        std::fs::rename(&part, self.folder.join(CELLS).join(key.as_str())).map_err(at(&part))?;
+        std::fs::rename(&part, cell_folder(self.folder, key)).map_err(at(&part))?;
         Ok(result)
     }
 

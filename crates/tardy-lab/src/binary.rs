@@ -146,6 +146,32 @@ fn segments_end(bytes: &[u8]) -> Option<usize> {
     Some(end)
 }
 
+/// Returns the architecture's number and the dynamic loader that the ELF file `bytes` names (segment
+/// PT_INTERP); a static program names no loader. Returns `None` for other files than 64-bit
+/// little-endian ELF.
+pub(super) fn machine_and_loader(bytes: &[u8]) -> Option<(u16, Option<String>)> {
+    const PT_INTERP: u32 = 3;
+    let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let long =
+        |at: usize| usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok();
+    if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let (table, size, count) = (long(32)?, usize::from(half(54)?), usize::from(half(56)?));
+    let loader = |index: usize| {
+        let at = table.checked_add(index * size)?;
+        let kind = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
+        let (offset, length) = (long(at.checked_add(8)?)?, long(at.checked_add(32)?)?);
+        if kind != PT_INTERP {
+            return None;
+        }
+        let path = bytes.get(offset..)?.get(..length)?;
+        let path = path.split(|byte| *byte == 0).next()?;
+        Some(String::from_utf8_lossy(path).into_owned())
+    };
+    Some((half(18)?, (0..count).find_map(loader)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 //! In virtual time an explanation never names the host as the cause: other tasks of the host take
 //! no time that the guest sees.
 
+mod app;
 mod hand_out;
 mod inject;
 mod page_list;
@@ -18,7 +19,7 @@ mod system;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_core::units::Nanos;
@@ -42,6 +43,8 @@ const PRIORITY: u32 = 50;
 
 /// The only argument of the process that measures.
 const MEASURE: &str = "measure-for-guest";
+
+pub use app::{launch, launcher};
 
 /// Environment variable that marks the process that causes injected delays.
 const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
@@ -147,10 +150,12 @@ fn try_run() -> io::Result<()> {
                 "after the pause, the host sent another pause instead of a job",
             ));
         }
-        (Task::Measure(_) | Task::Run(_), Some(error)) => Ending::NotStarted(error),
+        (Task::Measure(_) | Task::Run(_) | Task::App(_), Some(error)) => Ending::NotStarted(error),
         (Task::Measure(_), None) => run_program(&measurement_program(), &job)?,
         (Task::Run(program), None) => run_program(program, &job)?,
+        (Task::App(app), None) => app::run(app, &job)?,
     };
+    app::keep_output()?;
     watched::say::<{ watched::END }>();
     if job.hand_out_symbols {
         std::fs::create_dir_all(OUTPUT_FOLDER)?;
@@ -263,24 +268,44 @@ fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Resu
 
 /// Collects every child until `process` has ended. Returns `None` at the deadline.
 fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<Ending>> {
+    let mut found = None;
+    collect_until(deadline, |ended, ending| {
+        if ended == process {
+            found = Some(ending);
+        }
+        ended == process
+    })?;
+    Ok(found)
+}
+
+/// Collects every child, and calls `is_last` with its ID and its end, until that returns true or the
+/// deadline has passed.
+fn collect_until(
+    deadline: Instant,
+    mut is_last: impl FnMut(u32, Ending) -> bool,
+) -> io::Result<()> {
     loop {
         while let Some((ended, status)) = init::collect_child()? {
-            if ended == process {
-                use std::os::unix::process::ExitStatusExt;
-                return Ok(Some(match (status.code(), status.signal()) {
-                    (Some(code), _) => Ending::Exited(code),
-                    (None, signal) => Ending::Signalled(signal.unwrap_or_default()),
-                }));
+            if is_last(ended, ending_of(status)) {
+                return Ok(());
             }
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left == Duration::ZERO {
-            return Ok(None);
+            return Ok(());
         }
         match init::wait_for_child(left) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
+    }
+}
+
+fn ending_of(status: ExitStatus) -> Ending {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exited(code),
+        (None, signal) => Ending::Signalled(signal.unwrap_or_default()),
     }
 }
 

@@ -16,6 +16,11 @@ pub const JOB_PATH: &str = "/plan.json";
 pub const OUTPUT_FOLDER: &str = "/run/out";
 /// Name of the guest's kernel symbols in [`OUTPUT_FOLDER`].
 pub const SYMBOLS_NAME: &str = "kallsyms";
+/// Name of the folder with the output and the end of a user's program ([`Task::App`],
+/// [`Task::Measure`] of a program), in [`OUTPUT_FOLDER`] and in the run folder.
+pub const APP_NAME: &str = "program";
+/// The folder in which the guest collects it.
+pub const APP_FOLDER: &str = "/run/program";
 /// The word on the kernel's command line that marks a guest of the lab; the module for known delays
 /// refuses to load without it.
 pub const MARK: &str = "tardy.lab=1";
@@ -56,6 +61,8 @@ pub enum Task {
     Measure(Box<Request>),
     /// Start a program, and export the files that it leaves in [`OUTPUT_FOLDER`].
     Run(Program),
+    /// Start a user's program, and measure its wake-ups with `tardy attach`.
+    App(App),
     /// Start a shell on the console.
     Shell,
     /// Load the modules and stop the machine, so that the host can keep its state. Then do the job
@@ -69,6 +76,28 @@ pub struct Program {
     /// Path of the program in the guest; absent for this binary.
     pub path: Option<String>,
     pub arguments: Vec<String>,
+}
+
+/// A user's program, and its measurement by `tardy attach`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct App {
+    pub command: AppCommand,
+    /// Time from the start of the program to the start of the measurement.
+    pub warm_up: Nanos,
+    /// Arguments of `tardy attach`, without the process ID.
+    pub attach: Vec<String>,
+}
+
+/// How a user's program is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppCommand {
+    /// Path of the program in the guest.
+    pub path: String,
+    /// The name by which the user called the program.
+    pub name: String,
+    pub arguments: Vec<String>,
+    /// The current folder of the program; the guest makes it if it is absent.
+    pub folder: String,
 }
 
 /// The guest's report after its task.

@@ -3,7 +3,7 @@
 //!
 //! - Kernels and their packages: [`kernel`], [`apt`], [`deb`], [`cache`], [`digest`], [`image`],
 //!   [`models`], [`variant`]
-//! - A guest: [`binary`] and [`initramfs`] ([`cpio`]) are its input, [`qemu`] and [`machine`] run
+//! - A guest: [`binary`] and [`initramfs`] ([`cpio`], [`packing`]) are its input, [`qemu`] and [`machine`] run
 //!   it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and [`snapshot`] start it,
 //!   [`exchange`] and [`diagnosis`] read its result
 //! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their results are in
@@ -41,6 +41,7 @@ pub mod kept_digests;
 pub mod kernel;
 pub mod machine;
 pub mod models;
+pub mod packing;
 pub mod provenance;
 pub mod qemu;
 pub mod seen_delays;

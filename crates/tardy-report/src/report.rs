@@ -16,6 +16,7 @@ pub mod explain_text;
 pub mod history_html;
 pub mod html;
 pub mod junit;
+pub mod lab_app_text;
 pub mod lab_cost_text;
 pub mod lab_text;
 pub mod ladder_text;

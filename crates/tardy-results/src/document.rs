@@ -57,6 +57,7 @@ impl Format {
         version: 3,
     };
     pub const HISTORY: Self = Self::first("history");
+    pub const LAB_APP: Self = Self::first("lab-app");
     pub const LAB_ATLAS: Self = Self::first("lab-atlas");
     pub const LAB_BISECT: Self = Self::first("lab-bisect");
     pub const LAB_CHECK: Self = Self::first("lab-check");

@@ -243,7 +243,7 @@ impl Tracer {
             marker.map_err(failed("cannot write marks into the trace"))?,
         ));
         let symbols = kernel_symbols();
-        instance.leave_out_tick(&symbols);
+        instance.leave_out_scheduler_timers(&symbols);
         let no_stacks = options
             .has_stacks
             .then(|| instance.record_stacks().err())

@@ -17,6 +17,15 @@ fn main() -> ExitCode {
         tardy_sys::say!("tardy: the guest could not be switched off: {error}");
         return ExitCode::FAILURE;
     }
+    if let Some(launched) = tardy_lab::guest::launch(std::env::args_os()) {
+        return match launched {
+            Ok(()) => Exit::Done.into(),
+            Err(error) => {
+                tardy_sys::say!("tardy: the program was not started: {error}");
+                Exit::Machine.into()
+            }
+        };
+    }
     tardy_measure::descriptors::raise_limit();
     // The supervisor and the workers of loads are started from this binary too, with a separate
     // command line.

@@ -91,9 +91,11 @@ refuses_wrong_words() {
     sleep 15
     property tardy-watch ExecMainStatus 2 && property tardy-watch NRestarts 0 && property tardy-watch ActiveState failed
 }
+has_ended() { [[ $(systemctl show --property ActiveState --value "$1") =~ ^(inactive|failed)$ ]]; }
 # runs UNIT: starts it and waits for its end.
 runs() {
-    systemctl start "$1" && within 600 property "$1" ActiveState inactive && property "$1" Result success
+    systemctl start "$1" && within 600 has_ended "$1" && property "$1" Result success ||
+        { journalctl --unit "$1" --output cat --lines 4; false; }
 }
 # Also where `tardy show` takes longer than the scenario.
 has_begun() { [ "$(newest)" != "$1" ] && [ -s "$(newest)/state.jsonl" ]; }
@@ -147,6 +149,10 @@ step 'tardy@default stops' stops_scenario default
 step 'the stopped run is whole' whole "$(newest)" interrupted
 step 'tardy@default runs' runs tardy@default
 step 'the run of default is finished' whole "$(newest)" finished
+# Its period of 100 us is refused where a wake-up costs more than 25 us, as in an emulated machine.
+mkdir /etc/systemd/system/tardy@abeni2002.service.d
+printf '[Service]\nExecStart=\nExecStart=/usr/bin/tardy run --quiet --scenario %%i --period 1ms\n' >/etc/systemd/system/tardy@abeni2002.service.d/period.conf
+systemctl daemon-reload
 step 'tardy@abeni2002 runs' runs tardy@abeni2002
 # Three of its loads need --allow, which the unit does not give.
 lacking=${lacking/load-absent|/}

@@ -26,6 +26,10 @@ const MOUNTS: [(&str, &str); 9] = [
 pub(super) fn mount_all() -> Vec<String> {
     let mut remarks = Vec::new();
     for (kind, target) in MOUNTS.into_iter().chain([("cgroup2", "/sys/fs/cgroup")]) {
+        // A user's program and its files can be below /tmp and /run. They are in memory there, too.
+        if kind == "tmpfs" && has_content(Path::new(target)) {
+            continue;
+        }
         // sysfs makes its own mount points, but those below /dev must be made here.
         let made = if target.starts_with("/dev/") {
             std::fs::create_dir_all(target)
@@ -37,6 +41,10 @@ pub(super) fn mount_all() -> Vec<String> {
         }
     }
     remarks
+}
+
+fn has_content(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Switches the loopback interface on, which local connections need. Returns a remark on failure.

@@ -67,7 +67,8 @@ pub(super) enum Recorded {
 }
 
 impl Traces {
-    /// Starts to record these threads.
+    /// Starts to record these threads. The recording starts after all other changes to the kernel,
+    /// because enabling events delays threads.
     pub(super) fn start(
         root: &Root,
         functions: &[(u64, TimerKind)],
@@ -107,7 +108,9 @@ impl Traces {
         };
         if let Some(trace) = &explanations {
             no_stacks = trace.record_stacks(threads.iter().copied());
+            trace.instance.start().map_err(NotTraced::from)?;
         }
+        wake_ups.instance.start().map_err(NotTraced::from)?;
         Ok(Self {
             wake_ups,
             explanations,

@@ -1,5 +1,6 @@
 //! Arguments of the subcommands of `tardy lab`.
 
+pub mod app;
 pub mod atlas;
 pub mod bisect;
 pub mod kernels;
@@ -17,6 +18,7 @@ use tardy_lab::kernel::KernelSource;
 use tardy_lab::machine::{Accelerator, Machine};
 use tardy_results::compare::margin::Margin;
 
+use app::AppArguments;
 use atlas::AtlasArguments;
 use bisect::BisectArguments;
 use kernels::KernelArguments;
@@ -47,6 +49,8 @@ pub enum LabCommand {
     Sections(SectionsArguments),
     /// Show which functions make the second kernel slower than the first
     Why(WhyArguments),
+    /// Run your program unchanged on several kernels, and show which kernel meets its deadline
+    App(Box<AppArguments>),
     /// Boot one kernel as `run` does, with a shell on its console; `exit` ends the guest
     Shell(ShellArguments),
     /// Fetch kernels now, so that later runs need no network

@@ -1,5 +1,6 @@
 //! `tardy lab`: connects the command line with [`tardy_lab`].
 
+mod app;
 pub(super) mod atlas;
 mod bisect;
 mod check;
@@ -31,6 +32,7 @@ pub fn run(lab: &Lab) -> Exit {
         LabCommand::Bisect(arguments) => bisect::run(arguments),
         LabCommand::Sections(arguments) => sections::run(arguments),
         LabCommand::Why(arguments) => why::run(arguments),
+        LabCommand::App(arguments) => app::run(arguments),
         LabCommand::Shell(arguments) => shell::shell(arguments),
         LabCommand::Fetch(arguments) => fetch::fetch(arguments),
         LabCommand::Kernels(arguments) => list::list(arguments),

@@ -77,6 +77,7 @@ pub const SCHEMAS: &[Schema] = &[
     ),
     schema!(EXPORT, "export", "tardy export RUN --format json"),
     schema!(HISTORY, "history", "tardy history FOLDER... --format json"),
+    schema!(LAB_APP, "lab-app", "tardy lab app ... --json"),
     schema!(
         LAB_ATLAS,
         "lab-atlas",

@@ -60,6 +60,80 @@ fn mistakes_are_found_before_the_first_boot() {
     assert!(!place.path("booted").exists() && !place.path("runs").exists());
 }
 
+/// Faulty commands of `lab app`, each with text that the message must contain.
+const WRONG_APPS: &[(&str, &str)] = &[
+    (
+        "nosuch --kernel kernel",
+        "there is no program `nosuch` in PATH",
+    ),
+    ("./nosuch --kernel kernel", "nosuch: No such file"),
+    ("./text --kernel kernel", "nor a script that starts with #!"),
+    ("./other --kernel kernel", "for another architecture"),
+    ("true", "name the kernels with --kernel"),
+    ("true --kernel kernel --load nosuch", "nosuch"),
+    ("true --kernel kernel --file nosuch", "nosuch: No such file"),
+    (
+        "true --kernel kernel --memory 64",
+        "too much for a guest with 64 MiB of memory",
+    ),
+];
+
+#[test]
+fn a_program_that_cannot_be_packed_is_refused_before_the_first_boot() {
+    let place = Workplace::new();
+    lab_host::prepare(&place);
+    fs::write(place.path("text"), "no program").unwrap();
+    let mut elf = fs::read("/bin/true").unwrap();
+    elf[18] = 243;
+    fs::write(place.path("other"), elf).unwrap();
+    for (words, reason) in WRONG_APPS {
+        let line = format!("lab app --deadline 1ms --out app {words}");
+        let mut command = lab_host::tardy(&place);
+        let output = command
+            .args(line.split_whitespace())
+            .current_dir(place.path("."))
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.contains(reason), "{line}: {stderr}");
+    }
+    assert!(!place.path("booted").exists() && !place.path("app").exists());
+}
+
+#[test]
+fn a_missing_library_is_named_before_the_first_boot() {
+    let place = Workplace::new();
+    lab_host::prepare(&place);
+    fs::write(place.path("gone.c"), "int gone(void) { return 0; }").unwrap();
+    let needy = "int gone(void); int main(void) { return gone(); }";
+    fs::write(place.path("needy.c"), needy).unwrap();
+    for line in [
+        "-shared -fPIC gone.c -o libgone.so",
+        "needy.c -o needy -L. -lgone",
+    ] {
+        let mut command = std::process::Command::new("cc");
+        let status = command
+            .args(line.split_whitespace())
+            .current_dir(place.path("."))
+            .status();
+        assert!(status.unwrap().success(), "{line}");
+    }
+    let words = "lab app ./needy --deadline 1ms --kernel kernel --out app";
+    let output = lab_host::tardy(&place)
+        .args(words.split_whitespace())
+        .current_dir(place.path("."))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("does not find the libraries of") && stderr.contains("libgone.so"),
+        "{stderr}"
+    );
+    assert!(!place.path("booted").exists());
+}
+
 #[test]
 fn an_input_that_never_ends_is_refused_before_the_first_boot() {
     let place = Workplace::new();

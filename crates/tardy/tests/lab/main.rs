@@ -30,6 +30,7 @@ use tardy_samples::read_series::SeriesFile;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod app;
 mod atlas;
 mod bisect;
 mod blame;

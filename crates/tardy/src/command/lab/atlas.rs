@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use tardy_core::units::Nanos;
 use tardy_lab::atlas::index::Grid;
 use tardy_lab::atlas::{self, CellResult, Cells, GroupEnd, Index, Maker, Shard};
 use tardy_lab::guest_job::{self, GuestJob, Task};
+use tardy_lab::initramfs::AddedFile;
 use tardy_lab::models;
 use tardy_lab::provenance::meaning;
 use tardy_lab::snapshot::Snapshots;
@@ -21,6 +23,7 @@ use super::ensemble::{SETTLE, check_snapshots};
 use super::request;
 use super::setting::{LabError, Setting};
 use crate::cli::lab::atlas::AtlasArguments;
+use crate::cli::lab::kernels::KernelArguments;
 use crate::command::output;
 
 /// Default columns: loads that take different paths through the kernel, and run in any guest.
@@ -57,7 +60,7 @@ pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
     }
     check_loads(arguments)?;
     let setting = Setting::new(&arguments.machine)?;
-    let (variants, absent) = rows(&setting, arguments);
+    let (variants, absent) = rows(&setting, &arguments.kernels.0, arguments.machine.refresh);
     let index = make(&setting, variants, absent, arguments, |replica| replica)?;
     if let Some(shard) = arguments.shard {
         let there = input(&index, &arguments.out).cells.len();
@@ -95,9 +98,6 @@ pub(in crate::command) fn make(
     pad_of_replica: fn(u32) -> u32,
 ) -> Result<Index, LabError> {
     let loads = loads(arguments);
-    check_snapshots(&setting.machine)?;
-    std::fs::create_dir_all(&arguments.out).map_err(|error| unreadable(&arguments.out, &error))?;
-    let snapshots = Snapshots::at(setting.cache.folder("snapshots")?);
     let requests: BTreeMap<&str, Request> = loads
         .iter()
         .map(|load| Ok((load.as_str(), request_of(arguments, load)?)))
@@ -115,15 +115,6 @@ pub(in crate::command) fn make(
         injection: None,
         hand_out_symbols: false,
     };
-    let cells = Cells {
-        machine: &setting.machine,
-        job_of_cell: &job_of_cell,
-        binary: &setting.binary,
-        added: &[],
-        wall_limit: arguments.wall_limit.to_std(),
-        snapshots: &snapshots,
-        pad_of_replica,
-    };
     let grid = Grid {
         variants,
         absent,
@@ -132,22 +123,63 @@ pub(in crate::command) fn make(
         length: arguments.length,
         arguments: arguments.arguments.clone(),
     };
-    let index = Index::new(grid, &setting.qemu, &cells)
-        .map_err(|error| LabError::Unable(error.to_string()))?;
-    index.write(&arguments.out)?;
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let maker = Maker {
-        index: &index,
-        cells: &cells,
-        folder: &arguments.out,
-        jobs: arguments.jobs.unwrap_or(cpus),
-        cache: &setting.cache,
-        shard: arguments.shard.unwrap_or(Shard::WHOLE),
+    let order = Order {
+        job_of_cell: &job_of_cell,
+        added: &[],
+        pad_of_replica,
+        wall_limit: arguments.wall_limit,
+        jobs: arguments.jobs,
+        shard: arguments.shard,
+        out: &arguments.out,
     };
-    maker
-        .run(&setting.qemu, &|end| tell(&index, end))
-        .map_err(|error| LabError::Unable(error.to_string()))?;
-    Ok(index)
+    order.make(setting, grid)
+}
+
+/// How the guests of a grid are run, and where their cells are kept.
+pub(super) struct Order<'a> {
+    /// Returns the guest's job for a load and a replica.
+    pub(super) job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),
+    /// Further files for all guests.
+    pub(super) added: &'a [AddedFile],
+    pub(super) pad_of_replica: fn(u32) -> u32,
+    pub(super) wall_limit: Nanos,
+    pub(super) jobs: Option<usize>,
+    pub(super) shard: Option<Shard>,
+    pub(super) out: &'a Path,
+}
+
+impl Order<'_> {
+    /// Runs the guests of all missing cells, each from the snapshot of its kernel.
+    pub(super) fn make(&self, setting: &Setting, grid: Grid) -> Result<Index, LabError> {
+        check_snapshots(&setting.machine)?;
+        std::fs::create_dir_all(self.out).map_err(|error| unreadable(self.out, &error))?;
+        let snapshots = Snapshots::at(setting.cache.folder("snapshots")?);
+        let cells = Cells {
+            machine: &setting.machine,
+            job_of_cell: self.job_of_cell,
+            binary: &setting.binary,
+            added: self.added,
+            wall_limit: self.wall_limit.to_std(),
+            snapshots: &snapshots,
+            pad_of_replica: self.pad_of_replica,
+        };
+        let index = Index::new(grid, &setting.qemu, &cells)
+            .map_err(|error| LabError::Unable(error.to_string()))?;
+        index.write(self.out)?;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let maker = Maker {
+            index: &index,
+            cells: &cells,
+            folder: self.out,
+            jobs: self.jobs.unwrap_or(cpus),
+            cache: &setting.cache,
+            shard: self.shard.unwrap_or(Shard::WHOLE),
+        };
+        maker
+            .run(&setting.qemu, &|end| tell(&index, end))
+            .map_err(|error| LabError::Unable(error.to_string()))?;
+        Ok(index)
+    }
 }
 
 /// Returns the request for the guests in a load's column.
@@ -164,16 +196,16 @@ fn request_of(arguments: &AtlasArguments, load: &str) -> Result<Request, LabErro
 
 /// Returns the kernels with their models, and the kernels that cannot be fetched; the others are
 /// measured without these.
-fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(String, String)>) {
+pub(super) fn rows(
+    setting: &Setting,
+    kernels: &KernelArguments,
+    refresh: bool,
+) -> (Vec<Variant>, Vec<(String, String)>) {
     let (mut rows, mut absent) = (Vec::new(), Vec::new());
-    for argument in &arguments.kernels.0.0 {
+    for argument in &kernels.0 {
         let row = |kernel, model| Variant::new(kernel, model, argument.words.clone());
         let found = argument
-            .kernel(
-                setting.machine.architecture,
-                &setting.cache,
-                arguments.machine.refresh,
-            )
+            .kernel(setting.machine.architecture, &setting.cache, refresh)
             .map_err(|error| error.to_string());
         let with_models = found.and_then(|kernel| {
             let models = match argument.preemption.is_empty() {
@@ -298,7 +330,7 @@ pub(in crate::command) fn input(index: &Index, folder: &Path) -> AtlasInput {
     }
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> LabError {
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> LabError {
     LabError::Unable(format!(
         "{}: {error}: give another folder with --out",
         path.display()
@@ -308,7 +340,6 @@ fn unreadable(path: &Path, error: &std::io::Error) -> LabError {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use tardy_core::units::Nanos;
 
     use super::*;
     use crate::cli::Cli;

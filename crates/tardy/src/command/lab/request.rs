@@ -13,6 +13,9 @@ use super::setting::LabError;
 use crate::cli::lab::MeasureArguments;
 use crate::cli::{Cli, Command};
 
+/// The value of `--load` without a load.
+pub(super) const NO_LOAD: &str = "none";
+
 /// The scenario if neither a load nor a length is given.
 const SCENARIO_DEFAULT: &str = "lab";
 
@@ -83,7 +86,7 @@ pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String
         return None;
     };
     let times = |phase: &PhaseRequest| {
-        let (load, needed) = first_work(phase)?;
+        let (load, needed) = first_work(&phase.loads)?;
         Some((needed.as_secs_f64() / phase.length.as_secs_f64(), load))
     };
     let scenario = request::scenario(&request).ok()?;
@@ -96,10 +99,10 @@ pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String
     (times > 1.0).then(|| (Nanos::from_secs(seconds), load))
 }
 
-/// Returns the loads of a phase, and the time until their first counted work in a guest; `None` for
-/// an idle phase.
-fn first_work(phase: &PhaseRequest) -> Option<(String, Nanos)> {
-    match phase.loads.as_slice() {
+/// Returns loads that run at the same time in words, and the time until their first counted work in
+/// a guest; `None` without a load.
+pub(super) fn first_work(loads: &[String]) -> Option<(String, Nanos)> {
+    match loads {
         [] => None,
         [load] => {
             let name = load.split(':').next().unwrap_or(load);
@@ -232,7 +235,8 @@ mod tests {
             };
             for phase in request::scenario(&asked).unwrap().phases {
                 // A phase that is given in cycles has no length.
-                let Some((load, needed)) = first_work(&phase).filter(|_| phase.cycles.is_none())
+                let Some((load, needed)) =
+                    first_work(&phase.loads).filter(|_| phase.cycles.is_none())
                 else {
                     continue;
                 };

@@ -9,6 +9,7 @@ use tardy_lab::cache::{Cache, CacheError};
 use tardy_lab::kernel::KernelError;
 use tardy_lab::machine::{Accelerator, InstructionShift, InstructionTimeError, Machine};
 use tardy_lab::models;
+use tardy_lab::packing::PackError;
 use tardy_lab::qemu::{Qemu, QemuError};
 use tardy_lab::variant::Variant;
 use tardy_lab::watch::WatchError;
@@ -29,6 +30,8 @@ pub(in crate::command) enum LabError {
     Cache(#[from] CacheError),
     #[error(transparent)]
     Watch(#[from] WatchError),
+    #[error(transparent)]
+    Pack(#[from] PackError),
     #[error("--instruction-time: {0}")]
     InstructionTime(#[from] InstructionTimeError),
     #[error("{0}")]
@@ -40,7 +43,7 @@ pub(in crate::command) enum LabError {
 impl LabError {
     pub(in crate::command) fn exit_code(&self) -> Exit {
         match self {
-            Self::InstructionTime(_) | Self::Usage(_) => Exit::Usage,
+            Self::InstructionTime(_) | Self::Pack(_) | Self::Usage(_) => Exit::Usage,
             Self::Kernel(
                 KernelError::Read { .. }
                 | KernelError::Image { .. }

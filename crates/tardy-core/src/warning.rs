@@ -540,7 +540,7 @@ impl Warning {
                     "the probes' timers use this clock, so samples at that time show the step, \
                      and this run supports no verdict"
                 } else {
-                    "latencies are unaffected; from then on, due times aligned to this clock are \
+                    "latencies are unaffected, but from then on, the due times on this clock are \
                      not whole multiples of the period"
                 };
                 write!(

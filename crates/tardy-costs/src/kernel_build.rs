@@ -74,7 +74,7 @@ impl KernelBuild {
             .map_err(|error| no_room(format!("free space for build objects ({error})")))?;
         if room.free < needed.saturating_add(disk_floor(room.total)) {
             return Err(no_room(format!(
-                "disk: {} for objects in {}",
+                "{} of disk space for objects in {}",
                 format_bytes(needed),
                 host.scratch.display()
             )));

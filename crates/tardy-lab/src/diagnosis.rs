@@ -141,7 +141,10 @@ impl fmt::Display for Cause {
                     Ending::Signalled(signal) => {
                         write!(formatter, "signal {signal} ended the program in the guest")?
                     }
-                    Ending::TimeLimit => write!(formatter, "the program in the guest was stopped")?,
+                    Ending::TimeLimit => write!(
+                        formatter,
+                        "the program in the guest was stopped at its time limit"
+                    )?,
                     Ending::NotStarted(error) => write!(
                         formatter,
                         "the program in the guest could not be started: {error}"

@@ -94,7 +94,7 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
     let shown = tree.display();
     if !tree.is_absolute() || !tree.exists() {
         return Err(Unsupported::new(
-            format!("kernel tree {shown}"),
+            format!("the kernel tree {shown}"),
             format!("give the absolute path of a kernel tree with {flag}"),
         ));
     }

@@ -321,9 +321,7 @@ fn line(kind: Kind, group: &Group) -> Shape {
 }
 
 /// The note of a chart of shares without a band.
-const NO_BAND: &str = "No band: the samples depend on each other too much, or are too few, to \
-                       bound \
-                       a share.";
+const NO_BAND: &str = "No confidence band: the samples are too few or too strongly correlated.";
 
 /// An interval wider than this bounds the share so little that it is omitted.
 const NO_BOUND: f64 = 0.999;

@@ -78,7 +78,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     );
     if length > period {
         return Err(Unsupported::new(
-            format!("a period of at least the length ({length}; the period is {period})"),
+            format!("a period at least as long as the work ({length}; the period is {period})"),
             "give a longer busy:period=...",
         ));
     }

@@ -68,7 +68,10 @@ fn no_terminal(path: &std::path::Path, error: &std::io::Error) -> Unsupported {
     let remedy = "run as root, on a kernel with CONFIG_VT and either a screen or \
                   CONFIG_DUMMY_CONSOLE";
     Unsupported::new(
-        format!("a virtual terminal: {} ({error})", path.display()),
+        format!(
+            "access to the virtual terminal {} ({error})",
+            path.display()
+        ),
         remedy,
     )
 }

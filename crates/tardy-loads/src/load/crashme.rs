@@ -57,7 +57,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         match process::reap_any(true).doing("reap the process")? {
             WaitResult::Ended(_, status) if status.code() == Some(sandbox::SEAL_FAILED) => {
                 return Err(WorkError::Absent(Unsupported::new(
-                    "a sandbox: seccomp and close_range",
+                    "a sandbox (seccomp and close_range)",
                     "use Linux 5.9 or later with CONFIG_SECCOMP",
                 )));
             }

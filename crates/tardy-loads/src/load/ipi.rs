@@ -40,8 +40,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let threads = resolution.plan.cpus.len().max(1) as u64;
     if threads < 2 {
         return Err(Unsupported::new(
-            "a second CPU to interrupt",
-            "load at least two CPUs (--load-cpus)",
+            "a second CPU",
+            "load at least two CPUs (--load-cpus), because ipi interrupts other CPUs",
         ));
     }
     resolution.plan.budget.memory = threads * THREAD_BYTES;

@@ -86,7 +86,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let disk = OBJECTS_BYTES + if archive { TREE_BYTES } else { 0 };
     if disk > resolution.share.disk {
         let missing = format!(
-            "disk space: {} for objects",
+            "{} of disk space for objects",
             tardy_core::bytes::format_bytes(disk)
         );
         return Err(Unsupported::new(

@@ -25,7 +25,7 @@ const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), Unsupported> {
     let parent = parent(&host.proc).ok_or_else(|| {
         Unsupported::new(
-            "control groups with limits of memory",
+            "support for memory limits of control groups",
             "use a kernel with CONFIG_MEMCG, and mount the control groups: mount -t cgroup2 none \
              /sys/fs/cgroup",
         )

@@ -56,7 +56,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     if let Ok(value) = std::fs::read_to_string(&limit) {
         if value.trim() == "off" {
             return Err(Unsupported::new(
-                "messages from user programs in the kernel's log",
+                "permission for user programs to write to the kernel's log",
                 format!("echo on > {}", limit.display()),
             ));
         }

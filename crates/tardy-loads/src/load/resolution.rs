@@ -111,7 +111,7 @@ impl Resolution<'_> {
             };
             return Err(Unsupported::new(
                 format!(
-                    "{what} for `{name}` of {} (this load's share of the machine allows {})",
+                    "enough {what} for `{name}` of {} (this load's share of the machine allows {})",
                     print(value),
                     print(limit)
                 ),

@@ -134,7 +134,7 @@ fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
         }),
         (processes > share.processes).then(|| {
             format!(
-                "{processes} processes (this load's share of the machine is {})",
+                "room for {processes} processes (this load's share of the machine is {})",
                 share.processes
             )
         }),

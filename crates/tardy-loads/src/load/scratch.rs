@@ -85,7 +85,7 @@ pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
         };
         if open.is_err() || !is_open() {
             return Err(WorkError::Absent(Unsupported::new(
-                format!("permissions of files below {}", own.display()),
+                format!("support for file permissions below {}", own.display()),
                 "choose a folder on another file system",
             )));
         }

@@ -49,13 +49,13 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         .join("kernel/mm/transparent_hugepage/enabled");
     let enabled = std::fs::read_to_string(&setting).map_err(|_| {
         Unsupported::new(
-            "transparent huge pages",
+            "support for transparent huge pages",
             "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE",
         )
     })?;
     if enabled.contains("[never]") {
         return Err(Unsupported::new(
-            "transparent huge pages (they are switched off)",
+            "support for transparent huge pages (it is switched off)",
             format!("echo madvise > {}", setting.display()),
         ));
     }

@@ -35,11 +35,11 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
             }
             (is_mounted, _) => State::improvable(
                 if is_mounted {
-                    "resctrl is mounted, but there is only one group for all CPUs"
+                    "the caches are not divided (resctrl is mounted, but has only one group)"
                 } else {
-                    "the CPU can divide its caches, but they are not divided"
+                    "the caches are not divided, although the CPU supports it"
                 },
-                "a share of the cache reserved for the CPUs of the work",
+                "divided, with a share reserved for the CPUs of the work",
                 format!(
                     "mount -t resctrl resctrl /sys/fs/resctrl; mkdir /sys/fs/resctrl/work; echo \
                      {} > /sys/fs/resctrl/work/cpus_list; write its schemata",

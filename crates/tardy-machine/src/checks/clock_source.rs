@@ -14,7 +14,9 @@ pub(super) const CHECK: Check = Check {
 fn look(examined: &CheckInput<'_>) -> State {
     let kernel = &examined.facts.kernel;
     match kernel.clocksource.as_deref() {
-        None => State::unknown("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        None => State::unknown(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource cannot be read",
+        ),
         Some(slow @ ("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" | "pit")) => {
             let better = kernel
                 .clocksources_available

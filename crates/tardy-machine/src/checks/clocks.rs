@@ -31,7 +31,7 @@ fn stability(examined: &CheckInput<'_>) -> Result<State, State> {
         .kernel
         .clocksource
         .clone()
-        .ok_or_else(|| State::unknown("the clock source"))?;
+        .ok_or_else(|| State::unknown("the clock source cannot be read"))?;
     let flags = information
         .lines()
         .filter_map(|line| line.split_once(':'))
@@ -56,7 +56,7 @@ fn stability(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good("constant rate, runs in all idle states")
     } else {
         State::improvable_at_start(
-            format!("the CPU has no {}", missing.join(", no ")),
+            format!("a time-stamp counter without {}", missing.join(" and ")),
             "a counter of constant rate that never stops",
             "processor.max_cstate=1 on the kernel's command line and a fixed frequency, or other \
              hardware",

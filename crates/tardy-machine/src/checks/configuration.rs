@@ -165,7 +165,9 @@ fn default_governor(examined: &CheckInput<'_>) -> Result<State, State> {
             "cpufreq.default_governor=performance on the kernel's command line, or \
              CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y",
         ),
-        None => State::unknown("CONFIG_CPU_FREQ_DEFAULT_GOV_*"),
+        None => State::unknown(
+            "the kernel's configuration sets no default governor (CONFIG_CPU_FREQ_DEFAULT_GOV_*)",
+        ),
     })
 }
 
@@ -214,7 +216,7 @@ fn tick(examined: &CheckInput<'_>) -> Result<State, State> {
         } else {
             rebuild(
                 current,
-                "the tick can be stopped while a task runs",
+                "a tick that can be stopped while a task runs",
                 "NO_HZ_FULL",
                 "y",
             )
@@ -249,7 +251,7 @@ fn graphics(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     Ok(State::improvable_at_start(
         "CONFIG_DRM is on, with a graphics card",
-        "off, or no graphics running alongside the work",
+        "off, or unused while the work runs",
         "measure with graphics running (tardy run --load ...), or use a kernel without CONFIG_DRM",
     ))
 }
@@ -263,12 +265,12 @@ fn real_time_groups(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     Ok(match examined.facts.throttling.group {
         Some(budget) if budget.quota > tardy_core::units::Nanos::ZERO => State::good(format!(
-            "this control group may use {} of each {}",
+            "this control group's real-time tasks may use {} of each {}",
             budget.quota, budget.period
         )),
         _ => State::improvable_at_start(
             "CONFIG_RT_GROUP_SCHED is on, and this control group has no budget for real-time tasks",
-            "off, or a budget for real-time tasks",
+            "off, or on with a budget for real-time tasks",
             "rt_group_sched=0 on the kernel's command line, if the kernel supports it; or start \
              the work in the root group",
         ),

@@ -22,7 +22,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
         .split_whitespace()
         .next()
         .and_then(|level| level.parse().ok())
-        .ok_or_else(|| State::unknown("/proc/sys/kernel/printk"))?;
+        .ok_or_else(|| State::unknown("/proc/sys/kernel/printk contains no number"))?;
     let Some(active) = examined.optional("sys/class/tty/console/active")? else {
         return Ok(State::none("the kernel has no console"));
     };

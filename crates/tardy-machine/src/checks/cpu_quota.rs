@@ -22,6 +22,6 @@ fn look(examined: &CheckInput<'_>) -> State {
              (containers: without a CPU limit)",
         ),
         None if cgroup.groups.contains_key("cpu") => State::good("no quota"),
-        None => State::unknown("the control group's CPU controller"),
+        None => State::unknown("the CPU controller of this process's control group cannot be read"),
     }
 }

@@ -98,7 +98,7 @@ impl<'a> CheckInput<'a> {
     pub(super) fn has_parameter(&self, parameter: &str) -> Result<bool, State> {
         self.command_line()
             .map(|words| words.contains(&parameter))
-            .ok_or_else(|| State::unknown("/proc/cmdline"))
+            .ok_or_else(|| State::unknown("/proc/cmdline cannot be read"))
     }
 
     /// Returns the value of the last parameter with this name, as in `isolcpus=`; empty if the
@@ -109,7 +109,7 @@ impl<'a> CheckInput<'a> {
             .kernel
             .command_line
             .as_deref()
-            .ok_or_else(|| State::unknown("/proc/cmdline"))?;
+            .ok_or_else(|| State::unknown("/proc/cmdline cannot be read"))?;
         let value = |word: &'a str| match word.split_once('=') {
             Some((key, value)) => (key == name).then_some(value),
             None => (word == name).then_some(""),
@@ -183,7 +183,7 @@ impl<'a> CheckInput<'a> {
         let root = self.root()?;
         let tasks = self.tasks.get_or_init(|| tasks::read(root));
         if tasks.is_empty() {
-            Err(State::unknown("/proc/PID/task/TID/stat"))
+            Err(State::unknown("/proc/PID/task/TID/stat cannot be read"))
         } else {
             Ok(tasks)
         }
@@ -195,7 +195,7 @@ impl<'a> CheckInput<'a> {
         let read = || KernelConfiguration::read(root, self.facts.kernel.release.as_deref());
         let missing = || {
             State::unknown(
-                "the kernel's configuration (/boot/config-*, /lib/modules/*/config, \
+                "the kernel's configuration cannot be read (/boot/config-*, /lib/modules/*/config, \
                  /proc/config.gz)",
             )
         };

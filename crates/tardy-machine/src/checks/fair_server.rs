@@ -36,7 +36,7 @@ pub(super) const EXT: Check = Check {
 fn look(examined: &CheckInput<'_>) -> State {
     let settings = &examined.facts.throttling;
     match settings.has_fair_server {
-        None => return State::unknown("the kernel's release"),
+        None => return State::unknown("the kernel's release cannot be read"),
         Some(false) => {
             return State::none("this kernel has no fair server (Linux 6.12 and later have one)");
         }

@@ -283,7 +283,7 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
         (_, true) => State::good("corrected errors are ignored"),
         _ => State::improvable(
             format!("the kernel polls every {} s", intervals[0].1),
-            "no polling, if you do not need reports of corrected errors",
+            "never, if you do not need reports of corrected errors",
             "echo 0 > /sys/devices/system/machinecheck/machinecheck0/check_interval, or \
              mce=ignore_ce on the kernel's command line",
         ),
@@ -297,7 +297,9 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let Some(interval) = examined.optional("sys/module/edac_core/parameters/edac_mc_poll_msec")?
     else {
-        return Ok(State::unknown("how often the EDAC driver polls"));
+        return Ok(State::unknown(
+            "the EDAC driver's polling interval cannot be read",
+        ));
     };
     let names = controllers
         .iter()
@@ -312,7 +314,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         }
         Ok(milliseconds) => State::improvable(
             format!("{names}, polled every {milliseconds} ms"),
-            "polling at most once an hour, or no EDAC driver",
+            "polled at most once an hour, or never (without an EDAC driver)",
             "find the driver with lsmod | grep edac, and blacklist it in /etc/modprobe.d; or echo \
              3600000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
         ),

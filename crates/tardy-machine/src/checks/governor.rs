@@ -17,7 +17,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         return if examined.facts.processors.online.is_some() {
             State::none("the kernel does not set the frequency")
         } else {
-            State::unknown("/sys/devices/system/cpu")
+            State::unknown("/sys/devices/system/cpu cannot be read")
         };
     }
     let others: Vec<String> = governors

@@ -17,7 +17,9 @@ fn look(examined: &CheckInput<'_>) -> State {
         .is_some_and(|words| words.contains(&"highres=off"));
     match examined.facts.kernel.high_resolution_timers {
         Some(true) => State::good("on"),
-        None if !switched_off => State::unknown("/proc/timer_list (for root only)"),
+        None if !switched_off => {
+            State::unknown("/proc/timer_list cannot be read (only root may read it)")
+        }
         _ => State::improvable_at_start(
             "off",
             "on",

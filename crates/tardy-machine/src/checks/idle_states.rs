@@ -34,7 +34,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     if idle.states.is_empty() {
         return match idle.driver.as_deref() {
             Some("none") => State::none("there is no idle driver"),
-            _ => State::unknown("/sys/devices/system/cpu/cpu*/cpuidle"),
+            _ => State::unknown("/sys/devices/system/cpu/cpu*/cpuidle cannot be read"),
         };
     }
     if examined.parameter("idle") == Ok(Some("poll")) {

@@ -25,7 +25,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     };
     let states = irq_affinity::read(root);
     if states.is_empty() {
-        return State::unknown("/proc/irq");
+        return State::unknown("/proc/irq cannot be read");
     }
     if examined
         .facts
@@ -35,8 +35,8 @@ fn look(examined: &CheckInput<'_>) -> State {
         .is_some_and(|online| online.minus(examined.cpus).is_empty())
     {
         return State::improvable(
-            "the work uses every CPU",
-            "a CPU left for interrupts",
+            "no CPU is left for interrupts, because the work uses every CPU",
+            "at least one",
             "leave one CPU to interrupts and everything else, and bind the work to the others",
         );
     }

@@ -64,7 +64,7 @@ fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     let delta = watched
         .interrupts
         .as_ref()
-        .ok_or_else(|| State::unknown("/proc/interrupts"))?;
+        .ok_or_else(|| State::unknown("/proc/interrupts cannot be read"))?;
     let lines: Vec<InterruptLineDelta> = delta
         .on(examined.cpus)
         .into_iter()
@@ -111,7 +111,7 @@ fn default_affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     let mask = examined.text("proc/irq/default_smp_affinity")?;
     let others = examined
         .other_cpus()
-        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online cannot be read"))?;
     if others.is_empty() {
         return Ok(State::none("the work uses every CPU"));
     }
@@ -173,7 +173,7 @@ fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
     let isolation = examined.parameter("isolcpus")?;
     let states = irq_affinity::read(examined.root()?);
     if states.is_empty() {
-        return Err(State::unknown("/proc/irq"));
+        return Err(State::unknown("/proc/irq cannot be read"));
     }
     let is_managed = |state: &&IrqState| !state.writable && !state.handlers.is_empty();
     let here = |state: &&IrqState| {

@@ -22,7 +22,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
         .collect();
     if processes.is_empty() {
-        return State::unknown("/proc");
+        return State::unknown("/proc lists no process");
     }
     let runs = processes
         .iter()

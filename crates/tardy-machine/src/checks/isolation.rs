@@ -22,7 +22,7 @@ pub(super) const CHECK: Check = Check {
 fn look(examined: &CheckInput<'_>) -> State {
     let processors = &examined.facts.processors;
     let Some(isolated) = &processors.isolated else {
-        return State::unknown("/sys/devices/system/cpu/isolated");
+        return State::unknown("/sys/devices/system/cpu/isolated cannot be read");
     };
     if processors
         .online

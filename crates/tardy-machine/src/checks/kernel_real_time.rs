@@ -77,11 +77,11 @@ fn time_slice_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let length = Nanos(
         length
             .parse()
-            .map_err(|_| State::unknown("slice_ext_nsec"))?,
+            .map_err(|_| State::unknown("slice_ext_nsec contains no number"))?,
     );
     let preemption = examined.facts.kernel.preemption.as_ref();
     Ok(match preemption.map(|found| found.compiled) {
-        None => State::unknown("the kernel's version"),
+        None => State::unknown("the kernel's version cannot be read"),
         Some(CompiledPreemption::RealTime) => State::good(format!(
             "{length}, and only while ordinary tasks wait (PREEMPT_RT)"
         )),
@@ -95,7 +95,7 @@ fn time_slice_extension(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn look(examined: &CheckInput<'_>) -> State {
     match &examined.facts.kernel.preemption {
-        None => State::unknown("the kernel's version"),
+        None => State::unknown("the kernel's version cannot be read"),
         Some(found) if found.compiled == CompiledPreemption::RealTime => {
             State::good(found.to_string())
         }

@@ -47,7 +47,7 @@ const INTERRUPT_DEFAULT: u32 = 50;
 fn place(examined: &CheckInput<'_>) -> Result<State, State> {
     let others = examined
         .other_cpus()
-        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online cannot be read"))?;
     if others.is_empty() {
         return Ok(State::none("the work uses every CPU"));
     }
@@ -109,7 +109,7 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             highest.label(),
-            "a priority below the work and below interrupt threads",
+            "at a priority below the work and below interrupt threads",
             format!(
                 "chrt -f -p 4 {} (rcutree.kthread_prio=4 on the kernel's command line for rcuc)",
                 highest.thread

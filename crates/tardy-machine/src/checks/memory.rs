@@ -152,10 +152,10 @@ fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
         None => State::good("access times are written rarely or never (noatime, relatime)"),
         Some(first) => State::improvable(
             format!(
-                "access times are written at each access on {}",
+                "file systems that write the time of every access: {}",
                 strict.join(", ")
             ),
-            "noatime or relatime",
+            "mounted with noatime or relatime",
             format!("mount -o remount,noatime {first}, and the same in /etc/fstab"),
         ),
     })
@@ -177,7 +177,7 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
                 "{kept} of {} caches keep partial slabs for each CPU",
                 caches.len()
             ),
-            "no partial slabs, if each microsecond counts",
+            "none, if each microsecond counts",
             "for f in /sys/kernel/slab/*/cpu_partial; do echo 0 > $f; done, or a kernel with \
              CONFIG_SLUB_CPU_PARTIAL=n",
         )

@@ -119,7 +119,7 @@ fn queues(examined: &CheckInput<'_>) -> Result<State, State> {
         .processors
         .online
         .as_ref()
-        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online cannot be read"))?;
     let left = online.minus(examined.cpus).len();
     if left == 0 {
         return Err(State::none("the work uses every CPU"));
@@ -151,10 +151,11 @@ fn coalescing(examined: &CheckInput<'_>) -> Result<State, State> {
     let watched = examined
         .watched
         .ok_or_else(|| State::unknown("the devices were not queried"))?;
-    let found = watched
-        .coalescing
-        .as_ref()
-        .map_err(|error| State::unknown(format!("SIOCETHTOOL: {error}")))?;
+    let found = watched.coalescing.as_ref().map_err(|error| {
+        State::unknown(format!(
+            "the devices cannot be queried (SIOCETHTOOL: {error})"
+        ))
+    })?;
     if found.is_empty() {
         return Err(State::none("network devices do not coalesce interrupts"));
     }

@@ -146,10 +146,11 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
     let watched = examined
         .watched
         .ok_or_else(|| State::unknown("the BPF programs were not listed"))?;
-    let programs = watched
-        .bpf
-        .as_ref()
-        .map_err(|error| State::unknown(format!("bpf(2): {error}")))?;
+    let programs = watched.bpf.as_ref().map_err(|error| {
+        State::unknown(format!(
+            "the BPF programs cannot be listed (bpf(2): {error})"
+        ))
+    })?;
     let tracing: Vec<&str> = programs
         .iter()
         .filter(|program| TRACING_KINDS.contains(&program.kind))
@@ -201,7 +202,7 @@ fn instances(examined: &CheckInput<'_>) -> Result<State, State> {
             tracers.len()
         )),
         Some(first) => State::improvable(
-            format!("{} records", names.join(", ")),
+            format!("tracing instances that record: {}", names.join(", ")),
             "none",
             format!("rmdir /sys/kernel/tracing/instances/{first}"),
         ),
@@ -242,7 +243,7 @@ fn kprobes(examined: &CheckInput<'_>) -> Result<State, State> {
 fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {
-        return Err(State::unknown("/proc/PID/comm"));
+        return Err(State::unknown("/proc/PID/comm cannot be read"));
     }
     let profilers = processes
         .into_iter()

@@ -97,7 +97,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
 fn running(examined: &CheckInput<'_>, names: &[&str]) -> Result<Vec<String>, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {
-        return Err(State::unknown("/proc/PID/comm"));
+        return Err(State::unknown("/proc/PID/comm cannot be read"));
     }
     let found = processes
         .into_iter()
@@ -148,7 +148,7 @@ fn timestamps(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             "chronyd switches packet timestamps on and off",
-            "packet timestamps always on, or always off",
+            "always on, or always off",
             "rtentsk (of tuna), or TuneD's rtentsk plugin, or hwtimestamp in chrony.conf",
         )
     })

@@ -115,7 +115,7 @@ fn limit(examined: &CheckInput<'_>, name: &str) -> Result<String, State> {
             .next()
             .map(str::to_owned)
     });
-    soft.ok_or_else(|| State::unknown("/proc/self/limits"))
+    soft.ok_or_else(|| State::unknown(format!("/proc/self/limits has no line `{name}`")))
 }
 
 fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
@@ -133,7 +133,7 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good(format!("priorities up to {limit} (rtprio)"))
     } else {
         State::improvable(
-            format!("no CAP_SYS_NICE, and priorities up to {limit} (rtprio)"),
+            format!("this user has no CAP_SYS_NICE, and may use priorities up to {limit} (rtprio)"),
             "allowed to use priority 98, through CAP_SYS_NICE or an rtprio limit",
             "`- rtprio 98` for a group of this user in /etc/security/limits.d (the package sets \
              it for the group `realtime`: adduser NAME realtime); or \
@@ -153,7 +153,7 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good("all memory may be locked (memlock)")
     } else {
         State::improvable(
-            format!("no CAP_IPC_LOCK, and {limit} bytes may be locked (memlock)"),
+            format!("this user has no CAP_IPC_LOCK, and may lock {limit} bytes (memlock)"),
             "allowed to lock all memory, through CAP_IPC_LOCK or memlock",
             "`- memlock unlimited` for a group of this user in /etc/security/limits.d (the \
              package sets it for the group `realtime`: adduser NAME realtime); or \
@@ -169,7 +169,7 @@ fn idle(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("there is no /dev/cpu_dma_latency"));
     }
     Ok(match holder.may_write(&path) {
-        None => State::unknown("whether /dev/cpu_dma_latency is writable"),
+        None => State::unknown("the access rights of /dev/cpu_dma_latency cannot be read"),
         Some(true) => State::good("/dev/cpu_dma_latency is writable"),
         Some(false) => State::improvable(
             "/dev/cpu_dma_latency is not writable",

@@ -69,7 +69,7 @@ fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
         .processors
         .isolated
         .clone()
-        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/isolated"))?;
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/isolated cannot be read"))?;
     let nohz = examined
         .facts
         .processors
@@ -89,7 +89,7 @@ fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(first) if named.iter().all(|(_, cpus)| cpus.to_string() == first) => State::good(text),
         Some(_) => State::improvable_at_start(
             text,
-            "the same CPUs isolated and in nohz_full",
+            "the same CPUs for both",
             format!(
                 "isolcpus=managed_irq,domain,{0} on the kernel's command line, with nohz_full={0} \
                  for work that never sleeps",
@@ -102,7 +102,7 @@ fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
 fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
     let others = examined
         .other_cpus()
-        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online cannot be read"))?;
     let mut packages: BTreeMap<String, CpuList> = BTreeMap::new();
     for (path, package) in examined.texts(&format!("{CPU}/cpu*/topology/physical_package_id"))? {
         let cpu = path
@@ -110,7 +110,7 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
             .nth(4)
             .and_then(|name| name.strip_prefix("cpu")?.parse().ok());
         packages.entry(package).or_default().insert(CpuId(
-            cpu.ok_or_else(|| State::unknown("the number of a CPU"))?,
+            cpu.ok_or_else(|| State::unknown("the number of a CPU cannot be read"))?,
         ));
     }
     if packages.is_empty() {
@@ -122,8 +122,8 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
             State::none("there is one CPU")
         } else {
             State::improvable(
-                "the work uses every CPU",
-                "a CPU left for everything else",
+                "no CPU is left for everything else, because the work uses every CPU",
+                "at least one",
                 "name fewer CPUs (--cpus), and bind the work to them",
             )
         });
@@ -136,8 +136,10 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match full.first() {
         None => State::good(format!("CPUs {others} are left for everything else")),
         Some(package) => State::improvable(
-            format!("package {package} has only CPUs of the work"),
-            "a housekeeping CPU in each package",
+            format!(
+                "package {package} has no housekeeping CPU, because the work uses all its CPUs"
+            ),
+            "at least one in each package",
             "leave one CPU of each package to everything else",
         ),
     })
@@ -164,8 +166,8 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         let first = strangers.iter().next().map_or(0, |cpu| cpu.0);
         State::improvable(
-            format!("CPUs {strangers} share cores with the work"),
-            "whole cores for the work",
+            format!("the work shares cores with CPUs {strangers}"),
+            "alone on its cores",
             format!(
                 "echo 0 > /sys/devices/system/cpu/cpu{first}/online for each of these CPUs, or \
                  name both threads of each core (--cpus)"

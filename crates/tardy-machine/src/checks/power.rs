@@ -230,7 +230,7 @@ fn usb(examined: &CheckInput<'_>) -> Result<State, State> {
                 controls.len(),
                 sleeping.join(", ")
             ),
-            "awake, if the work uses the device",
+            "awake, if the work uses them",
             format!(
                 "echo on > /sys/bus/usb/devices/{first}/power/control, or usbcore.autosuspend=-1 \
                  on the kernel's command line"
@@ -255,7 +255,7 @@ fn supply(examined: &CheckInput<'_>) -> Result<State, State> {
     if is_on_battery {
         return Ok(State::improvable(
             "the machine runs on battery power",
-            "mains",
+            "on mains power",
             "plug the machine in",
         ));
     }

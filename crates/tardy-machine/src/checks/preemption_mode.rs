@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(examined: &CheckInput<'_>) -> State {
     let Some(found) = &examined.facts.kernel.preemption else {
-        return State::unknown("the kernel's version");
+        return State::unknown("the kernel's version cannot be read");
     };
     match (found.compiled, found.mode.as_deref()) {
         (CompiledPreemption::RealTime | CompiledPreemption::Full, None) | (_, Some("full")) => {
@@ -36,6 +36,8 @@ fn look(examined: &CheckInput<'_>) -> State {
                 "use a kernel built with PREEMPT_DYNAMIC and preempt=full, or with PREEMPT_RT",
             )
         }
-        _ => State::unknown("the mode (/sys/kernel/debug/sched/preempt, for root only)"),
+        _ => {
+            State::unknown("/sys/kernel/debug/sched/preempt cannot be read (only root may read it)")
+        }
     }
 }

@@ -159,7 +159,7 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     let (Some(locked), Some(resident)) = (program.locked_kib, program.resident_kib) else {
         return Err(State::unknown(format!(
-            "VmLck and VmRSS in /proc/{}/status",
+            "/proc/{}/status does not show VmLck and VmRSS",
             program.process
         )));
     };
@@ -251,7 +251,7 @@ fn affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     if threads.iter().any(|thread| thread.allowed.is_none()) {
         return Err(State::unknown(
-            "Cpus_allowed_list in the status of a thread",
+            "the status file of a thread shows no Cpus_allowed_list",
         ));
     }
     let free: Vec<String> = threads.iter().filter_map(|thread| label(&thread)).collect();
@@ -260,7 +260,7 @@ fn affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             named(&free),
-            "one CPU for each real-time thread",
+            "bound to one CPU each",
             "taskset -pc CPU TID, or pthread_setaffinity_np() in the program",
         )
     })
@@ -269,7 +269,7 @@ fn affinity(examined: &CheckInput<'_>) -> Result<State, State> {
 fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     Ok(match program.real_time_limit {
-        None => State::unknown(format!("/proc/{}/limits", program.process)),
+        None => State::unknown(format!("/proc/{}/limits cannot be read", program.process)),
         Some(RealTimeLimit::Unlimited) => State::good("no limit"),
         Some(RealTimeLimit::Microseconds(limit)) => State::improvable(
             format!("{limit} us"),
@@ -302,7 +302,7 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
         .collect();
     let Some(longest) = slack.iter().max() else {
         return Err(State::unknown(
-            "/proc/TID/timerslack_ns of an ordinary thread",
+            "/proc/TID/timerslack_ns cannot be read for any ordinary thread",
         ));
     };
     let current = format!("{longest} ns, for {} ordinary threads", ordinary.len());
@@ -328,7 +328,7 @@ fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let online = examined.facts.processors.online.as_ref();
     let cpus = online
-        .ok_or_else(|| State::unknown("the online CPUs"))?
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online cannot be read"))?
         .len();
     let count = program.threads.len();
     let threads = format!("{count} thread{}", if count == 1 { "" } else { "s" });

@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(examined: &CheckInput<'_>) -> State {
     let Some(words) = examined.command_line() else {
-        return State::unknown("/proc/cmdline");
+        return State::unknown("/proc/cmdline cannot be read");
     };
     if examined
         .facts
@@ -54,7 +54,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     }
     State::improvable_at_start(
         current,
-        "callbacks moved off the CPUs of the work",
+        "moved off the CPUs of the work",
         format!(
             "rcu_nocbs={} on the kernel's command line",
             examined.to_isolate()

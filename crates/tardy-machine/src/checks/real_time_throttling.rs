@@ -20,7 +20,7 @@ pub(super) const CHECK: Check = Check {
 fn look(examined: &CheckInput<'_>) -> State {
     let settings = &examined.facts.throttling;
     let Some(limit) = settings.real_time else {
-        return State::unknown("/proc/sys/kernel/sched_rt_runtime_us");
+        return State::unknown("/proc/sys/kernel/sched_rt_runtime_us cannot be read");
     };
     if settings.has_fair_server == Some(true) {
         return State::none(

@@ -94,7 +94,8 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
             .parse::<CpuList>()
             .ok()
     });
-    let allowed = allowed.ok_or_else(|| State::unknown("/proc/self/status"))?;
+    let allowed =
+        allowed.ok_or_else(|| State::unknown("/proc/self/status shows no Cpus_allowed_list"))?;
     // A task can use CPUs that isolcpus= isolated, although its default list lacks them. CPUs of an
     // isolated partition are usable only in the partition's group.
     let isolated = examined
@@ -113,7 +114,7 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             format!("CPUs {outside} are not among the CPUs {of_group} of this control group"),
-            "all CPUs of the work in the group",
+            "among them, because the work uses them",
             format!(
                 "start the work in a group whose cpuset.cpus contains {}",
                 examined.cpus
@@ -127,7 +128,7 @@ fn deadline_admission(examined: &CheckInput<'_>) -> Result<State, State> {
         .facts
         .throttling
         .real_time
-        .ok_or_else(|| State::unknown("/proc/sys/kernel/sched_rt_runtime_us"))?;
+        .ok_or_else(|| State::unknown("/proc/sys/kernel/sched_rt_runtime_us cannot be read"))?;
     Ok(if limit.runtime < Nanos::ZERO {
         State::noted(
             "every deadline task is admitted, so the kernel guarantees nothing to any of them",

@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.processors.smt_active {
-        None => State::unknown("/sys/devices/system/cpu/smt/active"),
+        None => State::unknown("/sys/devices/system/cpu/smt/active cannot be read"),
         Some(false) => State::good("off"),
         Some(true) => State::improvable(
             "on",

@@ -43,7 +43,7 @@ fn threaded_interrupts(examined: &CheckInput<'_>) -> Result<State, State> {
         .kernel
         .preemption
         .as_ref()
-        .ok_or_else(|| State::unknown("the kernel's version"))?;
+        .ok_or_else(|| State::unknown("the kernel's version cannot be read"))?;
     if preemption.compiled == CompiledPreemption::RealTime {
         return Ok(State::good("PREEMPT_RT: interrupt handlers are threads"));
     }
@@ -64,7 +64,7 @@ fn skewed_ticks(examined: &CheckInput<'_>) -> Result<State, State> {
         .processors
         .online
         .as_ref()
-        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online cannot be read"))?;
     let is_set = examined.parameter("skew_tick")? == Some("1");
     Ok(match (is_set, online.len()) {
         (true, _) => State::good("skew_tick=1"),

@@ -15,7 +15,7 @@ pub struct StoredFinding {
     /// Importance of the check for the profile `periodic`.
     pub importance: Importance,
     pub state: StoredState,
-    /// The current value; for unknown settings, the unreadable file.
+    /// The current value; for unknown settings, the reason.
     pub current: String,
 }
 

@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.memory.swap_total_bytes {
-        None => State::unknown("/proc/meminfo"),
+        None => State::unknown("/proc/meminfo cannot be read"),
         Some(0) => State::good("none"),
         Some(bytes) => State::improvable(
             tardy_core::bytes::format_bytes(bytes),

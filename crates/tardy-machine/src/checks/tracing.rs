@@ -26,7 +26,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         ("nop", false) => State::good("off"),
         ("nop", true) => State::improvable(
             "trace events are on",
-            "none",
+            "off",
             "echo 0 > /sys/kernel/tracing/events/enable",
         ),
         (tracer, _) => State::improvable(

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.memory.transparent_hugepages.as_deref() {
-        None => State::unknown("/sys/kernel/mm/transparent_hugepage/enabled"),
+        None => State::unknown("/sys/kernel/mm/transparent_hugepage/enabled cannot be read"),
         Some(mode @ ("never" | "madvise")) => State::good(mode),
         Some(mode) => State::improvable(
             mode,

@@ -53,7 +53,9 @@ pub(super) const HOST_THREADS: Check = Check {
 
 fn is_guest(examined: &CheckInput<'_>) -> Result<(), State> {
     match examined.facts.virtualization.is_virtual() {
-        None => Err(State::unknown("whether there is a hypervisor")),
+        None => Err(State::unknown(
+            "no file shows whether this is a virtual machine",
+        )),
         Some(false) => Err(State::none("this is not a virtual machine")),
         Some(true) => Ok(()),
     }
@@ -70,7 +72,7 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
     let stolen = watched
         .stolen
         .as_ref()
-        .ok_or_else(|| State::unknown("the steal column of /proc/stat"))?;
+        .ok_or_else(|| State::unknown("/proc/stat has no steal column"))?;
     let of_interest = stolen
         .iter()
         .filter(|(cpu, time)| examined.cpus.contains(**cpu) && **time > Nanos::ZERO);
@@ -105,9 +107,9 @@ fn guest_halt_polling(examined: &CheckInput<'_>) -> Result<State, State> {
         ("haltpoll", polled) => State::improvable(
             polled.map_or_else(
                 || "haltpoll polls for an unknown time".to_owned(),
-                |_| "haltpoll, which halts at once (0 ns)".to_owned(),
+                |_| "haltpoll halts idle CPUs at once (guest_halt_poll_ns is 0)".to_owned(),
             ),
-            "a driver that polls before it halts the CPU",
+            "set to poll before it halts the CPU",
             "echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
         ),
         (driver, _) => State::improvable(

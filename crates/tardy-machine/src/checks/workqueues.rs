@@ -25,7 +25,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let mask = examined.text(&format!("{FOLDER}/cpumask"))?;
     let others = examined
         .other_cpus()
-        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+        .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online cannot be read"))?;
     if others.is_empty() {
         return Ok(State::none("the work uses every CPU"));
     }

@@ -42,7 +42,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "cycles of your own loop: in the series app, from the due time to the end of the work \
             (tardy_done); in the series app.start, from the due time to the start of the work \
             (tardy_due)",
-    context: "stock kernel: depends on how the program waits; PREEMPT_RT: the same",
+    context: "stock kernel: the context depends on how the program waits; PREEMPT_RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {
         name: COMMAND,

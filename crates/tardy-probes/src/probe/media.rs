@@ -75,8 +75,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             media.alsa and media.alsa-frame); without a sound card, it simulates the clock. With \
             player=mpv, the numbers are a real player's own reports (media.player and \
             media.player-frame)",
-    context: "stock kernel: hard interrupt (relative sleep; mpv: wait with a time-out); \
-              PREEMPT_RT: hard interrupt for real-time threads, softirq thread for others",
+    context: "timer of a relative sleep (with player=mpv, of a wait with a time-out); stock \
+              kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, softirq \
+              thread for others",
     source: "abeni2002 section 5",
     parameters: &[
         Parameter::choice(

@@ -23,9 +23,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 };
 
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
-    let remedy = "a kernel built with CONFIG_POSIX_MQUEUE, and room below RLIMIT_MSGQUEUE (ulimit \
-                  -q) and /proc/sys/fs/mqueue/queues_max";
-    pair::resolve_with::<MessageQueue>(probe, host, "POSIX message queues", remedy)
+    let remedy = "use a kernel built with CONFIG_POSIX_MQUEUE, and leave room below \
+                  RLIMIT_MSGQUEUE (ulimit -q) and /proc/sys/fs/mqueue/queues_max";
+    pair::resolve_with::<MessageQueue>(probe, host, "support for POSIX message queues", remedy)
 }
 
 impl Channel for MessageQueue {

@@ -54,8 +54,8 @@ pub(super) trait Channel: Sized + Send + Sync + 'static {
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "",
     times: "",
-    context: "no timer; stock kernel: the waker's system call; PREEMPT_RT: the same, but the call \
-              may sleep while it waits for the kernel's locks",
+    context: "no timer; stock kernel: the waker's system call wakes the thread; PREEMPT_RT: the \
+              same, but the call may sleep while it waits for the kernel's locks",
     source: "",
     parameters: &[
         Parameter::choice(

@@ -53,8 +53,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "the round trip of a stimulus to another machine or device over a link: from the clock \
             read just before the sending call to the kernel's receive timestamp of the answer or, \
             without timestamps, to the poll that found the answer",
-    context: "stock kernel: the other end's interrupt and its responder (icmp: its softirq); \
-              PREEMPT_RT: the same, in threads",
+    context: "no timer; stock kernel: the other end answers in its responder, after a hard \
+              interrupt (icmp: in the softirq); PREEMPT_RT: the same, but interrupt and softirq \
+              run in threads",
     source: "koolwal2009 (lpptest)",
     parameters: &[
         Parameter {

@@ -142,20 +142,17 @@ pub(super) fn changes_title(atlas: &Atlas) -> String {
             .to_owned();
     }
     let pairs = format!("{} comparisons of neighbouring releases", atlas.compared);
-    let difference = "a difference by a factor of 1.25 or more between the medians of the replicas";
+    let differ = "the medians over the replicas differ by a factor of 1.25 or more";
     match atlas.changes.len() {
         0 if atlas.replicas < REPLICAS_MIN => format!(
             "{pairs}: {} replicas are too few to tell a change from chance",
             atlas.replicas
         ),
-        0 => format!("{pairs}: none shows {difference}"),
-        found => {
-            let s = if found == 1 { "s" } else { "" };
-            format!(
-                "{pairs}: {found} show{s} {difference}; at most 5 % of such differences are due \
-                 to chance"
-            )
-        }
+        0 => format!("{pairs}: in none of them, {differ}"),
+        found => format!(
+            "{pairs}: in {found} of them, {differ}; at most 5 % of such differences are due to \
+             chance"
+        ),
     }
 }
 

@@ -83,7 +83,9 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
     let faults = rules.page_faults_user + rules.page_faults_kernel;
     let at_start = match rules.page_faults_at_start {
         0 => String::new(),
-        count => format!("; {count} page faults before the program's first timer are not counted"),
+        count => format!(
+            "; {count} page faults before the thread's first wake-up by a timer are not counted"
+        ),
     };
     let lower: u64 = rules.woken_by_lower.iter().map(|waker| waker.count).sum();
     let wakers = rules.woken_by_lower.iter().take(3);

@@ -80,7 +80,8 @@ pub struct CompareArgs {
     /// Allow a comparison of runs in virtual time with runs in real time
     #[arg(long)]
     pub across_clocks: bool,
-    /// Print each quantile with its interval, and every fact that differs
+    /// Print each quantile with its confidence interval, and every fact (machine, kernel, plan)
+    /// that differs
     #[arg(long)]
     pub full: bool,
     /// How to print the result

@@ -65,7 +65,7 @@ fn origin(text: &str) -> Result<String, String> {
     if is_valid {
         Ok(text.to_owned())
     } else {
-        Err("write small letters, digits and _ only".to_owned())
+        Err("use only lowercase letters, digits and _".to_owned())
     }
 }
 

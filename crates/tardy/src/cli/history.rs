@@ -20,7 +20,7 @@ pub struct HistoryArgs {
     /// first folder or beside the first table
     #[arg(long, value_name = "BUILD")]
     pub accept: Vec<String>,
-    /// Difference to ignore: a time, or a share of the level before the change
+    /// Difference to ignore: a time, or a percentage of the value before the change
     #[arg(long, value_name = "TIME|SHARE", default_value_t = Margin::default(), allow_hyphen_values = true)]
     pub margin: Margin,
     /// How to print the result

@@ -23,7 +23,10 @@ const PURPOSES: &[(&str, &[&str])] = &[
         ],
     ),
     ("Change this machine", &["tune", "restore"]),
-    ("Other kernels and the papers", &["lab", "reproduce"]),
+    (
+        "Test other kernels, repeat published measurements",
+        &["lab", "reproduce"],
+    ),
     (
         "About tardy",
         &["list", "scenarios", "schema", "man", "completions", "help"],

@@ -22,7 +22,7 @@ The responder's own late wake-ups:          tardy show FOLDER
 
 Over udp, the responder answers one run at a time: the first run that asks, until this run has \
                   been silent for 5 s (for 200 ms, if the next run comes from the same address). \
-                  Other datagrams are counted but not answered. An answer is as long as its \
+                  Other datagrams are counted but not answered. An answer has as many bytes as its \
                   stimulus. In each 100 ms, the responder accepts at most 5000 datagrams, \
                   including at most 1000 that it does not answer. Beyond these limits, the \
                   responder sleeps until the 100 ms are over."

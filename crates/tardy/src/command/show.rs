@@ -43,7 +43,8 @@ pub fn run(args: &ShowArgs) -> Exit {
         Ok(record) if record.kind == RunKind::Cost => {
             if args.deadline.is_given() || args.statistics {
                 say!(
-                    "tardy: {} is a run of costs: deadlines and --statistics are for latencies",
+                    "tardy: {} is a run of `tardy cost`, which has no latencies: leave out \
+                     --statistics and all options about deadlines",
                     args.run.display()
                 );
                 return Exit::Usage;
@@ -52,7 +53,7 @@ pub fn run(args: &ShowArgs) -> Exit {
         }
         Ok(_) if args.paper.is_some() => {
             say!(
-                "tardy: {} is not a run of costs: --paper only prints numbers beside costs",
+                "tardy: {} is not a run of `tardy cost`: leave out --paper, which is for costs",
                 args.run.display()
             );
             Exit::Usage

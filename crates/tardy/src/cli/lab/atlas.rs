@@ -36,7 +36,7 @@ pub struct AtlasArguments {
     /// seed; a repeated replica gives the same samples
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
-    /// Length of each run in the guest's time; the first third of it, at most 10s, is idle
+    /// Length of each run in the guest's time; a third of it, but at most 10s, is idle at the start
     #[arg(long = "for", value_name = "TIME", default_value = "3s")]
     pub length: Nanos,
     /// Seed of the first replica's probes; the seed of each further replica is one higher

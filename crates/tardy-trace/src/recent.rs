@@ -4,9 +4,11 @@ use std::borrow::Borrow;
 use std::hash::Hash;
 
 use foldhash::HashMap;
+use foldhash::fast::RandomState;
 
 /// Entries in two generations: when the newer one is full, it replaces the older one. An entry is
-/// forgotten after between one and two times `capacity` others were used.
+/// forgotten after between one and two times `capacity` others were used. All memory is allocated at
+/// once, so that a long run needs no more of it than a short one.
 #[derive(Debug)]
 pub(crate) struct Recent<K, V> {
     newer: HashMap<K, V>,
@@ -16,9 +18,10 @@ pub(crate) struct Recent<K, V> {
 
 impl<K: Eq + Hash, V> Recent<K, V> {
     pub(crate) fn new(capacity: usize) -> Self {
+        let empty = || HashMap::with_capacity_and_hasher(capacity, RandomState::default());
         Self {
-            newer: HashMap::default(),
-            older: HashMap::default(),
+            newer: empty(),
+            older: empty(),
             capacity,
         }
     }
@@ -48,7 +51,8 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     /// Adds a key that is not in the map.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.newer.len() >= self.capacity {
-            self.older = std::mem::take(&mut self.newer);
+            std::mem::swap(&mut self.newer, &mut self.older);
+            self.newer.clear();
         }
         self.newer.insert(key, value);
     }
@@ -61,11 +65,13 @@ mod tests {
     #[test]
     fn an_entry_that_is_used_stays_and_the_others_are_forgotten() {
         let mut recent = Recent::new(100);
+        let allocated = recent.newer.capacity();
         for number in 0..10_000 {
             recent.insert(number, number);
             assert_eq!(recent.touch(&0).copied(), Some(0));
             assert_eq!(recent.get(&number), Some(&number));
             assert!(recent.newer.len() + recent.older.len() <= 200);
+            assert_eq!(recent.newer.capacity(), allocated);
         }
         let left = (0..10_000).filter(|number| recent.get(number).is_some());
         assert!((100..=200).contains(&left.count()));

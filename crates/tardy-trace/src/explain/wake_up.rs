@@ -26,7 +26,7 @@ use crate::recent::Recent;
 use crate::text::Text;
 
 /// Minimum number of recently seen threads that are stored.
-const THREADS_MAX: usize = 1 << 14;
+const THREADS_MAX: usize = 1 << 12;
 /// Maximum number of kernel workers that are stored.
 const WORKERS_MAX: usize = 1 << 18;
 /// Number of pieces that most wake-ups need; space for them is reserved at once.

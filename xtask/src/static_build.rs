@@ -417,7 +417,7 @@ mod tests {
         assert!(
             check(&bytes, Architecture::Armv7)
                 .unwrap_err()
-                .contains("no little-endian ELF")
+                .contains("not a little-endian ELF")
         );
     }
 

@@ -531,11 +531,9 @@ mod tests {
             "; 7 skipped due times would have met the deadline (--skipped limits such periods)"
         ));
         assert_eq!(skipped(Some(7), None).outcome, Outcome::Failed);
-        assert!(
-            skipped(Some(7), None)
-                .sentence
-                .contains("7 periods were skipped, but a deadline up to the period allows none")
-        );
+        assert!(skipped(Some(7), None).sentence.contains(
+            "7 periods were skipped, but a deadline no longer than the period allows none"
+        ));
         assert_eq!(skipped(Some(7), Some(7)).outcome, Outcome::Passed);
         assert_eq!(skipped(Some(7), Some(6)).outcome, Outcome::Failed);
         assert!(

@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(shards[1].to_string(), "2/3");
         for wrong in ["0/3", "4/3", "1/0", "1", "a/b", "1/3/2", "-1/3"] {
             assert!(
-                wrong.parse::<Shard>().unwrap_err().contains("as 2/8"),
+                wrong.parse::<Shard>().unwrap_err().contains("as in 2/8"),
                 "{wrong}"
             );
         }

@@ -308,7 +308,7 @@ mod tests {
             note(180_000, 9)
         );
         assert!(
-            note(180_000, 1).contains("a step is longer"),
+            note(180_000, 1).contains("a single step takes longer than requested"),
             "{}",
             note(180_000, 1)
         );

@@ -378,8 +378,7 @@ mod tests {
                 &result(Outcome::NothingSeen, 0.97_f64.ln(), 1.02_f64.ln()),
                 100_000.0
             ),
-            "no effect seen: lowers the metric by at most 3.00 us or raises the metric by at most \
-             2.00 us"
+            "no effect seen: lowers the metric by at most 3.00 us, or raises it by at most 2.00 us"
         );
         assert_eq!(
             words(

@@ -191,7 +191,7 @@ fn a_search_says_how_long_it_takes_before_it_begins() {
             .contains("at most 352 runs of 1s each under the loads io and memory, 10m in all")
             && planned
                 .stderr
-                .contains("effect of these settings: made, into search"),
+                .contains("effect of these settings: made; the runs are stored in search"),
         "{}",
         planned.stderr
     );

@@ -31,7 +31,7 @@ const HEAD: &str = "# Kernels
 `cargo xtask kernels` boots each kernel in a guest of the lab, runs the commands of the table there, \
 and writes this page. It needs QEMU and busybox-static.
 
-A cell has \"yes\" if the command ended with exit code 0, and any other exit code as a number. The \
+A cell shows \"yes\" if the command ended with exit code 0; otherwise, it shows the exit code. The \
 list below the table gives the first reason that the command printed for such an exit code. The \
 probes `app` and `response` are left out, because they need a program or another machine.
 

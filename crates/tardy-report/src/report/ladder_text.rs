@@ -40,7 +40,9 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     if ladder.every_deadline_missed {
         return vec![
-            "Every deadline was missed: the work of skipped periods was never done.".to_owned(),
+            "No deadline held: the work of skipped periods was never done, and so missed every \
+             deadline."
+                .to_owned(),
         ];
     }
     let Some(rung) = &ladder.smallest else {

@@ -199,8 +199,8 @@ options! {
         plan(|plan| Some(plan.seed));
     /// Deadline: the largest allowed latency, as in 200us
     ///
-    /// A wake-up with a larger latency is a miss. A skipped period is a miss if its wake-up would
-    /// have been later than the deadline.
+    /// A wake-up with a larger latency is a miss. A skipped period is a miss if the stall
+    /// delayed it beyond the deadline.
     deadline: Option<Nanos> = {
         name: "deadline", value: "TIME", can_begin_with_dash: true, conflicts: &["window"],
         group: DEADLINE, is_in_files: true, is_shown: true,

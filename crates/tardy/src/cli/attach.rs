@@ -33,7 +33,8 @@ pub struct AttachArgs {
     /// its path in the source, and a C++ function by its mangled name.
     #[arg(long, value_name = "FUNCTION", requires_all = ["to", "process"])]
     pub from: Option<String>,
-    /// Stop the time started by --from when the same thread calls this function of the program
+    /// Function of the program that ends the measurement begun by --from, when the same thread calls
+    /// it
     #[arg(long, value_name = "FUNCTION", requires_all = ["from", "process"])]
     pub to: Option<String>,
     /// How long to measure; Ctrl-C or the end of the program stops the measurement earlier

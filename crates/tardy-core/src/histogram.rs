@@ -376,16 +376,6 @@ impl Histogram {
         });
         found
     }
-
-    /// Removes all counts, and restores the budget.
-    pub fn clear(&mut self) {
-        self.pages_left += self.pages.iter_mut().filter_map(Option::take).count();
-        self.values_left += self.values.len();
-        self.values.clear();
-        self.coarse.clear();
-        self.packed = PackedCounts::default();
-        (self.min, self.max) = (i64::MAX, i64::MIN);
-    }
 }
 
 fn range_of(page: usize) -> std::ops::Range<i64> {

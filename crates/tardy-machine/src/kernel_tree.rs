@@ -73,21 +73,23 @@ pub fn unpack(mut command: Command, archive: &Path, tree: &Path) -> Command {
     command
 }
 
-/// Returns the newest source, by name, that the distribution's package installed in `folder`.
+/// Returns the newest source that the distribution's package installed in `folder`.
 fn packaged_source(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder)
         .ok()?
         .filter_map(Result::ok)
         .map(|entry| entry.path());
-    let is_source = |path: &PathBuf| {
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        name.starts_with("linux-source-")
-            && (name.contains(".tar.") || path.join("Kbuild").is_file())
+    // The version has to be compared by its numbers: 6.12 is newer than 6.9.
+    let version = |path: &Path| -> Option<Vec<u32>> {
+        let name = path.file_name()?.to_str()?;
+        let numbers = name.strip_prefix("linux-source-")?.split('.');
+        let is_source = name.contains(".tar.") || path.join("Kbuild").is_file();
+        is_source.then(|| numbers.map_while(|number| number.parse().ok()).collect())
     };
-    entries.filter(is_source).max()
+    entries
+        .filter_map(|path| Some((version(&path)?, path)))
+        .max()
+        .map(|(_, path)| path)
 }
 
 fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
@@ -154,15 +156,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(packaged_source(folder.path()), None);
         for name in [
-            "linux-source-5.10.tar.xz",
-            "linux-source-6.1.tar.xz",
+            "linux-source-6.9.tar.xz",
+            "linux-source-6.12.tar.xz",
             "linux-headers-7",
         ] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
         assert_eq!(
             packaged_source(folder.path()),
-            Some(folder.path().join("linux-source-6.1.tar.xz"))
+            Some(folder.path().join("linux-source-6.12.tar.xz"))
         );
     }
 }

@@ -206,6 +206,8 @@ pub struct AttachFacts {
     pub end: AttachEnd,
     pub begin: Nanos,
     pub length: Nanos,
+    /// Number of threads that were followed.
+    pub threads: usize,
     /// The last names of the followed threads and of the threads that woke them.
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
@@ -323,7 +325,6 @@ impl Tally {
         let loops = loops(&attached.cycles);
         // `loops` has them with words.
         attached.cycles.rules.clear();
-        let threads_followed = attached.names.len();
         attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
         let has_deadline = self.requirement.window.is_some();
@@ -397,7 +398,7 @@ impl Tally {
             wakings: attached.wakings,
             process: attached.process,
             functions: attached.functions,
-            threads_followed,
+            threads_followed: attached.threads,
             end: attached.end,
             begin_ns: begin,
             length_ns: attached.length,
@@ -586,6 +587,7 @@ mod tests {
             end: AttachEnd::Finished,
             begin: Nanos(1_000),
             length: Nanos(1_000_000_000),
+            threads: 2,
             names: BTreeMap::from([(7, "loop".to_owned()), (8, "worker".to_owned())]),
             counts: vec![
                 (TimerKind::Sleep, counts),
@@ -745,6 +747,7 @@ mod tests {
         facts.names.insert(9, "waker".into());
         let found = tally.result(facts);
         assert_eq!((found.exit(), found.wake_ups), (Exit::Failed, 3));
+        assert_eq!(found.threads_followed, 2, "without their waker");
         assert_eq!(found.clocks, [], "they have no clock of a timer");
         let rows: Vec<_> = found
             .threads

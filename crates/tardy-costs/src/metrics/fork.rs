@@ -25,7 +25,7 @@ pub(super) const FORK: Metric = Metric {
 pub(super) const EXECUTE: Metric = Metric {
     name: "fork-exec",
     group: Group::Processor,
-    operation: "fork, exec a two-instruction program, and wait for its exit",
+    operation: "fork, exec a three-instruction program, and wait for its exit",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc exec"),
@@ -39,7 +39,7 @@ pub(super) const EXECUTE: Metric = Metric {
 pub(super) const SHELL: Metric = Metric {
     name: "fork-sh",
     group: Group::Processor,
-    operation: "fork, exec /bin/sh -c, which runs a two-instruction program, and wait for its exit",
+    operation: "fork, exec /bin/sh -c, which runs a three-instruction program, and wait for its exit",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc shell"),
@@ -64,7 +64,7 @@ fn executing(program: Program) -> Result<Box<dyn Work>, Unavailable> {
 fn program(place: &Place) -> Result<CString, Unavailable> {
     let image = tiny_program::image().ok_or_else(|| Unavailable::Missing {
         what: format!(
-            "tardy has no two-instruction program for {}",
+            "tardy has no three-instruction program for {}",
             std::env::consts::ARCH
         ),
         remedy: "measure on x86_64, aarch64 or riscv64",

@@ -392,6 +392,7 @@ mod tests {
             end: AttachEnd::ProcessEnded,
             begin: Nanos::ZERO,
             length: Nanos(2_000_000_000),
+            threads: usize::try_from(threads).unwrap(),
             names: (1..=threads)
                 .map(|thread| (thread, format!("worker{thread}")))
                 .collect::<BTreeMap<_, _>>(),

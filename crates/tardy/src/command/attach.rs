@@ -215,7 +215,7 @@ fn result(
     tally: Tally,
 ) -> AttachResult {
     let length = recorded.end - recorded.begin;
-    let mut names = recorded.wakers;
+    let (threads, mut names) = (recorded.threads.len(), recorded.wakers);
     names.extend(recorded.threads);
     tally.result(AttachFacts {
         process,
@@ -227,6 +227,7 @@ fn result(
         end,
         begin: recorded.begin,
         length,
+        threads,
         names,
         counts: recorded.counts,
         wakings: recorded.wakings,

@@ -9,7 +9,8 @@
  *   fire   write "CONTEXT NANOSECONDS"; returns when the delay is over
  *   log    read: a line for each delay, CLOCK_MONOTONIC times
  *
- * With the parameter lengthen=FUNCTION, each call of that kernel function first executes a loop of 2 x rounds instructions.
+ * With the parameter lengthen=FUNCTION, each call of that kernel function first executes a loop of
+ * 2 x rounds instructions.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -126,7 +127,7 @@ static void spin_softirq(u64 nanoseconds)
 	softirq_ns = nanoseconds;
 	reinit_completion(&softirq_done);
 	/*
-	 * In such a section, a raised softirq waits until the section ends, and then runs at once.
+	 * While bottom halves are off, a raised softirq waits. It runs as soon as they are on again.
 	 * Otherwise it would wait for ksoftirqd.
 	 */
 	local_bh_disable();

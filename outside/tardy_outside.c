@@ -101,8 +101,8 @@ enum stretch_kind {
 	/* IRQs or preemption off, but not in order to call the scheduler. */
 	BEFORE_SCHEDULER = KINDS,
 	/*
-	 * Both on although a switch is due. For the idle task: from due until it calls the
-	 * scheduler.
+	 * IRQs and preemption are on although a switch is due. For the idle task: from when the
+	 * switch is due until the task calls the scheduler.
 	 */
 	DUE_STRETCH,
 	/* Preemption is off to call the scheduler, until it is on again. */
@@ -115,8 +115,8 @@ enum stretch_kind {
 	 */
 	NO_CHANCE,
 	/*
-	 * From due until the scheduler is done, with all interrupts: the latency that has the
-	 * bound.
+	 * From when a switch is due until the scheduler is done, with all interrupts: the latency
+	 * that is bounded.
 	 */
 	SWITCH_DELAY,
 	LONGESTS
@@ -151,8 +151,9 @@ struct place {
 	uint8_t what;
 	uint8_t mark;
 	/*
-	 * Number of the wrapper, a function that locks or unlocks for its caller, that contains
-	 * this instruction or is called by it; otherwise 0. Sections name the wrapper's caller.
+	 * Number of the wrapper that contains this instruction or is called by it; 0 if there is
+	 * none. A wrapper is a function that locks or unlocks for its caller. Sections name the
+	 * wrapper's caller.
 	 */
 	uint16_t wrapper;
 };
@@ -462,7 +463,7 @@ static void put_moment(uint64_t at)
 {
 	/*
 	 * After an exception within a block, the counter includes instructions of the block that
-	 * were not executed.
+	 * were not executed. A later moment can then seem to be earlier.
 	 */
 	uint64_t later = at > last_at ? at : last_at;
 
@@ -532,7 +533,7 @@ static bool is_switch_due(void)
 	return !(*(const volatile uint32_t *)count_in_ram & NO_SWITCH_DUE);
 }
 
-/* Returns the 32-bit count with the same meaning. */
+/* Returns the bits of a 64-bit count in the places that they have in a 32-bit count. */
 static uint32_t narrowed(uint32_t wide)
 {
 	uint32_t count = wide & (PREEMPTION_BITS | SERVING_SOFTIRQ | PREEMPTION_OFF);
@@ -552,8 +553,8 @@ static uint32_t count_now(void)
 	count = *(const volatile uint32_t *)count_in_ram;
 	count = count_is_wide ? narrowed(count) : count & NOT_PREEMPTIBLE;
 	/*
-	 * The idle task has preemption off because no task needs to preempt it. This does not
-	 * count.
+	 * The idle task always has preemption off, because no task needs to preempt it. This level
+	 * is left out of the count.
 	 */
 	if (count & PREEMPTION_BITS && current_in_ram && *current_in_ram == known.init_task)
 		count--;
@@ -806,10 +807,12 @@ static void block_executed(unsigned int vcpu, void *data)
 }
 
 /*
- * Returns the number of steps in a window. They start before the due time, at a point where the
- * task that had the CPU at the due time executed its program, or where the CPU halted. All calls
- * since that point are thereby known. If there is no such point in the `steps_before` steps before
- * the due time, the window starts there.
+ * Returns the number of steps in a window. The window contains the last `instructions`, which are
+ * those since the due time, and `instructions_before` before them. It starts still earlier, at a
+ * point where the CPU halted, or where the task that had the CPU before these instructions executed
+ * its program. All calls since that point are thereby known. If there is no such point in the
+ * `steps_before` steps before these instructions, the window starts with those steps. Finally, the
+ * window is extended back to steps with a task and a context, if they are near.
  */
 static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_before, uint64_t steps_before)
 {
@@ -906,7 +909,7 @@ static void keep_longest(unsigned int kind, const struct section *section, uint6
 			executed += blocks[step & STEP_VALUE].length;
 	}
 	count = steps_of_window(since, 0, STEPS_BEFORE_PATH);
-	/* It starts in the last block of the copy. */
+	/* The section starts in the last block of the copy. */
 	if (executed >= since && count >= begin_steps)
 		longest->steps = kept_copy(count, count - begin_steps + 1);
 	if (!longest->steps) {
@@ -1158,7 +1161,7 @@ static void happened(unsigned int vcpu, void *data)
 	case SYSTEM_CALL:
 		if (interrupts_are_off) {
 			/*
-			 * It cannot occur with IRQs off, so the instruction that switched them on
+			 * Neither can occur with IRQs off, so the instruction that switched them on
 			 * was not seen.
 			 */
 			corrected++;
@@ -1183,7 +1186,7 @@ static void happened(unsigned int vcpu, void *data)
 	look(at, place);
 }
 
-/* Handles that `popf` has read the flags that it is about to restore. */
+/* Handles a read of the flags by `popf`, which then restores them. */
 static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct place *place = data;

@@ -6,9 +6,11 @@
  * A cycle is due when the sound card's interrupt reports that a period has been played (the
  * hardware's time stamp), and done when the next period is written. The card's clock differs from
  * the system's, so the due times form no grid, and the loop is opened without a period. A cycle
- * that is later than the sound left in the buffer is an underrun, which the program counts.
+ * that is late by more than the sound left in the buffer causes an underrun, which the program
+ * counts.
  *
- * It plays silence for 22500 periods: a minute. `./alsa_period --help` lists its arguments.
+ * The program plays silence for 22500 periods: a minute. `./alsa_period --help` lists its
+ * arguments.
  */
 #define _GNU_SOURCE
 #include <alsa/asoundlib.h>
@@ -31,7 +33,7 @@ static const char usage[] =
     "  PERIODS  periods in the buffer (3)\n"
     "  CYCLES   periods to play until it ends (22500)\n";
 
-/* Argument `place` if it is given: a whole number above 0. */
+/* Returns argument `place`, a whole number above 0; `usual` if it is not given. */
 static unsigned argument(int argc, char **argv, int place, unsigned usual)
 {
     char *end;
@@ -86,7 +88,7 @@ int main(int argc, char **argv)
         snd_htimestamp_t stamp = { 0, 0 };
         if (snd_pcm_wait(pcm, 1000) == 1 && snd_pcm_status(pcm, status) == 0)
             snd_pcm_status_get_htstamp(status, &stamp);
-        /* A device without an interrupt has no stamp: then the cycle is due when it is seen. */
+        /* A device without an interrupt gives no time stamp: the cycle is then due now. */
         tardy_due(&loop, stamp.tv_sec || stamp.tv_nsec ? tardy_nanos(&stamp) : tardy_now());
         error = (int)snd_pcm_writei(pcm, silence, period);
         tardy_done(&loop);

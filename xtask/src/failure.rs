@@ -37,7 +37,7 @@ pub fn exit_code(result: Result<()>) -> ExitCode {
 
 /// Adds what the task was doing to a failure.
 pub trait While<T> {
-    /// Adds `doing` to the failure's sentence. It completes "while ...".
+    /// Adds `doing` to the failure's sentence, after the word "while".
     fn while_doing(self, doing: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -34,7 +34,7 @@ struct Engine {
     packages: &'static str,
 }
 
-/// The script that first builds its container engine, which takes long. It runs only if the user
+/// The script that first builds Kubernetes' servers, which takes long. It runs only if the user
 /// names it.
 const KUBERNETES: &str = "kubernetes";
 
@@ -131,7 +131,8 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
         std::fs::write(&listed, PYTHON.join("\n"))
             .while_doing(|| format!("writing {}", listed.display()))?;
     }
-    // The first engine makes the results of one machine for the shared experiment.
+    // One machine's results of an experiment, with which several engines compare theirs. The first
+    // of these engines makes them (lab.sh).
     let reference = folder.join("lab");
     workspace::remove(&reference)?;
     let mut lines = Vec::new();

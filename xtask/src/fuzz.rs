@@ -47,7 +47,8 @@ const MEMORY_MAX_MIB: u32 = 2048;
 const INPUT_SECONDS_MAX: u32 = 10;
 /// Maximum length of generated inputs, in bytes. Longer inputs take long and find little.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
-/// `trace` has no small seed, so it starts from the file with which its reader is tested.
+/// The target `trace` also starts from the traces with which its reader is tested, which are
+/// larger: the target, their folder, and the maximum length of its inputs in bytes.
 const LARGE_SEEDS: (&str, &str, u32) = ("trace", "crates/tardy-trace/tests/data", 100 << 10);
 
 /// Runs the task.
@@ -149,8 +150,8 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the folder, outside of the repository, with a target's new findings and the inputs of
-/// earlier runs.
+/// Returns the folder with a target's inputs: those that earlier runs added, and those of its
+/// archive in the repository. git ignores the folder.
 fn corpus(target: &str) -> Result<PathBuf> {
     let folder = PathBuf::from("fuzz/corpus").join(target);
     std::fs::create_dir_all(workspace::root().join(&folder))
@@ -174,9 +175,9 @@ fn archive(target: &str) -> PathBuf {
     PathBuf::from(format!("fuzz/kept/{target}.tar.xz"))
 }
 
-/// Reduces the corpus to inputs that reach code that no smaller input reaches. Ignores how often an
-/// input reaches the code: the fuzzer uses these counts, but they would make the corpus a hundred
-/// times larger.
+/// Reduces the corpus to inputs that reach code that no smaller input reaches, and archives it.
+/// Ignores how often an input reaches the code: the fuzzer uses these counts, but they would make
+/// the corpus a hundred times larger.
 fn keep(target: &str) -> Result<()> {
     let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
     workspace::remove(&merged)?;

@@ -11,8 +11,8 @@ use crate::{program, workspace};
 /// # Errors
 /// Returns an error if the program, or the module, cannot be built.
 pub fn build(kernels: &[String]) -> Result<()> {
-    // Built with the same features as the tests. cargo selects features over all given packages, so
-    // other features would require a rebuild.
+    // The program is built with the same features as the tests, because other features would
+    // require a rebuild. cargo selects the features over all given packages.
     let program = workspace::build(&["--workspace", "--example", "inject"])?;
     program::run(Command::new(program).args(kernels))
 }

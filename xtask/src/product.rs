@@ -7,7 +7,7 @@ use clap::Args;
 use crate::failure::Result;
 use crate::{program, workspace};
 
-/// A command line for another program, which also has its help.
+/// Arguments for another program, which also prints the help.
 #[derive(Debug, Args)]
 pub(crate) struct Words {
     /// Arguments of the program; see `--help`

@@ -2,8 +2,8 @@
 //! detect undefined behaviour.
 //!
 //! Each tool has gaps. Miri interprets Rust by its rules, but knows few system calls. It therefore
-//! runs only [`MIRI_TESTS`], and lists the omitted tests. AddressSanitizer runs all tests against
-//! the real kernel, and detects invalid memory accesses of the compiled code.
+//! runs only [`MIRI_TESTS`]; the result states the number of omitted tests. AddressSanitizer runs
+//! all tests against the real kernel, and detects invalid memory accesses of the compiled code.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::{program, workspace};
 
 /// The crates with unsafe code.
 const CRATES: [&str; 2] = ["tardy-app", "tardy-sys"];
-/// The sanitizer's library is part of the toolchain for this target.
+/// The target for which tests are built; its toolchain includes the sanitizer's library.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Tests of `tardy-sys` whose system calls Miri knows. `tardy-app` has no such test, because Miri
@@ -26,7 +26,7 @@ const MIRI_TESTS: [&str; 4] = [
     "scoped::tests::what_no_thread_can_do_the_calling_one_does",
 ];
 
-/// A tool and what it needs.
+/// A tool that detects undefined behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Tool {
     /// Miri, on the tests that it can run
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
 }
 
 impl Tool {
-    /// Runs the tests, and returns a text with the names of those that ran and those that were
+    /// Runs the tests, and returns a sentence with the numbers of tests that ran and that were
     /// omitted.
     fn run(self) -> Result<String> {
         let all = tests_of(&program::capture(self.command().args(["--", "--list"]))?);

@@ -60,7 +60,7 @@ fn tree(target: &str) -> Result<String> {
 /// Returns the linked crates by `name@version`.
 fn linked(target: &str) -> Result<BTreeMap<String, Crate>> {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
-    // The crates that contain the current line's crate, by depth.
+    // The chain of crates that depend on the current line's crate, by depth.
     let mut above: Vec<String> = Vec::new();
     for line in tree(target)?.lines() {
         let digits = line.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);

@@ -44,8 +44,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the musl target if it is installed, otherwise the target of the distribution's C
-    /// library, which is then linked statically.
+    /// Returns the target to build for. Some use musl, the others the distribution's C library for
+    /// cross-compilation; either is linked statically.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
@@ -55,7 +55,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the cross linker for another architecture, and the packages that contain it.
+    /// Returns the cross linker, and the packages that contain the linker and the C library; `None`
+    /// for musl targets.
     fn cross_compiler(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Armv7 => Some((

@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     stages.result()
 }
 
-/// Runs `cargo xtask check`: the first checks, which need no packages, for use before every commit.
+/// Runs `cargo xtask check`: checks that need no packages, for use before every commit.
 pub(crate) fn check() -> Result<()> {
     let mut stages = Stages::default();
     stages.try_run("format", format);
@@ -184,7 +184,8 @@ fn is_agreed_at_terminal() -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Lists the missing programs on other distributions, whose packages have other names.
+/// Returns an error with the missing programs, for distributions without apt-get, whose packages
+/// have other names.
 fn without_apt() -> Result<()> {
     let mut missing: Vec<String> = Vec::new();
     for Package {

@@ -1,9 +1,9 @@
 //! `cargo xtask walk`: runs every command of README and docs in a bare Debian, and compares every
 //! shown output with the tool's output.
 //!
-//! Durations are shortened, and CPUs are replaced by existing ones; everything else runs as
-//! written. The walk fails if the tool does not accept a command, or if a command needs something
-//! that the page does not mention and a bare Debian lacks.
+//! In a command without a shown output, durations are shortened, and CPUs are replaced by existing
+//! ones; everything else runs as written. The walk fails if the tool does not accept a command, or
+//! if a command needs something that the page does not mention and a bare Debian lacks.
 
 mod page;
 

@@ -45,7 +45,7 @@ pub fn build_tardy() -> Result<PathBuf> {
 /// Returns the given binary, or builds one.
 ///
 /// # Errors
-/// Returns an error if the given file does not exist, and the errors of [`build_tardy`].
+/// Returns an error if the given file does not exist, and the errors of `build`.
 pub fn given_or(
     binary: Option<&PathBuf>,
     build: impl FnOnce() -> Result<PathBuf>,
@@ -57,8 +57,8 @@ pub fn given_or(
     })
 }
 
-/// Builds the same binary with symbols, by which callgrind selects functions. Only the package
-/// `tardy` is compiled again.
+/// Builds the binary of [`build_tardy`] with symbols, by which callgrind selects functions. Only
+/// the package `tardy` is compiled again.
 ///
 /// # Errors
 /// Returns the errors of [`build_tardy`].

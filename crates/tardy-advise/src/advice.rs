@@ -60,13 +60,13 @@ pub struct Comparison {
     /// The share of observed wake-ups whose latency is at most the one that the curves use.
     pub probability: f64,
     /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it. The
-    /// curves then use none.
+    /// curves then assume none.
     pub slowdown: Option<Slowdown>,
     pub curves: Curves,
 }
 
-/// Compiles the advice. `root` is the root of this machine's files, which answer rules if there is
-/// no run. `probe` is the probe to judge by, if the user named one.
+/// Compiles the advice. `root` is the root of this machine's files, whose facts answer rules if
+/// there is no run. `probe` is the probe to judge by, if the user named one.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.
@@ -78,7 +78,8 @@ pub fn advice(
 ) -> Result<Advice, SummaryError> {
     let here = MachineFacts::read(root);
     let is_hardware = |kernel: &&Kernel| kernel.clock != ClockKind::Virtual;
-    // All other kernels are compared with the least preemptible kernel.
+    // Every other kernel is compared with the least preemptible ordinary kernel with the same
+    // clock.
     let fast = |clock: ClockKind| {
         kernels
             .iter()
@@ -90,8 +91,9 @@ pub fn advice(
     for kernel in kernels {
         let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
         let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
-        // The length of the work is stated for the fast kernel. It is used unchanged for kernels
-        // that are not real-time, and multiplied by the measured slowdown for the others.
+        // The length of the work is stated for the fast kernel, and is extended by the measured
+        // slowdown of the judged kernel. If none was measured, the slowdown is 0 for kernels that
+        // are not real-time, and unknown for the others.
         let measured = slower.as_ref().map(|slower| slower.estimate.value);
         let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
         let judgement = judgement(kernel, task, probe, stretch)?;
@@ -184,8 +186,8 @@ fn crossover_of(comparison: &Comparison) -> Option<(f64, Option<Interval>)> {
     }
 }
 
-/// Returns the curves from the largest latencies of two kernels, as in the paper; absent if one of
-/// the kernels has no latencies.
+/// Returns the comparison of two kernels by their largest latencies, as in the paper; `None` if one
+/// of the kernels has no latencies.
 fn comparison(
     fast: &Kernel,
     real_time: &Kernel,

@@ -48,7 +48,8 @@ pub struct Curves {
     pub latency_fast_ns: Estimate,
     /// Latency of the real-time kernel, in ns.
     pub latency_real_time_ns: Estimate,
-    /// Share by which work takes longer on the real-time kernel; 0 if it does not.
+    /// Share by which work takes longer on the real-time kernel; negative if work is faster there,
+    /// 0 if the slowdown is unknown.
     pub slowdown: Estimate,
     /// The crossing of the two curves.
     pub crossing: Crossover,

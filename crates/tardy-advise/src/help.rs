@@ -25,7 +25,7 @@ pub struct Help {
 pub struct Improvements {
     /// The machine that was checked.
     pub machine: String,
-    /// Settings that can be improved, most important first.
+    /// Settings that can be improved: first those that explain a warning, then the most important.
     pub improvable: Vec<Help>,
     /// A check that is left out of all these lists, because PREEMPT_RT is not needed.
     pub left_out: Option<&'static str>,

@@ -81,7 +81,7 @@ pub struct Margin {
 /// The minimum distance of a percentile from the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BoundedMargin {
-    /// The share of work that is done at this time.
+    /// The percentile, as a share of the work.
     pub probability: f64,
     /// Upper bound of the percentile, at 95 % confidence.
     pub upper_ns: Nanos,
@@ -131,8 +131,8 @@ pub struct Judgement {
     pub no_verdict_because: Option<String>,
     /// The distance from the deadline.
     pub margin: Option<Margin>,
-    /// Measuring time that would decide the verdict if misses stay as rare as so far; absent if no
-    /// time would.
+    /// Measuring time that would decide the verdict if misses remain as rare as they were; absent
+    /// if no time would.
     pub measure_longer_ns: Option<Nanos>,
     /// Upper bound of the misses in a year, at 95 %, if the conditions stay the same; absent if the
     /// measurements allow no conclusion.
@@ -301,8 +301,9 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     warned
 }
 
-/// Returns how misses cluster in all runs together. The runs' variances are averaged by their
-/// misses. An unseen event may be as large as in the worst run.
+/// Returns how misses cluster in all runs together. The runs' dispersions are averaged, weighted by
+/// their misses; without misses, the largest one is used. An unseen event may be as large as in the
+/// worst run.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()

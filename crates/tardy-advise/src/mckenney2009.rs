@@ -57,7 +57,7 @@ pub struct BuildRow {
     pub standard_deviation_computed: f64,
 }
 
-/// How many percent less time real fast takes than real time, relative to real fast.
+/// How many percent more time the kernel `real-time` takes than `real-fast`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advantage {
     /// Year of the experiment.

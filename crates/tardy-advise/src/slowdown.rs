@@ -51,7 +51,8 @@ fn is_alike(base: &CostSummary, other: &CostSummary) -> bool {
 }
 
 /// Returns the slowdown of a timed program for `kind`. As in mckenney2009, real time stands for all
-/// kinds of work, and system time for work in the kernel.
+/// kinds of work together, and system time for work in the kernel. User time stands for
+/// computation. `None` for work in memory, which has no such time.
 fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
     if base.how.set == CostSet::Metrics {
         return None;

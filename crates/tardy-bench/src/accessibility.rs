@@ -1,5 +1,5 @@
-//! `cargo xtask accessibility`: checks reports in a browser with axe-core, which detects obstacles
-//! for readers with a screen reader or a keyboard.
+//! `cargo xtask accessibility`: checks reports in a browser with axe-core, which detects barriers
+//! to users of a screen reader or a keyboard.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::{program, workspace};
 
-/// The checker, and the rules that reports must meet.
+/// The npm package of the checker, with its major version. It defines the rules.
 const AXE: &str = "axe-core@4";
 
 /// `cargo xtask accessibility`.
@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: &AccessibilityArguments) -> Result<()> {
     }
 }
 
-/// Returns each rule that a page violates, with the offending elements.
+/// Returns each rule that the page violates, with the number of offending elements and the first
+/// four of them.
 fn violations(browser: &mut Browser, axe: &str) -> Vec<String> {
     browser.evaluate(&format!("{axe}; 1"));
     let found = browser.evaluate(

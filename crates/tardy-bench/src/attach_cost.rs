@@ -1,5 +1,6 @@
-//! The cost of `tardy attach` beside recorders of the scheduler's events, for the same loop: CPU time
-//! of the recorder, bytes that it writes, and CPU time of the loop itself.
+//! The cost of `tardy attach` compared with that of recorders of the scheduler's events, which
+//! record the same loop in turn: CPU time of the recorder, bytes that it writes, and CPU time of
+//! the loop itself.
 //!
 //! The peers record the whole machine, and leave the search for late wake-ups to a second command,
 //! which is not part of their cost here.
@@ -16,7 +17,7 @@ use super::statistics::{ESTIMATE, Pairs, median};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// CPU time and bytes beside those of the peers.
+/// CPU time and bytes of `tardy attach`, compared with the peers'.
 pub(crate) const FIGURE: Figure = Figure {
     name: "attach-cost",
     promise: "`tardy attach` takes no more CPU time and no more bytes per wake-up than the cheaper of perf sched and trace-cmd, and loses no wake-up",
@@ -155,7 +156,7 @@ fn cells(recorder: Recorder, costs: &[Cost]) -> Vec<String> {
 impl Loop {
     fn start(bench: &Bench, threads: u32) -> Result<Self> {
         let mut command = Command::new(program::required("cyclictest", "rt-tests")?);
-        // Ends by itself, should this program be killed.
+        // With -D, cyclictest ends after an hour even if this program is killed.
         command.args(
             format!("-q -t {threads} -i {PERIOD_US} -d 0 -p 20 -D 1h --policy=fifo").split(' '),
         );
@@ -167,7 +168,7 @@ impl Loop {
             .while_doing(|| "starting cyclictest".to_owned())?;
         let looped = Self { child, threads };
         let begin = Instant::now();
-        // One more thread waits for the end.
+        // Besides its measuring threads, cyclictest has a main thread, which waits for them.
         while looped.tasks().len() <= threads as usize {
             if begin.elapsed() > PATIENCE {
                 return Err(Failure::new("cyclictest did not start its threads"));
@@ -243,7 +244,7 @@ impl Drop for Loop {
     }
 }
 
-/// Refuses a recording of attach that lost events of wake-ups.
+/// Fails if attach lost events of wake-ups, or recorded no wake-up.
 fn demand_every_wake_up(printed: &str) -> Result<()> {
     let found: Value = serde_json::from_str(printed)
         .map_err(|error| Failure::new(format!("the result of attach: {error}")))?;

@@ -17,7 +17,7 @@ use observe::Observed;
 use options::{Expected, Look, ROWS, Row, Trial};
 use peers::Peer;
 
-/// The last line of the handwritten part of the page.
+/// The heading after the handwritten part of the page. The table follows it.
 const PART: &str = "\n## Option by option\n";
 /// Maximum number of attempts per trial, because a stall of the machine changes the number of
 /// samples.
@@ -156,8 +156,8 @@ fn difference(trial: &Trial, mine: &Observed, other: &Observed) -> Option<(Verdi
     Some((Verdict::Differs, why))
 }
 
-/// Returns a description of each difference between a row's results and the expectation in the
-/// table.
+/// Returns a description of the difference if a row's worst result over all versions is not the
+/// expected one. A row that all versions lack has no difference.
 fn unexpected(row: &Row, verdicts: &[Verdict]) -> Option<String> {
     let found = verdicts.iter().max().copied().unwrap_or(Verdict::Absent);
     let expected = match row.expected {

@@ -24,8 +24,8 @@ pub(crate) struct ExampleRuns {
 }
 
 impl ExampleRuns {
-    /// Measures for about a minute. If the requirements of `--explain` are missing, that run is
-    /// made without it.
+    /// Makes the runs, which takes about a minute. If the requirements of `--explain` are missing,
+    /// tardy makes the explained run without it.
     pub(crate) fn make(tardy: &Path) -> Result<Self> {
         let folder = scratch()?;
         let runs = Self {

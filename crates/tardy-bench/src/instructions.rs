@@ -25,7 +25,8 @@ struct Mode {
     name: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    /// The thread number of callgrind under which only the measuring thread ran; `None` if unknown.
+    /// Callgrind's number for the measuring thread, under which no other thread ran; `None` if
+    /// unknown.
     measuring: Option<&'static str>,
 }
 

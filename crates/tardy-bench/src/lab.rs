@@ -25,8 +25,8 @@ pub(crate) const ATLAS: Figure = Figure {
     measure: measure_atlas,
 };
 
-/// The arguments for the four preemption models of the distribution's 6.1. The command line selects
-/// three of them; the fourth is another package.
+/// The arguments for the four preemption models of Debian's Linux 6.1. The kernel's command line
+/// selects three of them; the fourth is a separate package.
 const MODELS: [&str; 6] = [
     "--kernel",
     "debian:6.1",

@@ -1,7 +1,7 @@
 //! Compares the costs found by `tardy cost` with those of LMbench's own programs.
 //!
 //! LMbench is not part of this project, and its licence allows publishing only results of its
-//! unmodified programs. They are searched in the folder that the environment variable LMBENCH
+//! unmodified programs. They are looked for in the folder that the environment variable LMBENCH
 //! names, then in the folder of Debian's package `lmbench` (non-free).
 
 use std::io::Write;
@@ -34,7 +34,7 @@ const BYTES: usize = 64 << 20;
 const PORTION_BYTES: usize = 64 << 10;
 /// Minimum length of an interval for LMbench, in us: that of a trial of `tardy cost`.
 const ENOUGH: &str = "10000";
-/// The program whose server accepts connections.
+/// The program that measures connecting. Its server runs on the other CPU.
 const CONNECTED: &str = "lat_connect";
 const TOLERANCE: f64 = 0.10;
 /// Wait for a server of LMbench to listen, which it does not report.
@@ -133,7 +133,7 @@ struct Sides {
     metrics: Vec<MetricPairs>,
 }
 
-/// The CPUs.
+/// The CPUs that both sides use.
 #[derive(Clone, Copy)]
 struct Processors {
     measured: u32,

@@ -1,7 +1,8 @@
 //! Makes the run folder of a day in a minute: from a real run of a second, whose samples are
 //! replaced by random ones.
 //!
-//! The recording library writes all files, so they equal those of a real run of that length.
+//! The recorder's library encodes the series and the record of the run, so the files have the
+//! format of a real run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -173,8 +174,8 @@ fn write_series(
 }
 
 /// Returns a random latency, distributed as in the tool's runs on a virtual machine: about
-/// log-normal around 13 us when idle and 21 us under load. One sample in a thousand is in an
-/// exponential tail of 100 us, and one in 300,000 in a tail of 1.5 ms.
+/// log-normal around 13 us when idle and 21 us under load. One sample in a thousand is longer by an
+/// exponential variable with mean 100 us, and one in 300,000 by one with mean 1.5 ms.
 fn draw_latency(random: &mut Pcg64Mcg, is_loaded: bool) -> i64 {
     let (median, spread) = if is_loaded {
         (21_000.0, 0.25)

@@ -227,7 +227,8 @@ impl Album {
         )
     }
 
-    /// Takes a picture of a terminal after a command has run in it.
+    /// Takes a picture of a terminal with the output of a command: at the command's end or, if
+    /// given, after its view has run for `until`.
     fn terminal(
         &mut self,
         name: &str,

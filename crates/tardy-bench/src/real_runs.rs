@@ -99,7 +99,8 @@ fn shortest_period_us(refusal: &str) -> Option<u64> {
     Some((least.as_micros_f64() * 1.1).ceil() as u64)
 }
 
-/// Makes a run under io and fork, of which a third is idle. The inner error is tardy's refusal.
+/// Makes a run under io and fork, after an idle phase of a third of the run, but at most 10 s. The
+/// inner error is tardy's refusal.
 fn make(
     bench: &Bench,
     length: &str,

@@ -14,7 +14,7 @@ use super::statistics::{ESTIMATE, Pairs, mean_and_half_width, median, middle_and
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// Equivalence of the mean with ptsematest's.
+/// Equivalence of the mean latency with ptsematest's.
 pub(crate) const FIGURE: Figure = Figure {
     name: "futex",
     promise: "A futex wake-up takes as long as in ptsematest, within 1 us or 5 %",

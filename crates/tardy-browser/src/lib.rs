@@ -1,5 +1,5 @@
-//! Headless Chromium for tests and benchmarks of reports, driven by its DevTools protocol over a
-//! pair of pipes: no port, no further program.
+//! Headless Chromium for tests and benchmarks of reports. It is driven by its DevTools protocol
+//! over a pair of pipes, without a port or a driver program.
 //!
 //! Functions panic instead of returning errors: a test or a benchmark ends when the browser does
 //! something unexpected.
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How long the browser may take for anything; never a measure of how long it does take.
+/// Time limit for each message of the browser, far above the time that one usually takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A page in a separate browser; dropping it ends both.
@@ -45,13 +45,13 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// A screen on a desk, light.
+    /// The screen of a desktop, with the light theme.
     pub const DESK: Self = Self {
         width: 1280,
         height: 900,
         is_dark: false,
     };
-    /// A phone, dark.
+    /// The screen of a phone, with the dark theme.
     pub const PHONE: Self = Self {
         width: 360,
         height: 740,
@@ -60,7 +60,7 @@ impl Screen {
 }
 
 impl Browser {
-    /// Opens `file`.
+    /// Starts a browser, opens `file`, and waits until the page is loaded.
     pub fn open(file: &Path, screen: Screen) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let pipe = |name: &str| profile.path().join(name);
@@ -69,8 +69,8 @@ impl Browser {
             .status()
             .unwrap();
         assert!(status.success());
-        // The protocol's pipes are the descriptors 3 and 4, which only a shell hands over without
-        // unsafe code. Root has no sandbox.
+        // The protocol's pipes are the descriptors 3 and 4. Without unsafe code, only a shell can
+        // open them for a program. As root, Chromium starts only without its sandbox.
         let line = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
                     --no-first-run --disable-extensions --hide-scrollbars --remote-debugging-pipe \
                     --user-data-dir=\"$0/profile\" about:blank 3<\"$0/in\" 4>\"$0/out\"";
@@ -81,7 +81,7 @@ impl Browser {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // Chromium looks for places to write to.
+        // Chromium writes files below HOME.
         command.env("HOME", profile.path());
         let child = command.spawn().unwrap();
         let commands = File::options().write(true).open(pipe("in")).unwrap();
@@ -123,7 +123,7 @@ impl Browser {
         );
         let metrics = json!({"width": screen.width, "height": screen.height, "deviceScaleFactor": 1, "mobile": screen.width < 500});
         browser.call("Emulation.setDeviceMetricsOverride", metrics);
-        // A path is percent-encoded: names of folders hold anything.
+        // The path is percent-encoded, because names of folders may contain any character.
         let encode = |byte: &u8| {
             if byte.is_ascii_alphanumeric() || b"/-_.".contains(byte) {
                 (*byte as char).to_string()
@@ -142,7 +142,8 @@ impl Browser {
         browser
     }
 
-    /// Asks the browser, and waits for its answer.
+    /// Calls a method of the protocol, and returns the browser's answer. Messages that arrive
+    /// before the answer are added to `events`.
     #[track_caller]
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.next += 1;
@@ -183,7 +184,7 @@ impl Browser {
         }
     }
 
-    /// Evaluates an expression in the page.
+    /// Evaluates an expression in the page, and returns its value.
     #[track_caller]
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let parameters =
@@ -196,7 +197,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until the page has drawn what was asked for.
+    /// Waits for two frames, after which the page has drawn all earlier changes.
     pub fn settle(&mut self) {
         self.evaluate(
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => \
@@ -204,8 +205,8 @@ impl Browser {
         );
     }
 
-    /// Scrolls an element into view, and gives a point in it: shares of its width and height from
-    /// its left upper corner.
+    /// Scrolls the first visible element that the selector finds into view, and returns a point in
+    /// it. `x` and `y` are shares of the element's width and height, from its upper left corner.
     #[track_caller]
     pub fn point(&mut self, selector: &str, x: f64, y: f64) -> (f64, f64) {
         let script = format!(
@@ -253,7 +254,7 @@ impl Browser {
         self.settle();
     }
 
-    /// Presses a key and lets it go.
+    /// Presses and releases a key.
     pub fn key(&mut self, key: &str) {
         let text = if key.len() == 1 { key } else { "" };
         self.call(
@@ -267,7 +268,8 @@ impl Browser {
         self.settle();
     }
 
-    /// Returns errors that the page printed or threw, and scripts that its own policy blocked.
+    /// Returns errors and warnings that the page printed or threw, and messages about scripts that
+    /// its own policy blocked.
     pub fn errors(&mut self) -> Vec<Value> {
         self.settle();
         let is_error = |event: &&Value| match event["method"].as_str() {
@@ -302,8 +304,8 @@ impl Browser {
             .collect()
     }
 
-    /// Takes a picture of the whole page, for people, into the folder that TARDY_TEST_SCREENSHOTS
-    /// names, if it is set.
+    /// Stores a picture of the whole page, for people, as PNG in base64: in the folder that
+    /// TARDY_TEST_SCREENSHOTS names. Without this variable, does nothing.
     pub fn screenshot(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") else {
             return;

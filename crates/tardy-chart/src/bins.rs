@@ -39,7 +39,7 @@ impl Bins {
         self.edges.len() - 1
     }
 
-    /// Returns whether there are no bins, which is never so.
+    /// Returns whether there are no bins, which is never the case.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -51,8 +51,8 @@ impl Bins {
         (self.edges[index], self.edges[index + 1])
     }
 
-    /// Returns the bin of `value`. Values before the first or after the last bin count as in that
-    /// bin.
+    /// Returns the bin of `value`. A value before the first bin belongs to the first bin, and a
+    /// value after the last bin to the last.
     #[must_use]
     pub fn index(&self, value: i64) -> usize {
         self.edges

@@ -21,7 +21,8 @@ use super::model::{Axis, Chart, Kind, Rule, Tone, Values};
 use super::scale::Scale;
 
 /// Returns a chart of `kind` for the probe of each run, in the order of the runs; `None` for a run
-/// without the necessary data.
+/// without the necessary data. [`Kind::Bars`] gives one chart of all runs, and [`Kind::TotalDelay`]
+/// no chart.
 #[must_use]
 pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let charts = match kind {
@@ -204,7 +205,8 @@ fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     rules
 }
 
-/// Returns the note for charts over time, which is not empty if some samples were not stored.
+/// Returns the note for charts over time that samples are missing; empty if all samples were
+/// stored.
 fn kept_note(probe: &ProbeData) -> &'static str {
     if probe.is_partial {
         " Only samples that were stored are shown."

@@ -58,7 +58,7 @@ pub struct Detail {
     pub statistics: Option<Question>,
 }
 
-/// Longest cycles of a followed program that are listed.
+/// Maximum number of longest cycles of a followed program that are listed.
 const CYCLES_MAX: usize = 5;
 
 #[derive(Debug)]
@@ -78,7 +78,7 @@ pub struct RunData {
     pub explanation: Option<RunExplanation>,
     /// Cycles of the threads that `tardy attach` followed, if statistics were requested.
     pub cycles: Option<CycleExplanation>,
-    /// Sections of its kernel by load, if it was watched and statistics were requested.
+    /// Sections of the kernel by load, if the run was watched and statistics were requested.
     pub watched: Vec<Sections>,
 }
 
@@ -125,7 +125,7 @@ pub struct ProbeData {
     /// Name of the quantity that a value measures.
     pub quantity: String,
     /// First the group of all samples, then one group per load if there are several loads, then one
-    /// group per CPU.
+    /// group for each of the [`LANES_MAX`] worst CPUs if there are several CPUs.
     pub groups: Vec<Group>,
     /// The CPUs over time, worst CPU first.
     pub lanes: Vec<Lane>,
@@ -205,7 +205,7 @@ impl RunData {
             .as_ref()
             .filter(|_| is_explained)
             .and_then(|_| explained());
-        // A folder whose cycles cannot be read has its numbers all the same.
+        // If the cycles cannot be read, the run is shown without them.
         let cycles = statistics
             .as_ref()
             .and_then(|_| explain_cycles(path, None, CYCLES_MAX).ok().flatten());

@@ -56,8 +56,8 @@ impl Scale {
     }
 
     /// Returns the values to mark between `low` and `high`, about `wanted` of them with names.
-    /// Logarithmic scales mark powers of ten, and twice and five times these if there is space.
-    /// Linear scales mark round steps.
+    /// Logarithmic scales mark powers of ten, and their multiples if there is space. Linear scales
+    /// mark round steps.
     #[must_use]
     pub fn ticks(self, low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         let wanted = wanted.max(2);
@@ -155,7 +155,8 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         (high.log10() + 1e-9).floor() as i32,
     );
     let decades = (high / low).log10();
-    // All multiples of a power of ten are marked. The space decides which of them have names.
+    // The space decides which multiples of a power of ten have names, and below whether the
+    // multiples are marked at all.
     let named: &[u32] = match wanted as f64 / decades.max(1e-9) {
         room if room >= 8.0 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
         room if room >= 3.0 => &[1, 2, 5],
@@ -196,8 +197,8 @@ pub fn latency_name(nanos: f64) -> String {
     format!("{} {unit}", trimmed(nanos / divisor))
 }
 
-/// Formats with at most three significant digits, without trailing zeros. Halves are rounded up, as
-/// in `tardy_core::units::three_digits`, so a chart and its table agree.
+/// Formats a number with at most three significant digits, without trailing zeros. Halves are
+/// rounded up, as in `tardy_core::units::three_digits`, so a chart and its table agree.
 fn trimmed(value: f64) -> String {
     let decimals = match value.abs() {
         below if below < 10.0 => 2,

@@ -140,8 +140,8 @@ fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step>
     steps
 }
 
-/// Merges time intervals until each is at least 1 px wide. The merged interval keeps the smallest
-/// and the largest value.
+/// Merges the time intervals whose middles fall into the same px. Returns the px, and the smallest
+/// and the largest value there.
 #[must_use]
 pub fn by_pixel(columns: &Columns, pixel: impl Fn(f64) -> f64) -> Vec<(f64, i64, i64)> {
     let mut pixels: Vec<(f64, i64, i64)> = Vec::new();
@@ -277,7 +277,7 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
         stroke: stroke(1.2),
     }];
     if range.tail.is_some() {
-        // The tail, the largest sample in a thousand: a narrow bar whose end is marked.
+        // The tail above 99.9 % is a narrow bar whose end is marked.
         let narrow = (width * TAIL_SHARE).max(2.0);
         let tail = rectangle(
             left + (width - narrow) / 2.0,

@@ -234,7 +234,7 @@ fn path(steps: &[Step]) -> String {
     out
 }
 
-/// Formats a coordinate with a tenth of a px.
+/// Formats a coordinate in px, rounded to a tenth.
 fn number(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
     // Avoids minus zero.

@@ -20,8 +20,8 @@ pub fn tick(axis: &Axis, value: f64) -> String {
     }
 }
 
-/// Formats a time since the start of a run, both times in s. Runs of up to two minutes use seconds;
-/// longer ones use minutes and hours.
+/// Formats a time since the start of a run, in s. If the longest run, of `longest` s, takes up to
+/// two minutes, the text has seconds; otherwise it has minutes and hours.
 #[must_use]
 pub fn time(seconds: f64, longest: f64) -> String {
     if longest <= 120.0 {

@@ -47,7 +47,8 @@ impl Counts {
             - i128::from(self.lost)
     }
 
-    /// Returns whether every expected sample is recorded, skipped or lost.
+    /// Returns whether every expected due time is recorded, skipped or lost, and no more samples
+    /// are unstored than recorded.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.unexplained() == 0 && self.unstored <= self.recorded

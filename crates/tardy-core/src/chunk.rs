@@ -24,8 +24,8 @@
 //! Version 1 dates from 2026-11.
 //!
 //! Due times are stored as run-length coded deviations from the prediction. On a grid they take no
-//! space, for events a few bits per sample; on average a sample takes 2.0 to 2.5 bytes (`chunk`
-//! properties).
+//! space, for events a few bits per sample; on average a sample takes 2.0 to 2.5 bytes. A test in
+//! `chunk/tests.rs` limits a quiet second to 2 bytes per sample.
 //!
 //! Every chunk has the cumulative counts, so a truncated file still has exact counts. A chunk also
 //! knows the positions of its samples, so parts of a file can be summarised in parallel.

@@ -242,7 +242,7 @@ impl Shape {
         }
     }
 
-    /// Merges the numbers of two series.
+    /// Adds the counts of another series.
     pub fn merge(&mut self, other: &Self) {
         other
             .0

@@ -1,12 +1,12 @@
-//! A histogram that is exact to the nanosecond within bounded memory, and reports values for which
-//! it is not.
+//! A histogram that is exact to the nanosecond as far as bounded memory allows, and reports the
+//! number of values that it counted less exactly.
 //!
 //! Values are counted in pages of 1 ns buckets. Latencies cluster, so a few pages hold nearly all
 //! of them. The histogram creates a page when 64 different values fall into its range. Until then,
 //! and when the page budget is spent, it stores each value individually, so a long thin tail needs
-//! no pages. When that budget is spent too, values are counted in buckets of relative width 1/64,
-//! and [`Histogram::coarse`] returns their number. The largest and the smallest value are always
-//! exact.
+//! no pages. When the budget of individual values is spent too, further values are counted in
+//! buckets of relative width 1/64, and [`Histogram::coarse`] returns their number. The largest and
+//! the smallest value are always exact.
 //!
 //! Pages of counters take a megabyte per series, even if it is short. Readers hold all series of a
 //! run at once, so they compress each histogram with [`Histogram::pack`] to about two bytes per
@@ -123,8 +123,8 @@ impl Histogram {
         }
     }
 
-    /// Counts the values that share a coarse bucket with `first`, and returns their number. The
-    /// bucket must not have a page.
+    /// Counts the values that share a coarse bucket with `first`, and returns their number. `first`
+    /// must not be below [`PAGED_END`], and no space for individual values must be left.
     fn record_in_bucket(&mut self, first: i64, step: i64, terms: u64, times: u64) -> u64 {
         let more = (first - coarse_bucket_begin(first).max(PAGED_END)) / step;
         let inside = u64::try_from(more).map_or(1, |more| more + 1).min(terms);

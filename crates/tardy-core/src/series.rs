@@ -86,8 +86,8 @@ pub struct Descriptor {
     pub probe: String,
     /// CPU to which the probe's thread was bound; `None` if it was not bound.
     pub cpu: Option<CpuId>,
-    /// Name of the measured quantity: `latency`, `interval error` if no due time is known, or
-    /// `time of an operation`.
+    /// Name of the measured quantity, such as `latency`, `interval error` (if no due time is known)
+    /// or `time of an operation`.
     pub quantity: String,
     /// Unit of every value in the file: `ns`; in series of kind `cost` also `ps` or
     /// `instructions/1000`. Due times are always in ns.

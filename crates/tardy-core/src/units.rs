@@ -139,7 +139,7 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Units of a time: length in ns, name, and how many of the unit make one of the next.
+/// Units of a time: length in ns, name, and the number from which the next unit is used.
 const UNITS: [(f64, &str, f64); 6] = [
     (1.0, "ns", 1e3),
     (1e3, "us", 1e3),
@@ -149,8 +149,8 @@ const UNITS: [(f64, &str, f64); 6] = [
     (3_600e9, "h", f64::INFINITY),
 ];
 
-/// Formats a time in ns with three digits and a fitting unit, rounded to the nearest; below 1 us in
-/// whole nanoseconds.
+/// Formats a time in ns with three digits and a fitting unit, rounded to the nearest. A whole
+/// number of nanoseconds below 1 us has no decimals.
 #[must_use]
 pub fn three_digits(nanos: f64) -> String {
     with_unit(nanos, f64::round)

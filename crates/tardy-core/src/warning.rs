@@ -260,7 +260,7 @@ impl Warning {
         )
     }
 
-    /// Returns the line for people, which starts with `warning` or `note`.
+    /// Returns the line for people, which starts with `!` or `note:`.
     #[must_use]
     pub fn line(&self) -> String {
         if self.is_note() {

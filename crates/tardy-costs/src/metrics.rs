@@ -1,5 +1,5 @@
-//! The metrics. Each has a file; metrics that differ only in size share one. A new metric is one
-//! new file and its lines in [`METRICS`].
+//! The metrics. Related metrics share a file. A new metric is one new file and its lines in
+//! [`METRICS`].
 
 mod big_file;
 mod context_switch;

@@ -2,8 +2,8 @@
 //! when the value that owns them is dropped.
 //!
 //! A metric with two processes must fork before this process has threads. The peer ends with the
-//! tool. It runs on the same CPU (except for `shared-line`), because the scheduler would otherwise
-//! place the two differently from run to run.
+//! tool. Both run on the same CPU (except for `shared-line` and `tcp-connect`), because the
+//! scheduler would otherwise place the two differently from run to run.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tardy_sys::process;
 use super::metric::Unavailable;
 
 /// Maximum time until the threads of an earlier metric leave the list of threads after they were
-/// joined: the kernel wakes the joining thread a little before.
+/// joined: the kernel wakes the joining thread a little before that.
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
@@ -28,8 +28,9 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a process that runs `body`, on the same CPU. This process drops the resources of
-    /// `body`, so that it notices the end of the other process by the end of a file.
+    /// Starts a process that runs `body`, on the same CPU. The calling process drops the resources
+    /// of `body`, so that reads from the started process return the end of the file after it has
+    /// ended.
     ///
     /// # Errors
     /// Returns [`Unavailable::System`] at the limit of processes.

@@ -1,9 +1,9 @@
 //! Times whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of the
 //! program and of its children that it waited for.
 //!
-//! A command is run once before it is timed, to fill its caches; the record states this. `--warm-up
-//! 0` is for commands that must not run twice. Kernel builds have no warm-up, because each starts
-//! in an empty folder.
+//! By default, a command is run once before it is timed, to fill its caches (`--warm-up`); the
+//! record states this. A command that must run only once needs `--warm-up 0 --trials 1`. Kernel
+//! builds have no warm-up, because each starts in an empty folder.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -121,8 +121,8 @@ impl Runner {
         Ok(Self { signals, is_quiet })
     }
 
-    /// Runs the program to its end, in a separate process group and without input. Its output is
-    /// discarded.
+    /// Runs the program to its end, in a separate process group and without input. Its standard
+    /// output is discarded.
     ///
     /// # Errors
     /// Returns [`CostError::Command`] if the program cannot be started, [`CostError::System`].

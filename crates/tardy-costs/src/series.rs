@@ -13,9 +13,9 @@ use tardy_run::cost::CostUnit;
 use tardy_run::record::SeriesRecord;
 use tardy_samples::series_writer::SeriesWriter;
 
-/// Name of the quantity in every series of kind `cost`.
+/// Name of the quantity in the series of a run of kind `cost` that measures time.
 pub const QUANTITY: &str = "time of an operation";
-/// Name of the quantity in an emulated machine.
+/// The same for a run that counts instructions, in an emulated machine.
 pub const QUANTITY_INSTRUCTIONS: &str = "instructions of an operation";
 
 /// The series of one metric while it is being written.

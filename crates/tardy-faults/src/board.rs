@@ -1,5 +1,5 @@
 //! A simulated board for the fault `fleet`: an sshd in network, mount and process namespaces. Its
-//! disk survives reboots, and its network delays and loses packets.
+//! disk survives reboots, and its network can delay or lose packets.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,8 @@ case $SSH_ORIGINAL_COMMAND in
 esac 2> /dev/null
 exec sh -c "$SSH_ORIGINAL_COMMAND"
 "#;
-/// The program that carries packets between two TUN devices, because a kernel may lack netem.
+/// The program that carries packets between two TUN devices, and delays or loses them. netem could
+/// do that, but a kernel may lack it.
 const LINK: &str = r#"
 import collections, fcntl, os, random, select, struct, sys, time
 near, far, delay, loss = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])

@@ -1,4 +1,4 @@
-//! Makes each system call of a writing command fail once, with strace.
+//! Makes system calls of writing commands fail, one call per attempt, with strace.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -80,12 +80,12 @@ struct Group {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClockUse {
-    /// Not at all: the run reports nothing.
+    /// The probes do not use the time of day: the run reports nothing.
     None,
-    /// Due times are placed on it, or it is read: the run reports a step, and the verdict ignores
-    /// it.
+    /// The probes read the time of day, or their due times lie on it: the run reports a step, and
+    /// the verdict ignores the step.
     Grid,
-    /// Timers use it: the run reports a step, and has no verdict.
+    /// Timers use the time of day: the run reports a step, and has no verdict.
     Timers,
 }
 
@@ -113,10 +113,12 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Length and period of a run, and the maximum of a sample. An idle guest has no delay as long as
-/// that, and all steps are larger.
+/// Length and period of a run.
 const LENGTH: &str = "--for 1600ms --period 4ms";
+/// Number of due times in this run.
 const EXPECTED: u64 = 400;
+/// No sample may be longer than this. An idle guest has no such delay, and each step of the time of
+/// day is longer.
 const LONGEST_NS: i64 = 500_000_000;
 
 fn stepped(ground: &Ground, tally: &mut Tally) -> Result<()> {
@@ -230,8 +232,8 @@ fn judged(
     wrong
 }
 
-/// Returns the error in a series, if any: an unaccounted due time, or a sample or a length that
-/// includes the step.
+/// Returns the error in a series, if any: a wrong number of due times, no sample, or a sample or an
+/// observed time that includes the step.
 fn odd_series(series: &Value) -> Option<String> {
     let name = &series["probe"];
     let count = |name: &str| series["counts"][name].as_u64().unwrap_or(0);

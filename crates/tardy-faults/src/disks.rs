@@ -99,7 +99,7 @@ impl Drop for DiskMount {
 }
 
 const OLD: &[u8] = b"an older output\n";
-/// A run with 200 us per sample, which fills a small disk within seconds.
+/// A run with a period of 200 us, which fills a small disk within seconds.
 const BUSY_RUN: &str = "run --for 2s --period 200us --load none --quiet --out disk/run";
 
 fn full(ground: &Ground) -> Result<Tally> {
@@ -172,8 +172,8 @@ fn full(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts a run in `disk/run` after a fault. Its message must contain one of these words about the
-/// cause.
+/// Counts a run in `disk/run` after a fault. Unless its exit code is 0, its messages must contain
+/// one of `words`, which describe the cause.
 fn count_run(
     tally: &mut Tally,
     place: &Place,
@@ -355,8 +355,8 @@ impl Image {
     }
 
     fn shut_down(&self) -> Result<()> {
-        // This is an emergency remount; a plain one would be refused, because the file system is in
-        // use.
+        // With `abort`, ext4 acts as if it had found an internal error. A plain remount as
+        // read-only would be refused, because the file system is in use.
         program::capture(
             Command::new("mount")
                 .args(["-o", "remount,abort"])

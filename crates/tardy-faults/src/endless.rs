@@ -51,13 +51,13 @@ fn endless(ground: &Ground) -> Result<Tally> {
     });
     let (begun, pid) = (Instant::now(), running.pid());
     let mut wrong = Vec::new();
-    // A burst of events takes memory, and the change of a segment a descriptor, for a moment. The
-    // minimum of each quarter of the run shows permanent growth.
+    // For a moment, a burst of events takes memory, and the change to a new segment takes a
+    // descriptor. The minimum of each quarter of the run shows permanent growth. The first quarter
+    // is not compared, because buffers still fill in it.
     let mut least: [Option<ToolUse>; 4] = [None; 4];
     let (mut counts, mut scrapes, mut most) = (BTreeMap::new(), 0, 0);
     while begun.elapsed() < length && !running.has_ended() && wrong.len() < 10 {
         std::thread::sleep(SCRAPE);
-        // In the first part, buffers fill.
         let quarter = (4 * begun.elapsed().as_millis() / length.as_millis().max(1)).min(3) as usize;
         let now = ToolUse::of(pid, &place);
         least[quarter] = Some(least[quarter].map_or(now, |least| least.of_both(now, u64::min)));

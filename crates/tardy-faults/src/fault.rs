@@ -24,7 +24,8 @@ pub(crate) struct Fault {
 /// How much is tried for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Once, at the most likely point: for every change, in about a minute.
+    /// At most one attempt, at the most likely point. Every change is tested in this form, which
+    /// takes about a minute.
     Brief,
     /// A few attempts.
     Short,

@@ -18,7 +18,7 @@ pub(crate) enum Folder {
     NotBegun,
     /// `show` opens the folder.
     Opens {
-        /// State of the run: finished, interrupted, or running if it was cut off.
+        /// State of the run, such as finished or interrupted; running if the run was cut off.
         state: String,
         /// Inconsistencies in the folder.
         wrong: Vec<String>,
@@ -118,8 +118,8 @@ pub(crate) fn last_cpu() -> u32 {
         .unwrap_or(0)
 }
 
-/// Makes `base/run`, `base/other`, `base/explained` and `base/verbose` (cyclictest -v) once.
-/// Commands of other faults read them.
+/// Makes the inputs of the tested commands once: the runs `base/run`, `base/other` and
+/// `base/explained`, and `base/verbose`, a text like that of cyclictest -v.
 pub(crate) fn base(ground: &Ground) -> Result<()> {
     let base = ground.folder.join("base");
     if base.exists() {

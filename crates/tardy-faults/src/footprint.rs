@@ -135,9 +135,10 @@ impl Footprint {
             .collect()
     }
 
-    /// Returns a sentence for each trace that is new since `before`, or whose value differs both
-    /// from then and from `start_of_all`. Traces of living processes, or of processes in `others`,
-    /// do not count.
+    /// Returns a sentence for each trace that is new since `before`, for each mount that is gone,
+    /// and for each setting whose value differs both from then and from `start_of_all`. Traces of
+    /// living processes, or of processes in `others`, do not count. Waits for the traces of
+    /// concurrent commands to disappear.
     pub(crate) fn left_since(
         before: &Self,
         start_of_all: &Self,

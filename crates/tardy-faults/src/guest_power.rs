@@ -162,8 +162,8 @@ fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the number of recorded samples did not decrease. `recorded` is the previous number,
-/// and is updated.
+/// Checks that the number of recorded samples has increased. `recorded` is the previous number, and
+/// is updated. Returns the violation.
 fn not_more(folder: &Folder, recorded: &mut u64) -> Option<String> {
     let Folder::Opens { summary, .. } = folder else {
         return None;

@@ -41,8 +41,8 @@ const DISK_KB: u64 = 8 << 10;
 const LOOKS: u64 = 24;
 /// Allowed growth in KiB: pages of a buffer that is used for the first time.
 const GROWTH_KB_MAX: i64 = 256;
-/// Memory in KiB for folding the oldest samples into the hourly histograms, once per day, when the
-/// samples have used their share of the disk.
+/// Further allowed growth in KiB: memory for folding the oldest samples into hourly histograms,
+/// once per day, when the samples have used their share of the disk.
 const COUNTING_KB: i64 = 4 << 10;
 
 fn long_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
@@ -196,8 +196,8 @@ fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
     })
 }
 
-/// Returns the script of the day's run, which prints the tool's size from the first minute to the
-/// end.
+/// Returns the script of the day's run, which records the tool's size from the end of the first
+/// minute to the end of the run.
 fn script(hours: u64) -> String {
     format!(
         "(sh -c 'echo $$ >/run/out/pid; exec /init run --for {hours}h --period 1s --load none \

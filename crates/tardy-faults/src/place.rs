@@ -13,10 +13,10 @@ use xtask::failure::{Result, While};
 
 /// Environment variable that all child processes inherit, and by which leftovers are found.
 const MARK: &str = "TARDY_FAULTS_MARK";
-/// Maximum time for a command to end after it was stopped, on a busy machine.
+/// Maximum wait on a busy machine, for example for a command to end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum time for a command under strace, which stops it at each system call. At a load of 45, a
-/// traced run still worked after a minute.
+/// Maximum time for a command under strace, which stops it at each system call. At a load average
+/// of 45, a traced run was still in progress after a minute.
 const PATIENCE_UNDER_STRACE: Duration = Duration::from_secs(300);
 
 /// A folder for an attempt. On drop, it is removed, and every process that the attempt left is

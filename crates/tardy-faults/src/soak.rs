@@ -23,7 +23,7 @@ pub(crate) const SOAK: Fault = Fault {
     attempt: soak,
 };
 
-/// Probes that need another machine, or a user's program.
+/// Probes that are left out. `app` needs a user's program, and `response` another machine.
 const WITH_OTHERS: &[&str] = &["app", "response", "media"];
 /// Loads that consist of other loads, and a load that needs a program.
 const OF_OTHERS: &[&str] = &["all", "exec", "stress-kernel", "paper-script"];
@@ -226,8 +226,9 @@ fn counts_kb(place: &Place) -> u64 {
         / 1024
 }
 
-/// Returns the size in memory of a recorder's histogram of these values: a page for each range of
-/// 2048 ns with 64 values, the index of pages, and about 50 bytes for each other value.
+/// Returns the size in memory, in bytes, of a recorder's histogram of these values: a page for each
+/// range of 2048 ns with at least 64 different values, the index of pages, and about 50 bytes for
+/// each other value.
 fn memory_bytes(histogram: &Histogram) -> u64 {
     let mut values: BTreeMap<i64, u64> = BTreeMap::new();
     histogram.for_each(|value, _| *values.entry(value >> 11).or_default() += 1);
@@ -265,7 +266,7 @@ impl ToolUse {
         }
     }
 
-    /// Chooses each number from two looks, such as the larger one (`u64::max`).
+    /// Combines each number of two readings with `choose`, for example `u64::max`.
     pub(crate) fn of_both(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
         Self {
             memory_kb: choose(self.memory_kb, other.memory_kb),

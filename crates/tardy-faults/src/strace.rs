@@ -18,7 +18,8 @@ pub(crate) struct Mark {
     pub(crate) number: usize,
 }
 
-/// A system call that fails, at the same use in each thread.
+/// A system call that fails when a thread makes it for the `number`th time; each thread counts for
+/// itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FailingCall<'a> {
     pub(crate) name: &'a str,

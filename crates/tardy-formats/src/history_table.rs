@@ -93,7 +93,7 @@ pub enum TableError {
     Run(#[from] CompareError),
 }
 
-/// Returns whether the file name `path` ends like that of a table.
+/// Returns whether the file name of `path` ends like that of a table.
 #[must_use]
 pub fn is_table(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -334,7 +334,7 @@ impl<R: Read> Read for ShortLines<R> {
     }
 }
 
-/// Converts a row into a run with one number.
+/// Converts a row into a run that has only the numbers of this row.
 fn row_as_run(
     record: &ByteRecord,
     places: &[Option<usize>; COLUMNS.len()],

@@ -14,7 +14,7 @@
 //! under another name and then renamed, so an error leaves nothing behind. Readers never panic on
 //! any input (`tests/integration/import_damage.rs`, and the fuzz target `import`:
 //! `fuzz/README.md`). The crate `hdrhistogram` is not used, because it allocates as many bytes as a
-//! file claims.
+//! file claims to contain.
 
 mod cyclicdeadline;
 mod cyclictest_histogram;
@@ -252,7 +252,7 @@ impl Unit {
         }
     }
 
-    /// Returns its name on the command line.
+    /// Returns the unit's name on the command line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! Other tools' formats, one file each: conversion into runs ([`import`]), and of runs
-//! ([`export`]).
+//! Other tools' formats, one file each: conversion of their output into runs ([`import`]), and of
+//! runs into their formats ([`export`]).
 #![forbid(unsafe_code)]
 
 pub mod export;

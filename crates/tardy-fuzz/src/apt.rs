@@ -1,5 +1,6 @@
-//! The readers of package sources and of apt-cache's output must not panic on any text. A source
-//! that is written for the lab's own apt must be read back unchanged.
+//! The readers of package sources and of apt-cache's output must not panic on any text, nor on the
+//! sources that are written for the lab's own apt. Changing the sources to another release must not
+//! add any, and must leave each with a suite.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The reader of Debian packages must not panic on any bytes, and must not take disproportionate
-//! time or memory.
+//! The reader of Debian packages must not panic on any bytes, must not take disproportionate time
+//! or memory, and must return only wanted files.
 
 use std::path::Path;
 

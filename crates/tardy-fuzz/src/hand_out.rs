@@ -1,7 +1,7 @@
 //! The host must not panic on any guest memory. An archive in that memory must not contain a path
 //! that leads out of its folder.
 //!
-//! The bytes are used as the memory, and then as the archive alone, because no fuzzer would guess
+//! The input is read as the memory, and then as the archive alone, because no fuzzer would guess
 //! the archive's checksum.
 
 use std::path::Component;

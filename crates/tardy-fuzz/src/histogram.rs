@@ -1,7 +1,8 @@
 //! The reader of stored histograms must not panic on any bytes, and a histogram that is written
 //! must be read back unchanged.
 //!
-//! The bytes are the file without its magic and its checksum, which no fuzzer would guess.
+//! The input is read as a whole file, and then as a file without its magic and its checksum, which
+//! no fuzzer would guess.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The readers of a watched guest's sections must not panic on any recording: the census, the late
 //! samples, and `tardy explain`.
 //!
-//! The bytes are outside.json, a NUL byte, and the uncompressed stream of the QEMU plugin.
+//! The input consists of outside.json, a NUL byte, and the uncompressed stream of the QEMU plugin.
 
 use std::io::Write;
 

@@ -1,4 +1,5 @@
-//! The reader of trace.dat must not panic on any bytes, and the parts of each wake-up must add up.
+//! The reader of trace.dat must not panic on any bytes, events must be in the order of their times,
+//! and the parts of each wake-up must add up.
 
 use tardy_trace::event::Decoder;
 use tardy_trace::explain::{Explainer, Facts, Target};

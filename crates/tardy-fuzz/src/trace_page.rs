@@ -1,5 +1,5 @@
 //! The decoder of ring-buffer pages must not panic on any bytes, and must not return more events
-//! than fit on a page.
+//! than the page has bytes.
 
 use tardy_trace::layout::PageLayout;
 use tardy_trace::page::Page;

@@ -1,4 +1,5 @@
-//! `cargo xtask inject`: builds the module for known delays against a kernel's headers package.
+//! `cargo xtask inject`: builds the module that injects known delays, against a kernel's headers
+//! package.
 //!
 //! The example fetches the package through the lab's private apt and unpacks it in the cache. It
 //! installs nothing.
@@ -108,7 +109,7 @@ fn compile(
         .arg(format!("M={}", folder.display()));
     // BTF type information would need pahole and the kernel's vmlinux.
     run(make.args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]))?;
-    // Every guest would have to read the module's debugging information.
+    // Without this, every guest would have to read the module's debugging information.
     run(Command::new("strip").arg("--strip-debug").arg(module))
 }
 

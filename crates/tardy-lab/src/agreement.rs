@@ -56,7 +56,7 @@ pub struct Difference {
     pub holders: Vec<HolderTime>,
 }
 
-/// Counts of the samples that both explanations cover.
+/// How far both explanations of a run agree. `samples` counts the samples that both cover.
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,
@@ -71,9 +71,9 @@ pub struct Agreement {
     pub only_traced: u64,
 }
 
-/// Tolerance for the edges of a piece in both sources together. The kernel's event and the function
-/// seen by the plugin differ by the time to write an event: 1.2 us in virtual time, at the start
-/// and at the end.
+/// Tolerance per piece, for both of its edges together. The kernel's event and the function seen by
+/// the plugin differ by the time to write an event: 1.2 us in virtual time, at the start and at the
+/// end.
 const NEAR_NS: u64 = 3_000;
 
 /// Additional tolerance at the end of a switch to the thread: the kernel writes the switch event
@@ -81,7 +81,8 @@ const NEAR_NS: u64 = 3_000;
 const SWITCH_NS: u64 = 2_000;
 
 /// Compares how both sources attribute the samples of a run folder that are later than `above`.
-/// Both agree on a sample if the main holder in either source has the same time in the other.
+/// They agree on a sample if the longest holder in either source has nearly the same time in the
+/// other.
 ///
 /// Two holders of nearly equal length therefore do not count as a difference, although the sources
 /// may order them differently.

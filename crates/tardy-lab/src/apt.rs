@@ -31,15 +31,15 @@ pub enum AptError {
          bzImage file"
     )]
     Missing(&'static str),
-    /// apt ran and failed.
+    /// apt failed, or could not be started.
     #[error(
         "`{command}` failed: {message}: check the network and the machine's package sources, or \
          give the kernel as a file"
     )]
     Failed {
-        /// Program and first argument.
+        /// The program and its arguments.
         command: String,
-        /// The last lines of the program's output.
+        /// The last three lines of the program's messages, or the error of starting it.
         message: String,
     },
     /// The private folder cannot be used.
@@ -105,8 +105,9 @@ impl PrivateApt {
     /// Fetches the package lists if they are missing or old, or if `always` is set.
     ///
     /// # Errors
-    /// Returns [`AptError::Failed`] if no list could be fetched; a suite that the server lacks is
-    /// skipped if another one was fetched.
+    /// Returns [`AptError::Failed`] or [`AptError::Missing`] if there is no list afterwards, and
+    /// [`AptError::Cache`]. A suite that the server lacks is skipped if there is a list of another
+    /// suite.
     pub fn refresh(&self, always: bool) -> Result<(), AptError> {
         let stamp = self.root.join("fetched");
         let age = std::fs::metadata(&stamp)
@@ -237,7 +238,8 @@ fn output_of(command: &mut Command, program: &'static str) -> Result<Output, Apt
 }
 
 /// Returns the system's settings for fetching, as a configuration file. Leaves out
-/// `Acquire::IndexTargets`, which lists further downloads.
+/// `Acquire::IndexTargets`, which lists further downloads, and `Acquire::Languages`, which
+/// [`configuration`] sets.
 fn fetch_settings() -> Result<String, AptError> {
     let output = output_of(Command::new("apt-config").arg("dump"), "apt-config")?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -109,7 +109,7 @@ pub struct GroupEnd {
     pub made: usize,
     /// Number of cells that already existed.
     pub there: usize,
-    /// Loads without a result, with their failures.
+    /// Loads whose guest failed, with the failures.
     pub failures: Vec<(String, Failure)>,
     pub wall: Duration,
 }

@@ -128,7 +128,7 @@ pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the end of the last segment of an ELF file, in bytes from the file's start. The result
-/// is never before the end of the headers.
+/// is never before the end of the headers. Returns `None` for other files, and for damaged headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
     let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     let long =
@@ -146,8 +146,8 @@ fn segments_end(bytes: &[u8]) -> Option<usize> {
     Some(end)
 }
 
-/// Returns the architecture's number and the dynamic loader that the ELF file `bytes` names (segment
-/// PT_INTERP); a static program names no loader. Returns `None` for other files than 64-bit
+/// Returns the number of the architecture and the dynamic loader that the ELF file `bytes` names
+/// (segment PT_INTERP); a static program names no loader. Returns `None` unless the file is 64-bit
 /// little-endian ELF.
 pub(super) fn machine_and_loader(bytes: &[u8]) -> Option<(u16, Option<String>)> {
     const PT_INTERP: u32 = 3;

@@ -82,7 +82,8 @@ impl JudgedDelay {
             && self.blamed.as_ref().is_none_or(Blame::is_named)
     }
 
-    /// Returns whether the attributed length is within 2 us or 2 % of the truth.
+    /// Returns whether the attributed length is within 2 us or 2 % of the truth, or no sample
+    /// waited for the delay.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.blamed
@@ -208,7 +209,8 @@ fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Bla
         .max_by_key(|&(_, &length)| length)
         .map_or(0, |(&holder, _)| holder);
     let holder = &chunk.holders[longest];
-    // The times in the module's log include interrupts during its section, and softirqs after it.
+    // The times in the module's log include interrupts during its section, and softirqs that follow
+    // these interrupts.
     let is_of_it = |place: usize| {
         let other = &chunk.holders[place];
         let is_on_top = matches!(other.cause, Cause::Interrupt | Cause::Softirq | Cause::Nmi);

@@ -46,7 +46,8 @@ pub struct Guest<'a> {
     pub variant: &'a Variant,
     /// The virtual machine.
     pub machine: &'a Machine,
-    /// Number of the replica.
+    /// The value that makes replicas differ: the length of a word on the kernel's command line
+    /// depends on it.
     pub pad: u32,
     /// The guest's job.
     pub job: &'a GuestJob,
@@ -371,8 +372,8 @@ fn take<'a>(entries: &mut Vec<Entry<'a>>, name: &str) -> Option<&'a [u8]> {
     entries.remove(index).content
 }
 
-/// Returns the entry with its path in the run folder; `None` for entries that do not belong into
-/// that folder.
+/// Returns the entry with its path in the run folder; `None` for entries that do not belong in that
+/// folder.
 fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
     let path: PathBuf = entry.path.strip_prefix(OUTPUT_NAME).ok()?.to_owned();
     (!path.as_os_str().is_empty()).then_some(Entry {

@@ -132,7 +132,7 @@ impl Cache {
 /// the lock.
 ///
 /// # Errors
-/// Returns errors of opening the file.
+/// Returns errors of opening and locking the file.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let file = File::create(path)?;
     match file.try_lock() {

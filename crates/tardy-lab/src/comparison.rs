@@ -106,7 +106,7 @@ pub struct PhaseResult {
     pub max_median_ns: Nanos,
     /// Maximum of `max_of_runs_ns`.
     pub max_ns: Nanos,
-    /// The longest section of each watched run in which no other task could run.
+    /// The longest section of each watched run. No other task could run during a section.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub longest_section_of_runs_ns: Vec<Nanos>,
 }

@@ -3,8 +3,8 @@
 //! file system, and the guest for the folder that it exports.
 //!
 //! The writer is reproducible: the same content gives the same bytes, because times are zero,
-//! owners are root and inode numbers count up. The reader accepts any bytes, because the archive
-//! was made inside a guest.
+//! owners are root and inode numbers count up. The reader must cope with any bytes, because the
+//! archive was made inside a guest.
 
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};

@@ -69,8 +69,9 @@ pub fn extract(
     let mut archive = tar::Archive::new(data_member(package)?.take(UNPACKED_MAX));
     let mut found = Vec::new();
     let mut long_name = None;
-    // In raw mode the reader limits the length of a name. Otherwise the crate would read a name of
-    // any length into memory.
+    // In raw mode, the crate passes on the entries that contain long names, so that
+    // [`name_of_next`] can limit their length. Otherwise the crate would read a name of any length
+    // into memory.
     for entry in archive.entries().map_err(read_error)?.raw(true) {
         let mut entry = entry.map_err(read_error)?;
         if let Some(name) = name_of_next(&mut entry).map_err(read_error)? {
@@ -99,7 +100,8 @@ pub fn extract(
 }
 
 /// Returns the path that this entry supplies for the next entry, whose header is too short for the
-/// path. Returns `None` for an ordinary entry.
+/// path. Returns `Some(None)` if the entry supplies something else, and `None` for an ordinary
+/// entry.
 fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
     let kind = entry.header().entry_type();
     let is_extended = kind.is_pax_local_extensions();

@@ -152,8 +152,9 @@ pub fn tell_progress(
     memory.write_at(PROGRESS_AT, &block)
 }
 
-/// Returns the progress of the guest's run in `folder`; `None` before the guest measures. Invalid
-/// phase names are not shown, because a guest can write anything there.
+/// Returns the progress of the guest's run in `folder`; `None` before the guest measures. Letters
+/// of the phase's name that a terminal may not show are replaced by `?`, because a guest can write
+/// anything there.
 #[must_use]
 pub fn progress(folder: &Path) -> Option<GuestProgress> {
     let mut header = [0; HEADER_LENGTH];

@@ -1,9 +1,9 @@
 //! The guest's side of the lab: the binary as the first process of a virtual machine.
 //!
-//! The first process mounts the kernel's file systems and lets the system settle. It starts itself
-//! again as a child with the arguments of its job, collects every orphan, exports the result and
-//! switches the machine off. If the host keeps snapshots, it stops the machine before it starts the
-//! child. It has one thread and sleeps while the measurement runs.
+//! The first process mounts the kernel's file systems and lets the system settle. It then starts a
+//! child that does the job, usually the same binary again. It collects every orphan, exports the
+//! result and switches the machine off. If the host keeps snapshots, it stops the machine before it
+//! starts the child. It has one thread and sleeps while the measurement runs.
 //!
 //! In virtual time an explanation never names the host as the cause: other tasks of the host take
 //! no time that the guest sees.
@@ -72,7 +72,7 @@ pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::
 }
 
 /// Returns a listener that reports the run's progress to the host; `None` if the machine shares no
-/// memory with it.
+/// memory with the host.
 #[must_use]
 pub fn progress_listener() -> Option<impl FnMut(&str, Nanos, Nanos)> {
     let mut memory = pci::shared_header().ok()?;
@@ -254,7 +254,8 @@ fn in_guest(command: &mut Command) -> &mut Command {
         .stdin(Stdio::null())
 }
 
-/// Starts the loads for a program that has no loads itself. The messages of the loads go to `log`.
+/// Starts the job's loads for a program that starts none itself. The messages of the loads go to
+/// `log`.
 fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     in_guest(&mut command)
@@ -278,8 +279,8 @@ fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<End
     Ok(found)
 }
 
-/// Collects every child, and calls `is_last` with its ID and its end, until that returns true or the
-/// deadline has passed.
+/// Collects every child, and calls `is_last` with its ID and its end, until `is_last` returns true
+/// or the deadline has passed.
 fn collect_until(
     deadline: Instant,
     mut is_last: impl FnMut(u32, Ending) -> bool,

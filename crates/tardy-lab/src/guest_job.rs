@@ -1,8 +1,8 @@
 //! The documents that host and guest exchange: the job in the guest's initial file system, and the
 //! report that the guest returns.
 //!
-//! Usually the same version of the same binary reads both. With a snapshot or another build of the
-//! guest's binary, the versions may differ, hence the version number.
+//! Usually the same binary writes and reads both. With a snapshot or another build of the guest's
+//! binary, the versions may differ, hence the version number.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -19,10 +19,10 @@ pub const SYMBOLS_NAME: &str = "kallsyms";
 /// Name of the folder with the output and the end of a user's program ([`Task::App`],
 /// [`Task::Measure`] of a program), in [`OUTPUT_FOLDER`] and in the run folder.
 pub const APP_NAME: &str = "program";
-/// The folder in which the guest collects it.
+/// The folder in which the guest collects the output and the end of a user's program.
 pub const APP_FOLDER: &str = "/run/program";
-/// The word on the kernel's command line that marks a guest of the lab; the module for known delays
-/// refuses to load without it.
+/// The word on the kernel's command line that marks a guest of the lab; the module that injects
+/// known delays refuses to load without this word.
 pub const MARK: &str = "tardy.lab=1";
 /// Version of [`GuestJob`] and [`GuestReport`].
 pub const VERSION: u32 = 2;
@@ -107,7 +107,7 @@ pub struct GuestReport {
     pub version: u32,
     /// How the guest's program ended.
     pub ending: Ending,
-    /// The guest's monotonic clock when /init started.
+    /// The guest's monotonic clock after /init mounted the kernel's file systems.
     pub booted_at: Nanos,
     /// When the guest's program was started.
     pub started_at: Nanos,
@@ -151,7 +151,8 @@ pub enum Ending {
 }
 
 impl GuestJob {
-    /// Returns the part of this job up to the snapshot: everything but its task.
+    /// Returns the part of this job up to the snapshot: everything but its task, time limit, loads
+    /// and delays.
     #[must_use]
     pub fn until_pause(&self) -> Self {
         Self {

@@ -29,7 +29,7 @@ impl HostCpu {
 }
 
 /// Returns the first CPU whose lock `turn` can take, in a search that starts at the worker's own
-/// CPU.
+/// CPU. If all locks are held, returns the worker's own CPU without a lock.
 fn choose<T>(
     cpus: &[u32],
     worker: usize,

@@ -11,7 +11,7 @@ pub struct Image {
     /// The architecture on which the image boots.
     pub architecture: Architecture,
     /// Release and build, such as `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2
-    /// (...)`; absent if the image is compressed, version included.
+    /// (...)`; absent if the version is in the compressed part of the image.
     pub version: Option<String>,
 }
 

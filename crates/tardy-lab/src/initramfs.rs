@@ -1,7 +1,7 @@
 //! The guest's initial file system: the static binary as /init, its job, and additional files.
 //!
-//! The archive is uncompressed, because every kernel can read that and QEMU copies it at once. The
-//! same input gives the same bytes.
+//! The archive is uncompressed, because every kernel can read such an archive and QEMU copies it at
+//! once. The same input gives the same bytes.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

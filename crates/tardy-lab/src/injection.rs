@@ -72,16 +72,16 @@ impl Injection {
     /// Default number of delays.
     pub const COUNT_DEFAULT: u32 = 30;
     /// Time from the start to the first delay. The start is the program's start; for a measurement,
-    /// it is the moment when the measurement has made its files. After this time the probes run.
+    /// it is the moment when the measurement has made its files. By then, the probes run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
     /// Returns the due time of delay number `index`, from the start described at
     /// [`Self::FIRST_AFTER`].
     ///
-    /// The system settles between two delays. Their distance is a whole number of ms and 24/29 ms,
-    /// for every length of the delays. So 29 delays meet 29 evenly distributed phases of every
-    /// period that divides 1 ms. Pauses of a fixed length would not distribute the delays evenly:
-    /// the guest's time to wake up and to fire would shift the phases.
+    /// The system settles between two delays. The distance of their due times is a whole number of
+    /// ms plus 24/29 ms, for every length of the delays. So 29 delays meet 29 evenly distributed
+    /// phases of every period that divides 1 ms. Pauses of a fixed length would not distribute the
+    /// delays evenly: the guest's time to wake up and to fire would shift the phases.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
         const MILLISECOND: i64 = 1_000_000;

@@ -1,5 +1,6 @@
 //! Stores the digest of the samples of each unwatched guest in the cache, under the digest of the
-//! guest's inputs. A watched guest from the same inputs is compared with it.
+//! guest's inputs. The samples of a watched guest with the same inputs are compared with this
+//! digest.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use super::provenance::Provenance;
 /// Folder of the digests in the cache.
 const FOLDER: &str = "samples";
 
-/// A watched guest has other samples than the same guest had unwatched.
+/// The samples of a watched guest differ from those of the same guest without watching.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the watched guest's samples ({found}) differ from those of the same guest without --watch \
@@ -46,7 +47,8 @@ struct Digests<'a> {
 }
 
 impl<'a> Digests<'a> {
-    /// Returns the key of a guest; `None` on the host's clock, where no run repeats exactly.
+    /// Returns the digests of a guest; `None` without samples, and on the host's clock, where no
+    /// run repeats exactly.
     fn of(provenance: &'a Provenance) -> Option<Self> {
         let samples = provenance
             .sample_digest

@@ -101,7 +101,8 @@ pub struct Kernel {
     pub architecture: Architecture,
     /// The version that the image states.
     pub version: Option<String>,
-    /// Name and version of the kernel's package, if it comes from a package.
+    /// Name and version of the kernel's package, or the name of its package file; absent if it
+    /// comes from no package.
     pub package: Option<String>,
 }
 

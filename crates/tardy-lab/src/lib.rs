@@ -3,14 +3,14 @@
 //!
 //! - Kernels and their packages: [`kernel`], [`apt`], [`deb`], [`cache`], [`digest`], [`image`],
 //!   [`models`], [`variant`]
-//! - A guest: [`binary`] and [`initramfs`] ([`cpio`], [`packing`]) are its input, [`qemu`] and [`machine`] run
-//!   it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and [`snapshot`] start it,
-//!   [`exchange`] and [`diagnosis`] read its result
+//! - A guest: [`binary`] and [`initramfs`] ([`cpio`], [`packing`]) are its input, [`qemu`] and
+//!   [`machine`] run it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and
+//!   [`snapshot`] start it, [`exchange`] and [`diagnosis`] read its result
 //! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their results are in
 //!   [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
 //! - Checks of explanations: [`injection`] makes delays of known cause; [`blame`], [`agreement`]
 //!   and [`seen_delays`] compare explanations with them; [`watch`] observes a guest with the QEMU
-//!   plugin
+//!   plugin, and [`kept_digests`] shows whether watching changed the samples
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

@@ -42,7 +42,7 @@ impl InstructionShift {
     }
 }
 
-/// A time that is not a power of two of nanoseconds, or above 1024 ns.
+/// A time that is not a power of two of nanoseconds, or is above 1024 ns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a valid time per instruction: use a power of two from 1ns to 1024ns")]
 pub struct InstructionTimeError(Nanos);

@@ -24,7 +24,8 @@ const WALL_LIMIT: Duration = Duration::from_secs(120);
 /// choice.
 ///
 /// # Errors
-/// Returns [`Failure`] if the kernel does not boot.
+/// Returns [`Failure`] if the guest gives no result, for example because the kernel does not boot,
+/// or if the cache cannot be used.
 pub fn models(
     kernel: &Kernel,
     machine: &Machine,

@@ -1,9 +1,9 @@
 //! Packs a program of the host with the files that it needs in a guest: its libraries, the
 //! interpreter of a script, and the files that the user names. Every file keeps its path.
 //!
-//! The program's own dynamic loader lists the libraries (`LOADER --list PROGRAM`), so they are those
-//! that the loader would use here. Libraries and files that the program opens later, such as plugins,
-//! are unknown: the user names them.
+//! The program's own dynamic loader lists the libraries (`LOADER --list PROGRAM`), so they are the
+//! ones that the loader would use on the host. Libraries and files that the program opens later,
+//! such as plugins, are unknown: the user names them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,8 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 
 /// Maximum size of a program or library in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 30;
-/// Maximum number of scripts that are each other's interpreters (exec_binprm in fs/exec.c of Linux).
+/// Maximum number of interpreters that follow one another, because the interpreter of a script can
+/// itself be a script (exec_binprm in fs/exec.c of Linux).
 const INTERPRETERS_MAX: usize = 5;
 /// Files of the host that many programs open: names of users and groups, where to look them up, and
 /// the description of the guest's terminal.
@@ -33,7 +34,7 @@ const USUAL_FILES: [&str; 4] = [
     "/etc/group",
     "/lib/terminfo/l/linux",
 ];
-/// The list of libraries outside the loader's usual folders.
+/// The dynamic loader's cache: the paths of libraries, also of those outside its usual folders.
 const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 /// The environment variable by which include/tardy.h and tardy-app find their memory.
 const CALLS: &[u8] = b"TARDY_APP";
@@ -140,8 +141,8 @@ impl Packing {
         Ok(())
     }
 
-    /// Adds a file, or a folder with its contents. Links become copies of their targets. `above` are
-    /// the folders that contain `path`, so that a link to one of them ends the descent.
+    /// Adds a file, or a folder with its contents. Links become copies of their targets. `above`
+    /// are the folders that contain `path`, so that a link to one of them ends the descent.
     fn add_tree(&mut self, path: &Path, above: &mut Vec<PathBuf>) -> Result<(), PackError> {
         let metadata = std::fs::metadata(path).map_err(at(path))?;
         if metadata.is_file() {
@@ -157,7 +158,8 @@ impl Packing {
         above.push(real);
         for entry in std::fs::read_dir(path).map_err(at(path))? {
             let inner = entry.map_err(at(path))?.path();
-            // A folder can contain sockets and dangling links, which nobody asked for by name.
+            // Sockets and dangling links in a folder are skipped, because the user did not name
+            // them.
             if inner.is_file() || inner.is_dir() {
                 self.add_tree(&inner, above)?;
             }
@@ -191,7 +193,7 @@ impl Packing {
         for library in &libraries {
             self.add_code(library)?;
         }
-        // A guest without the cache must find the same libraries.
+        // The guest needs the cache if the loader would otherwise find other libraries.
         if Path::new(LIBRARY_CACHE).is_file()
             && libraries_without_cache(path, &loader).is_none_or(|others| others != libraries)
         {
@@ -208,8 +210,8 @@ impl Packing {
         Ok(bytes)
     }
 
-    /// Adds the interpreter that the first line of a script names, and the program that env(1) is
-    /// asked for.
+    /// Adds the interpreter that the first line of a script names, and the program that env(1)
+    /// starts if the interpreter is env(1).
     fn add_interpreters(
         &mut self,
         script: &Path,
@@ -271,14 +273,14 @@ fn libraries(path: &Path, loader: &str, options: &[&str]) -> Result<Vec<PathBuf>
     Err(failed(message.trim().to_owned()))
 }
 
-/// Returns the libraries that the loader finds without its cache; `None` if one is missing then, or
-/// if the loader knows no such option.
+/// Returns the libraries that the loader finds without its cache; `None` if a library is then
+/// missing, or if the loader does not know the option.
 fn libraries_without_cache(path: &Path, loader: &str) -> Option<Vec<PathBuf>> {
     libraries(path, loader, &["--inhibit-cache"]).ok()
 }
 
-/// Reads lines such as `libc.so.6 => /lib/libc.so.6 (0x7f..)`. A line without a path is the kernel's
-/// own library.
+/// Reads lines such as `libc.so.6 => /lib/libc.so.6 (0x7f..)`. A line without a path stands for the
+/// kernel's own library.
 fn paths(listed: &str) -> Vec<PathBuf> {
     let path = |line: &str| {
         let place = line.split_once(" => ").map_or(line, |(_, place)| place);
@@ -292,7 +294,8 @@ fn absolute(path: &Path) -> Result<PathBuf, PackError> {
     std::path::absolute(path).map_err(at(path))
 }
 
-/// Returns the path without `.` and `..`. The guest has no links, so `..` is always the folder above.
+/// Returns the path without `.` and `..`. The guest has no links, so `..` always means the parent
+/// folder.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -45,7 +45,8 @@ pub struct Inputs {
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// Number of the replica.
+    /// The value that makes replicas differ: the length of a word on the kernel's command line
+    /// depends on it.
     pub pad: u32,
     /// Digest of the initial file system, which contains binary, job and seed.
     pub initramfs: Digest,

@@ -150,8 +150,8 @@ impl Boot<'_> {
         wait(child, wall_limit).map_err(broken)
     }
 
-    /// Starts QEMU for a guest that stops itself, controlled by the host. With `state`, QEMU starts
-    /// from the machine's state in that file of the folder.
+    /// Starts QEMU under the host's control, for a guest that stops itself. With `state`, QEMU
+    /// starts from the machine's state in that file of the folder.
     ///
     /// # Errors
     /// Returns [`ControlError`].
@@ -198,8 +198,8 @@ impl Boot<'_> {
         })
     }
 
-    /// Returns the command that starts QEMU in the folder, with its log and the shared memory
-    /// there.
+    /// Makes QEMU's log and the shared memory in the folder, and returns the command that starts
+    /// QEMU there.
     fn command(&self, qemu: &Qemu, arguments: &[std::ffi::OsString]) -> Result<Command, QemuError> {
         let shared = self.folder.join(SHARED_NAME);
         let made = File::create(&shared)
@@ -254,7 +254,7 @@ impl Boot<'_> {
     }
 }
 
-/// Waits for the child. Kills only this child, at the limit.
+/// Waits for the child, and kills it (and no other process) at the limit.
 fn wait(mut child: Child, limit: Duration) -> io::Result<BootEnd> {
     // The interval is short compared with a boot of several seconds, and polling is cheap.
     const LOOK_EVERY: Duration = Duration::from_millis(20);

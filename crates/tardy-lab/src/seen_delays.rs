@@ -37,8 +37,9 @@ pub enum SeenError {
 pub struct SeenDelays {
     /// Delays that the module made.
     pub made: usize,
-    /// Lengths of those sections that the module held and that have the delays' kind, in order of
-    /// time, in ns; empty if the delays are not sections.
+    /// Lengths in ns of the sections that have the delays' kind and minimum length, in order of
+    /// time. Except for softirqs, only sections that the module started. If the delays are not
+    /// sections on this kernel, all sections that the module started: none if the plugin is right.
     pub sections: Vec<i64>,
     /// Excess of the section over the delay, for each delay with a section, in ns.
     pub longer: Vec<i64>,
@@ -104,7 +105,7 @@ fn dues(run: &Path) -> BTreeSet<Nanos> {
     dues
 }
 
-/// Compares the sections of a watched run with those injected delays of `context` that are at least
+/// Compares the injected delays of `context` with those sections of a watched run that are at least
 /// `least_ns` long.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! A guest with several CPUs, and optionally a disk, which the lab's ordinary guests lack.
 //!
 //! The guest uses the host's clock, and its CPUs share those of the host, so times measured in it
-//! are meaningless. The guest tests that such a machine is measured and that every due time is
-//! accounted for. It also tests runs whose machine fails.
+//! are meaningless. Tests use the guest to check that such a machine is measured and that every due
+//! time is accounted for, and to check runs whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -58,7 +58,7 @@ pub struct Equipment<'a> {
 /// The result of the guest.
 #[derive(Debug)]
 pub struct GuestResult {
-    /// The report of the tool.
+    /// The guest's report.
     pub report: GuestReport,
     files: Vec<(PathBuf, Vec<u8>)>,
 }
@@ -94,7 +94,7 @@ pub enum GuestError {
     /// The guest ended without a result, or was ended at the limit.
     #[error("the guest left no result ({problem}); its console output: {console}")]
     Nothing {
-        /// The error in the result.
+        /// Why the shared memory has no readable result.
         problem: String,
         /// The output of the guest's console.
         console: String,

@@ -166,7 +166,7 @@ impl Snapshots {
             if sum <= BYTES_MAX || now.duration_since(used).unwrap_or_default() < KEPT_FOR {
                 return;
             }
-            // If the removal fails, it is tried again for the next snapshot.
+            // If the removal fails, it is tried again after the next snapshot is made.
             std::fs::remove_dir_all(&folder).ok();
             sum -= bytes;
         }
@@ -324,7 +324,7 @@ mod tests {
     fn put(folder: &Path, name: &str, bytes: u64, age: Duration) -> PathBuf {
         let folder = folder.join(name);
         std::fs::create_dir(&folder).unwrap();
-        // The file is sparse: only its length counts.
+        // The file is sparse: only its length matters here.
         File::create(folder.join(STATE_NAME))
             .unwrap()
             .set_len(bytes)

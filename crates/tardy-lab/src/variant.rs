@@ -45,7 +45,8 @@ impl Variant {
     }
 }
 
-/// Returns the name with all characters replaced that are awkward in a path.
+/// Returns at most 80 characters of the name, with `_` in place of characters that are awkward in a
+/// path, and without dots at the start.
 fn folder_name(name: &str) -> String {
     const LENGTH_MAX: usize = 80;
     let plain = |c: char| {

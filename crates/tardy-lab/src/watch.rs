@@ -200,7 +200,7 @@ impl WatchSetup {
     }
 }
 
-/// Moves the plugin's output into the run folder.
+/// Stores the plugin's output, compressed, in the run folder, and removes the plugin's file.
 ///
 /// # Errors
 /// Returns [`WatchError`].

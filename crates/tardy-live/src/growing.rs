@@ -91,7 +91,8 @@ impl GrowingFolder {
         self.series.iter().map(|series| series.place).sum()
     }
 
-    /// Opens the series whose file has got its header since the last call.
+    /// Opens the series whose files got their headers since the last call, and those that the run
+    /// moved.
     fn open_series(&mut self, record: &RunRecord) {
         let samples = record
             .samples_folder
@@ -157,7 +158,7 @@ impl GrowingSeries {
         }
     }
 
-    /// Returns the approximate due time of the last sample.
+    /// Returns the approximate due time of the last sample; `None` if due times are not on a grid.
     fn latest(&self) -> Option<Nanos> {
         let schedule = self.file.descriptor().schedule;
         match schedule {

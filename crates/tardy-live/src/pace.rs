@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 
 /// An action may use one part in this many of the time of one CPU.
 const PARTS: i64 = 250;
-/// Shortest interval between two frames; a person cannot follow faster changes.
+/// Shortest interval between two turns; a person cannot follow faster changes.
 const INTERVAL: Nanos = Nanos::from_millis(500);
 /// Longest interval between two frames, even if drawing is slow.
 pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);

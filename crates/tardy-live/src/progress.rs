@@ -32,7 +32,8 @@ pub struct RunProgress {
 pub struct PhaseProgress {
     pub name: String,
     pub begin: Nanos,
-    /// Planned end; absent if a number of cycles or the user ends the phase.
+    /// End, or planned end while the phase lasts; absent as long as a number of cycles or the user
+    /// will end the phase.
     pub end: Option<Nanos>,
 }
 

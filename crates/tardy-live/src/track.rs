@@ -47,7 +47,7 @@ impl Track {
     }
 
     /// Returns the largest value of each of `columns` equal parts of the time from the start to
-    /// `end`. An interval that is longer than a column fills all of its columns.
+    /// `end`. An interval that is longer than a column fills all columns that it covers.
     pub(crate) fn columns(&self, end: Nanos, columns: usize) -> Vec<Option<Nanos>> {
         let mut largest = vec![None; columns];
         let end = i128::from(end.get().max(1));

@@ -21,8 +21,8 @@ pub(crate) fn of_this_process() -> Vec<i32> {
     of(Path::new("/proc"))
 }
 
-/// Reads the children from `proc`. /proc numbers processes as the namespace in which it was mounted
-/// does, so even this process's number is read from there.
+/// Reads the children from `proc`. /proc shows the process numbers of the PID namespace in which it
+/// was mounted, so this process's own number is read from `proc`, too.
 fn of(proc: &Path) -> Vec<i32> {
     let Some(own) = std::fs::read_to_string(proc.join("self/stat"))
         .ok()

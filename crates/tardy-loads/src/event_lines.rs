@@ -6,14 +6,14 @@ use tardy_core::units::Nanos;
 
 use crate::guardian::{LoadEnd, LoadEvent};
 
-/// Makes lines of events. Must see every event, because a rate needs the previous one.
+/// Formats events as lines. Must see every event, because a rate needs the previous report.
 #[derive(Debug, Default)]
 pub struct EventLines {
     /// Number of CPUs of each load.
     cpus: Vec<(String, usize)>,
     /// When each load started.
     started: Vec<(String, Nanos)>,
-    /// The last reported work of each worker, from which rates are computed.
+    /// The work of each worker when its last line was made, from which rates are computed.
     previous: Vec<PreviousLine>,
 }
 
@@ -89,7 +89,8 @@ impl EventLines {
                 if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
                     return String::new();
                 }
-                // The sum over several CPUs may exceed 100 %.
+                // A worker on several CPUs may use more than 100 % of one CPU, so its line also
+                // states their number.
                 let summed = self
                     .cpus
                     .iter()

@@ -6,7 +6,7 @@
 //! binary as one more process:
 //!
 //! ```text
-//! tardy (measures)  --commands, one JSON line each-->  guardian  --the same lines-->  init  --plan; end of input = stop-->  worker, one a CPU
+//! tardy (measures)  --commands, one JSON line each-->  guardian  --the same lines-->  init  --plan; end of input = stop-->  workers
 //!                   <------------------ events, one JSON line each ------------------  init  <--work, once a second--------  worker
 //! ```
 //!
@@ -25,9 +25,9 @@
 //!   forks and abandons can then survive a SIGKILL of both the tool and the guardian;
 //!   [`Containment`] reports that.
 //!
-//! The tool limits every wait for the guardian. Commands do not block, loads that still run 2 s
-//! after their phase are abandoned, and a stopped guardian is killed. A run is incomplete if a load
-//! had died and was absent for a tenth of a phase.
+//! The tool limits every wait for the guardian. Commands do not block, loads that still run 5 s
+//! after they should be gone are abandoned, and a stopped guardian is killed. A run is incomplete
+//! if a load had died and was absent for a tenth of a phase.
 
 pub mod client;
 mod guard;

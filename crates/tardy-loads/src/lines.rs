@@ -26,7 +26,8 @@ impl<R: Read + AsFd> Lines<R> {
         }
     }
 
-    /// Returns whether the other end was closed. Lines that arrived before may still be unread.
+    /// Returns whether [`Lines::take`] has seen the end of the input, or a line that is too long.
+    /// It has then returned all complete lines.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }

@@ -23,7 +23,8 @@ pub struct CgroupLimits {
     /// The tightest quota of CPU time in the group and its ancestors; absent if none of them has a
     /// quota.
     pub cpu_quota: Option<CpuQuota>,
-    /// The CPUs that the group may use; absent if no group limits them, as for the root group.
+    /// The CPUs that the group may use; absent if neither the group nor an ancestor has a readable
+    /// list.
     pub cpus: Option<CpuList>,
     /// Time for real-time tasks per `cpu.rt_period_us`; only in version 1 with RT_GROUP_SCHED. If
     /// it is 0, the kernel refuses SCHED_FIFO with EPERM.
@@ -101,7 +102,7 @@ impl CgroupLimits {
 }
 
 /// Returns the reason why the kernel refused a real-time policy with `error`. With
-/// `RT_GROUP_SCHED`, root is also refused if its control group has no real-time budget.
+/// `RT_GROUP_SCHED`, the kernel refuses even root if the control group has no real-time budget.
 #[must_use]
 pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
     let limits = CgroupLimits::read(root);

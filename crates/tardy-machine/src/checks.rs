@@ -11,7 +11,7 @@
 //! `doctor` and `advise` use the same table of checks. Each row names the files that its check
 //! needs. For each row, the tests derive two more machines from a good one: without these files
 //! (not a fault), and with unreadable files (unknown). The tests also require a machine on which
-//! the row is good, and one on which it is a fault.
+//! the row is good and, except for a few listed rows, one on which it is a fault.
 
 mod background;
 mod cache;
@@ -369,12 +369,13 @@ impl Check {
     }
 }
 
-/// Returns the state, from a result that may have it as the error.
+/// Returns the state, whether it is the result's value or its error.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }
 
-/// Checks that a number has one of a few values. The remedy is the command that sets it.
+/// Checks that the number in the file at `path` is good. `expected` describes the good numbers, and
+/// `remedy` is the command that sets one.
 fn number_is(
     examined: &CheckInput<'_>,
     path: &str,

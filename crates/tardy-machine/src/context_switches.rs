@@ -35,7 +35,7 @@ pub struct ContextSwitches {
     pub cpus: BTreeMap<CpuId, u64>,
 }
 
-/// Maximum size of the debug file, which lists every task with about 150 bytes.
+/// Maximum size of the debug file in bytes. It has about 150 bytes for each task.
 const DEBUG_BYTES_MAX: u64 = 64 << 20;
 
 impl ContextSwitches {
@@ -75,7 +75,7 @@ impl ContextSwitches {
         let mut cpus = BTreeMap::new();
         let mut current = None;
         for line in text.split(b'\n') {
-            // Names of tasks can contain any bytes.
+            // Names of tasks can contain any bytes, so a line may not be UTF-8.
             let line = line?;
             let Ok(line) = std::str::from_utf8(&line) else {
                 continue;

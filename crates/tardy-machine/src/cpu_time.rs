@@ -3,7 +3,7 @@
 //!
 //! Format: Documentation/filesystems/proc.rst 1.7; fs/proc/stat.c. Times are in clock ticks, so a
 //! difference is exact to one tick (10 ms on nearly every machine). According to the document,
-//! `iowait` can decrease, and `idle` can if the CPU was offline in between.
+//! `iowait` can decrease, and so can `idle` if the CPU was offline in between.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

@@ -37,12 +37,12 @@ pub struct MachineFacts {
     pub memory: MemoryFacts,
     /// Mechanisms that can take CPUs from real-time tasks.
     pub throttling: ThrottlingSettings,
-    /// The limits of this process.
+    /// The limits of this process's control groups.
     pub cgroup: CgroupLimits,
 }
 
 impl MachineFacts {
-    /// Reads all facts: about 100 small files, and four more for each CPU.
+    /// Reads all facts: about 100 small files, and more for each CPU and each of its idle states.
     #[must_use]
     pub fn read(root: &Root) -> Self {
         let kernel = KernelFacts::read(root);

@@ -22,9 +22,10 @@ pub struct Host {
     pub dev: PathBuf,
     /// The folder for scratch files, on a real file system if possible.
     pub scratch: PathBuf,
-    /// The run's folder, if there is a run.
+    /// The run's folder or, if it does not exist yet, its nearest existing ancestor; absent without
+    /// a run.
     pub run: Option<PathBuf>,
-    /// Folders in which programs are searched.
+    /// The folders to search for programs.
     pub program_folders: Vec<PathBuf>,
     /// Whether the tool runs as the superuser.
     pub superuser: bool,
@@ -99,7 +100,7 @@ impl Host {
             .checked_mul(1024)
     }
 
-    /// Returns the maximum number of processes.
+    /// Returns the maximum number of processes and threads on the machine.
     #[must_use]
     pub fn processes_max(&self) -> Option<u64> {
         let read = |name: &str| {

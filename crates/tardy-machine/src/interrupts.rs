@@ -95,7 +95,7 @@ impl Interrupts {
     }
 
     /// Returns the increments since `before`. A CPU that was offline at one of the readings is left
-    /// out. A line that is new counts from 0.
+    /// out. The counts of a new line start at 0.
     #[must_use]
     pub fn since(&self, before: &Self) -> InterruptDelta {
         let old_lines: HashMap<&str, &InterruptLine> = before

@@ -162,7 +162,7 @@ impl IrqPlan {
                 beside
             };
             let refusal = if !state.writable {
-                // An interrupt that all CPUs may get does not disturb the freed CPUs if it is
+                // An interrupt that may reach the freed CPUs does not disturb them if it is
                 // delivered to others.
                 let elsewhere = |cpus: &CpuList| !cpus.iter().any(|cpu| freed.contains(cpu));
                 if state.effective.as_ref().is_some_and(elsewhere) {
@@ -197,7 +197,8 @@ impl IrqMove {
     /// [`Self::effective`].
     ///
     /// # Errors
-    /// Returns the refusal; the interrupt is then unchanged.
+    /// Returns the refusal. A refused write leaves the interrupt unchanged; the error can also come
+    /// from reading the file back.
     pub fn apply(&self) -> Result<CpuList, Refusal> {
         write(&self.path, &self.new)?;
         current(&self.path)
@@ -211,7 +212,7 @@ impl IrqMove {
             .filter(|cpus| !cpus.is_empty())
     }
 
-    /// Restores the old value, independent of the current one.
+    /// Restores the old value, whatever the current value is.
     ///
     /// # Errors
     /// Returns the refusal. An interrupt that no longer exists is no error.

@@ -1,13 +1,13 @@
 //! Journals every change that would survive a killed process, before the change is made. After a
 //! SIGKILL or a power cut, the next start or `tardy restore` undoes the change.
 //!
-//! Each independent change has a journal file, which is removed after everything is restored. The
-//! process locks the file while it lives, because its process number means nothing to a user of the
-//! same folder in another container or host. Kernel settings are lost at a reboot, so a journal of
-//! an earlier boot only has folders to undo.
+//! Changes that are undone together share a journal file, which is removed after everything is
+//! restored. The process locks the file while it lives, because its process number means nothing to
+//! a user of the same folder in another container or host. Kernel settings are lost at a reboot, so
+//! a journal of an earlier boot only has folders to undo.
 //!
-//! All scratch folders are made by one function, which journals them first. A snapshot of a guest
-//! has 90 MB; folders made elsewhere in the code would be in no journal.
+//! All scratch folders are made by one function, which journals them first. A folder made elsewhere
+//! in the code would be in no journal, and could stay behind with a guest's snapshot of 90 MB.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ pub struct Entries {
     #[serde(default)]
     pub interrupts: Vec<IrqMove>,
     /// Changes made by loads, and folders made by commands. The supervisor, if it lives, undoes
-    /// changes of loads. The name is kept for older journals.
+    /// changes of loads. The field keeps its name, so that older journals can be read.
     #[serde(default)]
     pub loads: Vec<Undo>,
 }
@@ -51,7 +51,7 @@ pub struct Entries {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    /// The journal file, which stays locked until the process ends.
+    /// The journal file, which is locked as long as it is open.
     _file: File,
     entries: Entries,
     is_undone: bool,
@@ -377,7 +377,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
             continue;
         };
         if rest.ends_with(PART) {
-            // The process ended before it made its changes.
+            // If the writer has ended, it ended before it made its changes.
             let writer = rest
                 .split('-')
                 .next()
@@ -473,7 +473,7 @@ pub fn parse(text: &[u8]) -> io::Result<Entries> {
 }
 
 impl LeftBehind {
-    /// Returns the settings in the journal, as text.
+    /// Returns the changes that [`Self::undo`] would undo, as text.
     #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let describe = |to: &IrqMove| format!("{}: {} -> {}", to.path.display(), to.new, to.old);
@@ -499,8 +499,8 @@ impl LeftBehind {
     }
 
     /// Undoes the journal's changes and removes it. Settings are restored only if they were changed
-    /// in this boot. Files of loads survive a reboot, so they are always removed. Does nothing if
-    /// another command is undoing or has undone the journal.
+    /// in this boot. Scratch folders and samples survive a reboot, so they are always removed or
+    /// moved. Does nothing if another command is undoing or has undone the journal.
     #[must_use]
     pub fn undo(&self) -> Vec<UndoResult> {
         let (_file, entries) = match self.locked() {

@@ -34,7 +34,8 @@ pub const MORE_PACKAGES: &str =
 /// distribution's package.
 ///
 /// # Errors
-/// Returns an error if there is no source, or if it was built in place.
+/// Returns an error if there is no source, or if the given path is not an archive or a clean kernel
+/// tree.
 pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Unsupported> {
     let packaged = || {
         let remedy = format!("install the package linux-source, or give a kernel tree with {flag}");
@@ -52,7 +53,7 @@ pub fn make(mut command: Command, tree: &Path, objects: &Path, arguments: &[&str
     let mut output = OsString::from("O=");
     output.push(objects);
     command.arg("-C").arg(tree).arg(output).args(arguments);
-    // Removes the flags of a make that may have started tardy.
+    // If make started tardy, the environment has its flags, which must not reach this make.
     command
         .env_remove("MAKEFLAGS")
         .env_remove("MFLAGS")

@@ -9,8 +9,8 @@ pub fn start_time(root: &Root, process: u32) -> Option<u64> {
     start_time_of(&root.text(format!("proc/{process}/stat"))?)
 }
 
-/// Parses the start time from the text of the file. Counting starts after the parenthesis that ends
-/// the process name.
+/// Parses the start time from the text of the file. Fields are counted from the parenthesis that
+/// ends the process name, because the name may contain blanks.
 #[must_use]
 pub fn start_time_of(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?

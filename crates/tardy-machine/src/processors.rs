@@ -87,8 +87,8 @@ impl Processors {
         }
     }
 
-    /// Returns whether this process may not use some housekeeping CPUs. `isolcpus=` never causes
-    /// this, so the user chose the CPUs.
+    /// Returns whether some housekeeping CPU is not among the CPUs on which this process was
+    /// started. `isolcpus=` never causes this, so the user chose the CPUs.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()
@@ -106,10 +106,10 @@ impl Processors {
         }
     }
 
-    /// Returns the CPUs for the tool's own threads if `measured` are measured: the other
-    /// housekeeping CPUs, otherwise any other CPU on which this process was started; none if all of
-    /// them are measured. A process that was started only on isolated CPUs moves to housekeeping
-    /// CPUs.
+    /// Returns the CPUs for the tool's own threads while `measured` are measured: of the CPUs on
+    /// which this process was started, the unmeasured housekeeping CPUs, otherwise all unmeasured
+    /// ones. If there are none, and the process was started only on CPUs that are set apart,
+    /// returns the unmeasured housekeeping CPUs, otherwise none.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
         let housekeeping = self.housekeeping();

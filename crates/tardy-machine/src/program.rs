@@ -83,7 +83,8 @@ impl ProgramWatch {
                     .ok()
             })
         };
-        // /proc does not list numbers of threads, but their folders can be opened.
+        // /proc does not list a folder for each thread, but a path with the number of a thread can
+        // be opened.
         let slack = |thread: &Task| {
             Some((
                 thread.thread,

@@ -41,7 +41,8 @@ impl Root {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// Returns errors of open(2).
+    /// Returns errors of open(2) and stat(2); `InvalidInput` for a FIFO, and below a root other
+    /// than `/` for every file that is not regular.
     pub fn open(&self, relative: impl AsRef<Path>) -> io::Result<File> {
         let path = self.path(relative);
         if self.0 != Path::new("/") {

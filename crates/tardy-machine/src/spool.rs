@@ -65,7 +65,8 @@ impl Spool {
         match private_folder::make_new(&path).and_then(|()| check()) {
             Ok(_) => Ok(Self { path, journal }),
             Err(error) => {
-                // A file of another user has this name.
+                // An existing folder with this name may belong to another run, so nothing is
+                // undone.
                 journal.withdraw();
                 Err(error.into())
             }

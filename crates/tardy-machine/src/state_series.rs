@@ -50,7 +50,9 @@ pub struct StateReader {
 }
 
 impl StateReader {
-    /// Opens the files. Values of missing files are absent in all samples.
+    /// Opens the files. The value of a missing file is absent from the samples until the file
+    /// exists. Frequencies, thermal counts and control groups are read only if their files exist
+    /// now.
     #[must_use]
     pub fn open(root: &Root, options: &StateOptions) -> Self {
         let file = |path: String| KeptFile::new(root.path(path));

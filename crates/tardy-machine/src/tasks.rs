@@ -38,7 +38,7 @@ pub struct Task {
     /// Whether only the kernel may choose the task's CPUs.
     pub is_bound_by_kernel: bool,
     pub policy: Policy,
-    /// The real-time priority, 1 to 99; 0 for an ordinary task.
+    /// The real-time priority, 1 to 99; 0 for an ordinary or a deadline task.
     pub priority: u32,
     /// The CPU on which the task ran last.
     pub last_cpu: Option<CpuId>,

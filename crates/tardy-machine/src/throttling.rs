@@ -27,8 +27,8 @@ pub struct RealTimeThrottling {
     pub runtime: Nanos,
 }
 
-/// The share that a CPU's fair server or ext server gives to ordinary tasks that real-time tasks
-/// starve.
+/// The share that a CPU's fair server or ext server gives to ordinary tasks when real-time tasks
+/// starve them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairServer {
@@ -108,13 +108,13 @@ impl std::fmt::Display for ThrottlingRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
     pub rule: ThrottlingRule,
-    /// Length of the gap, once per period.
+    /// Length of the gap, which occurs at most once per period.
     pub gap: Nanos,
 }
 
-/// Maximum difference, as a percentage of the gap, up to which a latency is consistent with the
-/// gap. A wake-up at the start of the gap waits for all of it, minus at most one period of the
-/// probe, plus other delays.
+/// Maximum difference between a gap and a latency that is consistent with the gap, as a percentage
+/// of the gap. A wake-up at the start of the gap waits for all of it, minus at most one period of
+/// the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 
 /// The fair server's default time (`sched_init_dl_servers` in kernel/sched/deadline.c).

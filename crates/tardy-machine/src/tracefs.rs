@@ -131,7 +131,7 @@ impl Tracefs {
     }
 }
 
-/// Returns the name of the second instance of the process whose first one has this name.
+/// Returns the name of the second instance of the process whose first instance is called `first`.
 #[must_use]
 pub fn second_instance_name(first: &str) -> String {
     format!("{first}{SECOND}")

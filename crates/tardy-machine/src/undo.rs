@@ -211,8 +211,8 @@ pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     Ok(may_be_one.then_some(file))
 }
 
-/// Restores a value, unless the file already has it. Such a file may be read-only, because the
-/// change was never made.
+/// Restores a value, unless the file already has it, or has another number than `written`. A file
+/// that already has the value may be read-only, because the change was never made.
 fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
     let setting = private_folder::inside(setting);
     let mut found = String::new();
@@ -239,8 +239,8 @@ fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -
     }
 }
 
-/// Returns whether both texts are numbers and differ. The kernel may print other values in a
-/// different form than they were written.
+/// Returns whether both texts are numbers and differ. Other texts are not compared, because the
+/// kernel may print them in a different form than they were written.
 fn is_another_number(found: &str, written: &str) -> bool {
     let number = |text: &str| text.trim().parse::<i64>().ok();
     number(found)
@@ -248,7 +248,8 @@ fn is_another_number(found: &str, written: &str) -> bool {
         .is_some_and(|(found, written)| found != written)
 }
 
-/// Undoes changes in the reverse order of planning. Returns each with its result.
+/// Returns an iterator that undoes the changes, the last one first, and yields each with its
+/// result.
 pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), UndoError>)> {
     changes.iter().rev().map(|undo| (undo, undo.run()))
 }
@@ -295,7 +296,7 @@ fn remove_instance(name: &str) -> Result<(), UndoError> {
     })
 }
 
-/// Removes a folder with its content, and tries again if a call fails, as on a busy disk.
+/// Removes a folder with its content, and tries once more if a call fails, as on a busy disk.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(path).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Err(error),

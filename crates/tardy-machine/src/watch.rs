@@ -1,5 +1,6 @@
 //! Counters that must not grow on a tuned machine, read twice: interrupts, steal time, system
-//! management interrupts.
+//! management interrupts. The second reading also lists BPF programs and the coalescing settings of
+//! network devices.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use super::interrupts::{InterruptDelta, Interrupts};
 use super::root::Root;
 use super::smi::{self, SmiCounts, SmiReader, SmiUnavailable};
 
-/// Network devices except loopback, bridges and tunnels.
+/// Pattern for a file of each network device except loopback, bridges and tunnels.
 pub(crate) const NETWORK_DEVICES: &str = "sys/class/net/*/device/uevent";
 /// errno-base.h, errno.h: the driver lacks the setting, or the device has been removed.
 const EOPNOTSUPP: i32 = 95;

@@ -8,8 +8,9 @@
 //! [labels]
 //! board = "imx8-07"
 //! ```
-//! [`keys`] returns the keys of a file. Each value is parsed like the value of the flag with the
-//! same name. Settings that would change a scenario, such as its period, cannot have a default.
+//! [`keys`] lists the keys that a file may have. Each value is parsed like the value of the flag
+//! with the same name. Settings that would change a scenario, such as its period, cannot have a
+//! default.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -85,7 +86,8 @@ impl Configuration {
     /// Reads the files of this machine and this user.
     ///
     /// # Errors
-    /// Returns [`ConfigurationError`]. A missing file sets nothing.
+    /// Returns [`ConfigurationError`]. A missing default file sets nothing; a missing file that
+    /// `TARDY_CONFIG` names is an error.
     pub fn read() -> Result<Self, ConfigurationError> {
         Self::read_of(paths(), env::var_os(VARIABLE).is_some())
     }
@@ -95,8 +97,9 @@ impl Configuration {
         for path in paths {
             match regular_file::read(&path, FILE_BYTES_MAX) {
                 Ok(text) => configuration.take(&path, &String::from_utf8_lossy(&text))?,
-                // HOME may belong to another user, as under setpriv(1). Then the check whether the
-                // file exists fails, too, and the file is ignored.
+                // A missing default file sets nothing. If HOME belongs to another user, as under
+                // setpriv(1), the check whether the file exists fails, too, and the file is
+                // ignored.
                 Err(_) if !is_named && fs::symlink_metadata(&path).is_err() => {}
                 Err(error) => return Err(ConfigurationError::Unreadable { path, error }),
             }

@@ -3,9 +3,9 @@
 //!
 //! `tardy cyclictest` is a normal run with another command line and output. Its options become a
 //! request like that of `tardy run`, and its output is made from the run's folder. The measurement
-//! is therefore the same, and `--tardy-out` keeps the whole run. Threads of one interval and
-//! priority on different CPUs become one probe. Other threads become separate probes, each limited
-//! to its CPUs by `cpus=`.
+//! is therefore the same, and `--tardy-out` keeps the whole run. Threads with the same interval,
+//! priority and offset on different CPUs become one probe. Other threads become separate probes,
+//! each limited to its CPUs by `cpus=`.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -69,7 +69,7 @@ pub fn clock(text: &str) -> Result<u8, String> {
     }
 }
 
-/// Parses a time like cyclictest: seconds, or a number with m, h or d.
+/// Parses a time like cyclictest: seconds, or a number with s, m, h or d.
 ///
 /// # Errors
 /// Returns a message for text that is not a time.
@@ -94,8 +94,8 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| format!("`{text}` is not a time: write seconds, or a number with m, h or d"))
 }
 
-/// Parses CPUs like libnuma: a list, `all` for all CPUs in `usable`, or `!` and a list for all of
-/// them except those of the list.
+/// Parses CPUs like libnuma: a list, `all` for all CPUs in `usable`, or `!` and a list for all CPUs
+/// in `usable` except those in the list.
 ///
 /// # Errors
 /// Returns a message for text that is not a list.

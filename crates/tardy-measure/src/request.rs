@@ -155,7 +155,7 @@ fn override_probes(scenario: &mut Scenario, request: &Request) -> Result<(), Req
     }
     if !request.program.is_empty() {
         let app = ProbeRequest::new(ProbeSpec::of_program(request.program.clone()));
-        // A program is measured alone. Scenarios and `--probe` add other probes.
+        // A program is measured alone, unless a scenario or `--probe` adds other probes.
         if request.probes.is_empty() && request.scenario.is_none() {
             scenario.probes.clear();
         }

@@ -5,15 +5,15 @@
 //! name = "mine"
 //! about = "what it is for"
 //! order = "shuffled"          # or "fixed"
-//! repeats = 3                 # all phases so many times
-//! warm_up = "500ms"           # probes run, and what they see counts to no phase
+//! repeats = 3                 # how often all phases run
+//! warm_up = "500ms"           # probes run, but their samples belong to no phase
 //!
 //! [[probe]]
-//! name = "cyclic"             # or with values of its own, as for --probe: "usleep:period=200us"
+//! name = "cyclic"             # or with more values, as for --probe: "usleep:period=200us"
 //! period = "100us"
 //! policy = "fifo"             # or "rr", "other"
 //! priority = 95
-//! clock = "tai"               # of its timer; "monotonic" if absent
+//! clock = "tai"               # the clock of its timer; "monotonic" if absent
 //! align = "tai"               # due times are whole multiples of the period on this clock
 //!
 //! [[phase]]
@@ -223,7 +223,7 @@ fn one() -> u32 {
     1
 }
 
-/// Returns the origin of a scenario that was read from text. [`find`] replaces it for files.
+/// Returns the origin of a scenario that was parsed from text. [`read`] replaces it for files.
 fn built_in_origin() -> Origin {
     Origin::BuiltIn
 }
@@ -391,8 +391,8 @@ impl Scenario {
         }
     }
 
-    /// Estimates the length of phases that are counted in cycles: this number of periods of the
-    /// slowest probe.
+    /// Estimates the length of phases that are counted in cycles: as many periods of the slowest
+    /// probe as the phase has cycles.
     pub fn estimate_lengths(&mut self) {
         let cycles = self
             .probes

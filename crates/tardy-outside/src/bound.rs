@@ -8,20 +8,20 @@
 //!
 //! The plugin measures the terms of this bound, and reports only the longest of each, because a
 //! record of all terms would be twice as large. If `__schedule` is entered while preemption is off,
-//! the whole time since preemption was switched off counts as preemption off for scheduling
-//! (D_PSD). For the idle task, the whole path from the due time to the scheduler counts as D_PAIE,
-//! because the idle task polls and is not preemptible.
+//! the whole time since preemption was switched off belongs to D_PSD, preemption off for
+//! scheduling. For the idle task, the whole path from the due time to the scheduler belongs to
+//! D_PAIE, because the idle task polls and is not preemptible.
 //!
-//! An interrupt counts whole if any part of it can lie within the latency. The paper instead uses a
-//! window of arrivals. The difference matters because the interrupt that makes the switch due
-//! started before the switch was due.
+//! The whole length of an interrupt is included if any part of it can lie within the latency. The
+//! paper instead uses a window of arrivals. The difference matters because the interrupt that makes
+//! the switch due started before the switch was due.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The bound counts as infinite if it exceeds this many times the sum of the longest intervals and
-/// the longest interrupt of each kind.
+/// The bound is taken as infinite if it exceeds this many times the sum of the longest intervals
+/// and the longest interrupt of each kind.
 const CONVERGENCE: u64 = 100;
 const STEPS_MAX: u32 = 10_000;
 
@@ -70,7 +70,7 @@ impl Interrupts {
     }
 }
 
-/// The longest intervals of each kind without hard interrupts, in instructions.
+/// The longest interval of each kind in instructions, not counting those of hard interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretches {
     /// `D_POID`.
@@ -117,8 +117,8 @@ impl Instances {
 
 /// Returns the bound in instructions; `None` if it does not converge.
 ///
-/// An interrupt counts whole if any part of it can lie within the latency. So the interrupt that
-/// makes the switch due counts, too.
+/// The whole length of an interrupt is included if any part of it can lie within the latency. So
+/// the interrupt that makes the switch due is included, too.
 #[must_use]
 pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts) -> Option<u64> {
     let kinds = kinds(guests);
@@ -286,8 +286,8 @@ mod tests {
             found(Interrupts::SlidingWindowWorst),
             Some(155 + 20 + 2 * 7)
         );
-        // A longer latency includes both interrupts of the first kind. Each then counts as the
-        // longest.
+        // A longer latency includes both interrupts of the first kind. Each is then taken as long
+        // as the longest.
         let long = Stretches {
             before_scheduler: 1000,
             ..STRETCHES

@@ -15,7 +15,8 @@ use crate::call_tree::CallTree;
 pub struct FunctionDifference {
     /// Its name on the base's side; on the new side if only that side executed it.
     pub function: String,
-    /// Its name on the new side, if it differs: same callers, and the same callees.
+    /// Its name on the new side, if it differs: that of a function with a common caller and mostly
+    /// the same callees.
     pub renamed_to: Option<String>,
     /// Functions whose code is part of this function on one side, and separate on the other.
     pub with: Vec<String>,
@@ -181,7 +182,8 @@ impl<'a> Matches<'a> {
     fn find(base: &Side<'a>, new: &Side<'a>) -> Self {
         let mut found = Self::default();
         let mut open = (base.only_here(new), new.only_here(base));
-        // A renamed caller can be what its callees are recognised by.
+        // Each match may make more functions recognisable, because their caller is then known on
+        // both sides.
         while found.rename_one(base, new, &mut open) || found.contain_one(base, new, &mut open) {}
         found
     }

@@ -102,7 +102,7 @@ pub struct Calls {
     /// The innermost calls in the order of time, without a gap, from the first block to the last.
     pub stretches: Vec<Stretch>,
     pub moments: Vec<Moment>,
-    /// Whether the CPU was idle from the sample's due time to the first interval.
+    /// Whether the CPU was idle until the first interval.
     pub was_idle: bool,
 }
 
@@ -472,8 +472,8 @@ impl Walk<'_> {
                 self.pop_to(1);
                 self.insert_caller(callee);
             }
-            // All callers on the stack were seen to call, so this is not a return. It is a jump
-            // into the middle of a function.
+            // The calls of all functions on the stack were seen, so this is not a return. It is a
+            // jump into the middle of a function.
             Some(_) => {
                 let back = self.before.map_or(0, |before| before.end);
                 self.push(callee, back, false);
@@ -481,7 +481,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether the function is not one with which the kernel leaves an interrupt.
+    /// Returns whether the function is not one with which the kernel leaves an interrupt, and the
+    /// interrupt at `entry` lies directly on the task, so that the interrupted function is unknown.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",

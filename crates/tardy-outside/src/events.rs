@@ -355,8 +355,8 @@ fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
 }
 
-/// Returns the wake-up in which the switch to the thread became due: the last one before it got the
-/// CPU.
+/// Returns the wake-up in which the switch to the thread became due: the last one before the thread
+/// got the CPU.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     let until = got_cpu(window, calls).unwrap_or(i64::MAX);
     let (mut is_due, mut due_since) = (false, None);

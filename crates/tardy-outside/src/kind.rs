@@ -60,22 +60,23 @@ impl Kind {
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
     /// Interrupts or preemption are off, but not for calling the scheduler (`D_POID` of ECRTS
-    /// 2020). Hard interrupts do not count.
+    /// 2020). The time of hard interrupts is left out of the length.
     BeforeScheduler,
     /// Interrupts and preemption are on although a switch is due (`D_PAIE`). The time of hard
     /// interrupts is left out of the length. For the idle task: from when the switch is due until
     /// the task calls the scheduler.
     SwitchDue,
-    /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). Hard interrupts
-    /// do not count.
+    /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). The time of
+    /// hard interrupts is left out of the length.
     ToSchedule,
-    /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). Hard
-    /// interrupts do not count.
+    /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). The
+    /// time of hard interrupts is left out of the length.
     SwitchTail,
     /// A task stays in the kernel without a chance to switch to another task: from its entry into
     /// the kernel, or the previous such chance, to the next chance or its return to the program.
     NoChance,
-    /// From when a switch is due until the scheduler is done. Hard interrupts count, too.
+    /// From when a switch is due until the scheduler is done. The time of hard interrupts is
+    /// included.
     SwitchDelay,
 }
 

@@ -5,8 +5,8 @@
 //! count would stay wrong after the first such change that is missed. The plugin finds the guest's
 //! memory from the host's address of the kernel's code, which QEMU provides.
 //!
-//! The plugin uses no header and no library. QEMU's header is in no package. Linking a C library
-//! would tie a copied program to that library, although QEMU has already loaded its own.
+//! The plugin uses neither QEMU's header, which is in no package, nor a library. Linking a C
+//! library would tie a copied program to that library, although QEMU has already loaded its own.
 
 /// The shared library. Empty if this program was built for another architecture than the building
 /// machine's, or without a C compiler.

@@ -16,12 +16,12 @@ use tardy_sys::regular_file;
 use crate::kernel_symbols::{Function, KernelSymbols};
 use crate::stream::{End, Item, StreamError, StreamReader};
 
-/// Name of the folder in a run folder.
+/// Name of the folder with these data, in a run folder.
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
-/// Size limit of the description. Real ones are smaller: they have the names of a kernel's
-/// functions.
+/// Size limit of the description. Real ones, which have the names of a kernel's functions, are
+/// smaller.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 /// Maximum virtual time of an instruction in ns. QEMU offers no slower clock (`-icount shift`, at
 /// most 10).
@@ -84,7 +84,8 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
     move |error| StoreError::File { path, error }
 }
 
-/// Moves the plugin's output in `raw` into the run folder.
+/// Stores the plugin's output `raw` in the run folder, compressed and with a description, and
+/// removes `raw`.
 ///
 /// # Errors
 /// Returns [`StoreError`].
@@ -198,7 +199,8 @@ pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
     Ok(Some(watched))
 }
 
-/// Reads the sections of a run folder, in the order of their ends.
+/// Passes all items of a run folder to `take`, in the plugin's order: sections come in the order of
+/// their ends.
 ///
 /// # Errors
 /// Returns [`StoreError`].

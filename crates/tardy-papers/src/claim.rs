@@ -99,10 +99,10 @@ pub struct TableBeside {
     /// The unit of the table's cells, as in [`PublishedCell`]; `own` if the row's cell `unit` or
     /// the column's suffix states the unit.
     pub unit: String,
-    /// Keys of the table's rows, separated by commas, each with the words of the row in a quantity.
-    /// The words are [`NOTHING`] if we have no counterpart.
+    /// The table's rows: for each row its keys, separated by commas, and the words for the row in
+    /// our quantity, or [`NOTHING`] if we have no counterpart.
     pub rows: Vec<(String, String)>,
-    /// The table's columns, each with the rest of the quantity, or [`NOTHING`].
+    /// The table's columns, each with the rest of our quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
     /// Whether columns are kernels, and rows are the rest of a quantity.
     #[serde(default)]
@@ -316,7 +316,6 @@ impl Claim {
                 .as_ref()
                 .map(|cell| cell.value)
         };
-        // A rule that consists of limits alone does not concern the paper's numbers.
         self.rule.holds(&value)
     }
 }

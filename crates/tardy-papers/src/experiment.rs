@@ -1,7 +1,7 @@
-//! Experiments: command lines of this tool that repeat a paper's; a user could type each of them.
+//! Experiments: command lines of this tool that repeat the experiments of papers.
 //!
-//! An experiment is a command line of this tool, which a user can type by hand; `tardy reproduce`
-//! starts nothing else. A test parses all of them, including those of guests.
+//! A user can type each command line by hand; `tardy reproduce` starts nothing else. A test parses
+//! all of them, including those of guests.
 //!
 //! Culprits come from a separate run. Stacks take tens of microseconds each, so no claim is tested
 //! on such a run; a test checks that.
@@ -71,7 +71,8 @@ pub struct Experiment {
 const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
 
 impl Experiment {
-    /// Returns the command without `--out`; `None` if the experiment cannot run at `place`.
+    /// Returns the command without `--out`; `None` if the experiment cannot run at `place`, or if
+    /// quick reproductions leave it out.
     #[must_use]
     pub fn command(&self, place: Place, extent: Extent, replicas: u32) -> Option<Vec<String>> {
         let length = match extent {
@@ -136,8 +137,9 @@ impl Experiment {
         }
     }
 
-    /// Returns the command that repeats it in watched guests, on those of its kernels that are named;
-    /// their samples are the same. `None` for costs, and for experiments that the lab cannot run.
+    /// Returns the command that repeats the experiment in watched guests, on those of its kernels
+    /// that are in `kernels`. Watched guests take the same samples. `None` for costs, and for
+    /// experiments that the lab cannot run.
     #[must_use]
     pub fn traced(&self, extent: Extent, kernels: &[String]) -> Option<Vec<String>> {
         let names = self.kernel_names();
@@ -154,7 +156,7 @@ impl Experiment {
         }
     }
 
-    /// Returns the names of its kernels in the lab, as claims have them.
+    /// Returns the names that claims use for the experiment's kernels in the lab.
     #[must_use]
     pub fn kernel_names(&self) -> Vec<String> {
         let name = |kernel: &String| {

@@ -118,7 +118,7 @@ pub struct Quantity {
     /// The experiment, if it differs from the claim's.
     pub experiment: Option<String>,
     /// The kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with the suffix `+ticks` if timers
-    /// fire on ticks only and the prefix `older`; or [`EACH`].
+    /// fire on ticks only, and the prefix `older-` for Linux 5; or [`EACH`].
     pub kernel: String,
     /// The source of the value.
     pub of: QuantitySource,

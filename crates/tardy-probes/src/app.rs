@@ -4,8 +4,9 @@
 //!
 //! The tool makes the memory, and the user's loop never waits for the tool. The memory is a sealed
 //! file whose path is in the environment, so no socket and no library is needed. Cycles are
-//! numbered, so the number of cycles that did not fit is known. The tool computes skipped due times
-//! from the due times, one cycle later, and treats the content of the memory as untrusted numbers.
+//! numbered, so the number of cycles that did not fit into the memory is known. The tool computes
+//! skipped due times from the due times, one cycle later, and treats the content of the memory as
+//! untrusted numbers.
 //!
 //! A file lock shows whether the program is alive. The kernel releases the lock when the program
 //! dies.

@@ -6,8 +6,8 @@
 //! [`LinkInfo`] and its [`Place`], which opens both ends.
 //!
 //! A stimulus without an answer is recorded with the time-out as its latency, so it misses any
-//! shorter deadline. Stimuli sent after the last answer are no samples, because then the responder
-//! was gone, not late.
+//! shorter deadline. If the responder stops answering for a second and ten stimuli, the run ends.
+//! The stimuli since its last answer are then no samples, because the responder was gone, not late.
 //!
 //! A round trip in which the initiator was interrupted is kept. A second series contains the
 //! longest time between two of its polls. Answers of the other machine's kernel and answers of a
@@ -116,7 +116,7 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Returns whether the kernel of the responder's machine stamps received stimuli.
+    /// Returns whether the kernel of the responder's machine timestamps received stimuli.
     fn has_stamps(&self) -> bool {
         false
     }

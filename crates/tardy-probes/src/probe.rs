@@ -25,14 +25,15 @@
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
 //! The thread that takes a producer must close it. The first series has the probe's name, the
 //! others are called `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`]
-//! defines when samples are due and the meaning of values. `is_outside_verdict` excludes values
-//! that are not latencies from verdicts. On a grid, the number of expected samples follows from the
+//! defines when samples are due and the meaning of values. `is_outside_verdict` keeps values out of
+//! verdicts if they are not latencies. On a grid, the number of expected samples follows from the
 //! clock; without a grid, `begin_cycle` counts them.
 //!
 //! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps are too frequent to pass on
 //! one by one, so the ring counts them in bins (`bins_below_least`, `Producer::count`). Such gaps
-//! are recorded and in the histogram, but not stored. `Producer::observed` adds the time during
-//! which the probe looked for gaps. The summary divides the gaps by this time.
+//! are counted as recorded and are in the histogram, but they are not stored as samples.
+//! `Producer::observed` adds the time during which the probe looked for gaps. The summary divides
+//! the gaps by this time.
 //!
 //! **Tests.** Kernel calls of the loop are in `tardy-sys`. `tests/alone/hot_loop.rs` checks for
 //! each of [`PROBES`] that its loop does not allocate, and makes only the system calls of its

@@ -122,8 +122,8 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Text(String),
-    /// A file of this machine that the command reads, and the text before the file's name in the
-    /// word.
+    /// The text before a file's name in the word, and the file, which is on this machine and which
+    /// the command reads.
     File(String, PathBuf),
     /// The path where the command writes its output.
     Out,

@@ -3,7 +3,7 @@
 //!
 //! Connections use OpenSSH's client, with the user's configuration, keys and jump hosts. The board
 //! runs the copied binary ([`on_board`]); apart from it, the board needs only a shell, `uname`,
-//! `mktemp`, `cat`, `chmod` and `rm`.
+//! `mkdir`, `cat`, `chmod` and `rm`.
 //!
 //! Defaults come from the files on the board, such as its `/etc/tardy.toml`, because the CPU
 //! numbers of this machine are meaningless on the board.

@@ -8,7 +8,7 @@
 //!                         lock, which is held until its end
 //! ```
 //!
-//! The board needs a shell, `uname`, `mktemp`, `cat`, `chmod` and `rm`. The copied binary does
+//! The board needs a shell, `uname`, `mkdir`, `cat`, `chmod` and `rm`. The copied binary does
 //! everything else, so a board with busybox is sufficient. A binary that was damaged on the way is
 //! not started.
 //!
@@ -209,8 +209,8 @@ impl Job {
         )
     }
 
-    /// Writes the output of the command as a tar archive: the exit status, standard output,
-    /// standard error and the output path. The last entry marks the archive as complete.
+    /// Writes the output of the command as a tar archive: standard output, standard error, the exit
+    /// status, and the output folder or file. The last entry marks the archive as complete.
     ///
     /// # Errors
     /// Returns errors of reading and writing.

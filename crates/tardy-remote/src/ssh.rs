@@ -1,9 +1,10 @@
 //! OpenSSH's client, which runs each step on a board.
 //!
 //! A client program is used instead of a library, because users have set up and trust its
-//! configuration, keys, agents and jump hosts. Each step is a separate connection, five in all. A
-//! shared connection would be faster, but it keeps the standard error of its first step open. Users
-//! who want shared connections have configured OpenSSH for that already.
+//! configuration, keys, agents and jump hosts. Each step is a separate connection: six in all, and
+//! one more for each copied file. A shared connection would be faster, but it keeps the standard
+//! error of its first step open. Users who want shared connections have configured OpenSSH for that
+//! already.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ impl Ssh {
             words.extend(["-F".into(), file.into()]);
         }
         let mut option = |text: &str| words.extend(["-o".into(), text.into()]);
-        // With these options, ssh gives up a board that hangs after a minute.
+        // With these options, ssh waits for at most a minute for a board that hangs.
         [
             "ConnectTimeout=15",
             "ServerAliveInterval=15",

@@ -239,7 +239,8 @@ fn send_output(to: &SyncSender<Piece>, bytes: Vec<u8>) -> bool {
     to.send(piece).is_ok()
 }
 
-/// Reads `from` on a thread until `send` returns false. `send` gets an empty piece at the end.
+/// Reads `from` on a thread until its end, or until `send` returns false. At the end, `send` gets
+/// an empty piece.
 fn pump(
     from: Option<impl Read + Send + 'static>,
     send: impl Fn(Vec<u8>) -> bool + Send + 'static,

@@ -85,8 +85,8 @@ pub struct AtlasKernel {
     pub words: Vec<String>,
     /// The release from `uname -r`; `None` if no run records it.
     pub release: Option<String>,
-    /// The preemption model: none, voluntary, full, lazy or rt. An RT kernel with a model other
-    /// than full is rt with that model, such as rt-lazy.
+    /// The preemption model: none, voluntary, full, lazy or rt. An RT kernel whose model is not
+    /// full has rt and that model, such as rt-lazy.
     pub model: Option<String>,
 }
 
@@ -168,7 +168,7 @@ impl Atlas {
         }
     }
 
-    /// Returns how many replicas exist, and how many are planned.
+    /// Returns how many replicas have a result (samples or a failure), and how many are planned.
     #[must_use]
     pub fn complete(&self) -> (usize, usize) {
         let of_cell = |cell: &AtlasCell| cell.runs as usize + cell.failures.len();
@@ -268,7 +268,8 @@ fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
     latency.values_at(&[rank])[0].map(Nanos)
 }
 
-/// Returns the preemption model as a value of `preempt=`, or `rt` for RT kernels.
+/// Returns the preemption model as a value of `preempt=`; `None` if it is unknown. For an RT
+/// kernel, it is `rt`, or, if its model is not full, `rt-` and the model.
 fn model(kernel: &KernelFacts) -> Option<String> {
     let preemption = kernel.preemption.as_ref()?;
     let mode = preemption.mode.as_deref();

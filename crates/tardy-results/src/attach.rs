@@ -19,7 +19,8 @@ use crate::explain::cycles::loops;
 
 /// Maximum number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
-/// Maximum number of rows in a recording without an end.
+/// Number of rows in a recording without an end, after which further threads share one row for each
+/// kind of wake-up.
 const ROWS_MAX: usize = 256;
 /// Memory budget of each distribution in a recording without an end.
 const BOUNDED: Budget = Budget {
@@ -63,11 +64,11 @@ pub struct AttachTrace {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of places where events were lost that only explain.
+    /// Number of places where events were lost that are needed only to explain cycles.
     pub explanation_losses: u64,
-    /// Number of events lost there.
+    /// Number of lost events that are needed only to explain cycles.
     pub lost_explanations: u64,
-    /// Reason why the recording is incomplete, if it is not lost events.
+    /// Reason, other than lost events, why the recording is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
@@ -80,7 +81,7 @@ pub struct KindCounts {
     pub counts: TimerCounts,
 }
 
-/// The latency of a thread's wake-ups of one kind, or a part of it.
+/// Median, 99 % quantile and maximum of a latency, or of a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Figures {
     pub median_ns: Nanos,
@@ -95,7 +96,8 @@ pub struct ThreadRow {
     pub name: String,
     /// The kind of wake-up, as in the name of the series.
     pub kind: String,
-    /// The name of the series in a run folder, without the number of a copy.
+    /// The name of the series in a run folder, where series of threads with the same name are also
+    /// numbered as copies.
     pub series: String,
     pub woken_by: WokenBy,
     /// The kind of timer; absent if no timer of the program woke the thread.
@@ -183,7 +185,7 @@ pub struct AttachResult {
     pub worst: Vec<WorstWakeUp>,
     /// The activity of the threads between their sleeps, and the longest cycles.
     pub cycles: Cycles,
-    /// The threads that the rules for real-time loops are for.
+    /// The threads to which the rules for real-time loops apply.
     pub loops: Vec<LoopRow>,
     pub trace: AttachTrace,
     /// Notes that a reader of the numbers needs.
@@ -225,7 +227,7 @@ pub struct AttachFacts {
 pub struct Tally {
     requirement: Requirement,
     rows: BTreeMap<(i32, WakeUpKind), Row>,
-    /// Maximum number of threads and kinds that have a separate row.
+    /// Maximum number of pairs of a thread and a kind that have a separate row.
     rows_max: usize,
     budgets: (Budget, Budget),
     all: Histogram,
@@ -323,7 +325,7 @@ impl Tally {
         self.keep_worst();
         attached.cycles.worst.truncate(WORST_MAX);
         let loops = loops(&attached.cycles);
-        // `loops` has them with words.
+        // `loops` has these rules with their texts.
         attached.cycles.rules.clear();
         attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
@@ -509,7 +511,7 @@ impl AttachResult {
     }
 }
 
-/// Returns how many of the first parts a wake-up by `by` does not have.
+/// Returns how many parts at the start of [`Parts::NAMES`] a wake-up by `by` does not have.
 fn parts_before(by: WokenBy) -> usize {
     match by {
         WokenBy::Timer => 0,
@@ -539,7 +541,7 @@ fn unsure(timers: &[KindCounts], wakings: WakingCounts, trace: &AttachTrace) -> 
     trace.incomplete.iter().cloned().chain(words).collect()
 }
 
-/// Returns the median, the 99 % quantile and the largest value.
+/// Returns the median, the 99 % quantile and the largest value; `None` without values.
 fn figures(histogram: &Histogram) -> Option<Figures> {
     let count = histogram.count();
     let values = histogram.values_at(&[count.div_ceil(2), count - count / 100]);

@@ -86,7 +86,7 @@ pub struct RuleAnswer {
 pub struct Question {
     pub kernels: Vec<MeasuredKernel>,
     pub deadline: Option<Nanos>,
-    /// Whether the measured machine, or without one this machine, is virtual.
+    /// Whether the machine is virtual: the measured machine, or this one if none was measured.
     pub is_virtual_machine: bool,
     /// The answer of the rules; absent if the work was not described.
     pub rules: Option<RuleAnswer>,

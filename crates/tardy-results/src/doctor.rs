@@ -41,8 +41,9 @@ impl Diagnosis {
             .count()
     }
 
-    /// Returns the exit code. Faults of the importance `fail_on` and above fail. Findings of
-    /// unknown state make the result inconclusive.
+    /// Returns the exit code: always [`Exit::Done`] without `fail_on`. Otherwise, findings of this
+    /// importance and above decide: a fault fails, and an unknown state makes the result
+    /// inconclusive.
     #[must_use]
     pub fn exit(&self, fail_on: Option<Importance>) -> Exit {
         let Some(least) = fail_on else {

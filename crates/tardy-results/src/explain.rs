@@ -1,8 +1,9 @@
 //! Explains late wake-ups in a trace: counts them, ranks the holders of the CPU, shows the worst
 //! wake-ups completely, and checks loops against rules.
 //!
-//! A trace is read twice: first to find the clock of its time stamps, then for everything else.
-//! Memory holds one number per wake-up and component, one row per holder, and the worst wake-ups.
+//! A trace is read several times: to find its clock, due times and threshold, and for the
+//! explanation itself. Memory holds a histogram per component, a row per holder, and the worst
+//! wake-ups.
 
 pub mod cycles;
 mod due;
@@ -117,7 +118,8 @@ pub struct Explanation {
     /// The wake-ups that are not ranked; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Ranked latency without a known holder, because events were lost or the trace started later.
+    /// Ranked latency without a known holder, because events were lost, or because the trace
+    /// started after the due time.
     pub unexplained_ns: u64,
     /// The part of the ranked latency that has two possible causes.
     pub cannot_tell_ns: u64,
@@ -349,8 +351,8 @@ fn buffer<'a, 'b>(
     })
 }
 
-/// Returns whether the time stamps use the clock of the timers; `None` if the trace has no such
-/// timers.
+/// Returns whether the time stamps use the clock of the timers; `None` if no timer expires in the
+/// first [`CLOCK_ITEMS_MAX`] items.
 fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
     let distance = |item| match item {
         Item::Event(event) => match event.kind {

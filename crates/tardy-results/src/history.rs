@@ -43,7 +43,7 @@ pub struct History {
 pub struct Build {
     /// The label `build`, or the day on which the run started.
     pub name: String,
-    /// Wall-clock time at which its first run started, in ns since 1970.
+    /// Wall-clock time at which the build's first run started, in ns since 1970.
     pub started_realtime_ns: Nanos,
     /// Number of runs on all boards.
     pub runs: usize,
@@ -111,8 +111,9 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
     }
 }
 
-/// Returns the groups of series that may change together, each with its name: each series, each
-/// load on a board and on all boards, each board, and all series.
+/// Returns the groups of series that may change together, each with its name: all series, those of
+/// each board, of each key on all boards and on one board, of each quantile of a key on all boards,
+/// and each single series.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(
@@ -138,7 +139,7 @@ fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     add(&|one| format!("{} on {}", one.key, one.board));
     add(&|one| format!("{} on all boards", percent(one)));
     add(&|one| format!("{} on {}", percent(one), one.board));
-    // Of several names for the same series, the last one is the most specific.
+    // Of several names for the same group, the last one is the most specific.
     let mut known = BTreeSet::new();
     families.reverse();
     families.retain(|(_, members)| known.insert(members.clone()));

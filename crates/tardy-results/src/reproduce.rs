@@ -234,7 +234,7 @@ fn of_paper(
 }
 
 impl ExperimentCommand {
-    /// Returns it in a line.
+    /// Returns the folder and the command in one line.
     #[must_use]
     pub fn line(&self) -> String {
         format!("{}: {}", self.folder, typed(&self.words))

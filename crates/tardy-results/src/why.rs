@@ -23,9 +23,9 @@ use crate::explain::outside::facts;
 /// Which sample of each side is compared.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WhyQuestion {
-    /// Only phases of this name; `None` for all.
+    /// Name of the phases whose samples are compared; `None` for all phases.
     pub phase: Option<String>,
-    /// This quantile of the latencies; `None` for the largest latency.
+    /// The compared quantile of the latencies; `None` for the largest latency.
     pub quantile: Option<f64>,
 }
 
@@ -55,12 +55,12 @@ pub struct Why {
     pub difference_ns: i64,
     /// The largest difference first.
     pub functions: Vec<FunctionDifference>,
-    /// The same time by chain of callers.
+    /// The same comparison by chain of callers.
     #[serde(skip)]
     pub paths: Vec<PathDifference>,
 }
 
-/// The reason that there is no comparison.
+/// Why the samples of two folders cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
     #[error(transparent)]
@@ -151,7 +151,7 @@ impl Chosen {
             });
         };
         let chosen = places[rank];
-        // Of several samples with this latency, the first that the plugin kept.
+        // Takes the first sample with this latency that the plugin kept.
         let equal = places.partition_point(|place| place.latency < chosen.latency)
             ..places.partition_point(|place| place.latency <= chosen.latency);
         let larger = (places.len() - equal.end) as u64;

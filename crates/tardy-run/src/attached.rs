@@ -122,7 +122,8 @@ impl AttachedFolder {
     /// Continues the recording in the folder `path`, or makes a new folder if there is none.
     ///
     /// # Errors
-    /// Returns [`ResumeError`]; the folder is then unchanged.
+    /// Returns [`ResumeError`]. The folder is then unchanged, or already holds the converted run,
+    /// which can be resumed later.
     pub fn resume(
         path: &Path,
         plan: &AttachedPlan,
@@ -320,8 +321,8 @@ impl AttachedFolder {
         Ok(place)
     }
 
-    /// Releases the series of threads that are no longer followed, so that new threads can continue
-    /// them. `threads` are those that are still followed.
+    /// Releases the series of `threads`, which are no longer followed, so that new threads can
+    /// continue the series.
     pub fn left(&mut self, threads: &BTreeSet<i32>) {
         if self.series_max == usize::MAX {
             return;

@@ -14,8 +14,8 @@ pub struct DeviceWrites {
     pub device: String,
     /// Bytes per second, over all workers.
     pub rate: u64,
-    /// Whether the rate is only the usual one of such work. Otherwise the load never exceeds the
-    /// rate.
+    /// Whether the rate is only typical of such work, and may be exceeded. Otherwise the load never
+    /// exceeds the rate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_estimate: bool,
 }

@@ -281,7 +281,8 @@ fn encode(record: &RunRecord) -> Vec<u8> {
 /// Reads the `run.json` of a folder.
 ///
 /// # Errors
-/// Returns [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::TooNew`].
+/// Returns [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::FarTime`],
+/// [`FolderError::TooNew`].
 pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     let path = folder.join("run.json");
     let not_a_run = |error| FolderError::NotARun {

@@ -47,7 +47,7 @@ pub struct StatedTotals {
     pub mean_ns: Option<f64>,
     /// Resolution of the values: they are rounded down to multiples of this.
     pub resolution_ns: Nanos,
-    /// How far a sample can be below its value at most: the samples of a bucket are counted at its
+    /// Maximum distance of a sample below its value: the samples of a bucket are counted at its
     /// upper end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
@@ -74,7 +74,7 @@ impl StatedTotals {
         (!is_placed).then_some(overflow.from_ns)
     }
 
-    /// Returns how far a sample can be above its value at most, because values are rounded down.
+    /// Returns the maximum distance of a sample above its value: values are rounded down.
     #[must_use]
     pub fn above(&self) -> Nanos {
         Nanos((self.resolution_ns.get() - 1).max(0))
@@ -112,7 +112,8 @@ impl StatedTotals {
 
     /// Returns the minimum and maximum number of samples that missed `window`, for a histogram of
     /// the values. A sample lies in the range of its bucket. A sample without a bucket lies
-    /// anywhere up to the maximum, except for one sample, which is the maximum itself.
+    /// anywhere from [`Overflow::from_ns`] to the maximum. At least one sample is the maximum
+    /// itself.
     #[must_use]
     pub fn misses_in_buckets(&self, values: &Histogram, window: Window) -> (u64, u64) {
         let (surely, maybe) = (self.surely_missed(window), self.maybe_missed(window));

@@ -358,7 +358,7 @@ impl Parameter {
     /// Parses a value in the syntax of a request.
     ///
     /// # Errors
-    /// Returns the error and an example of a valid value.
+    /// Returns [`ValueError`], which names the parameter.
     pub fn parse(&self, text: &str) -> Result<Value, ValueError> {
         let parameter = self.name;
         let owned = || text.to_owned();

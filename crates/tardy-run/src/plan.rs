@@ -482,7 +482,8 @@ impl ThreadPlan {
     }
 }
 
-/// A resolved load, which is stored in the run and sent to the guardian.
+/// A resolved load, which is stored in the run and sent to the guardian (the supervisor of the
+/// loads).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadPlan {
     /// Name of the load in events and reports: the request as written, numbered if it was given

@@ -217,7 +217,8 @@ pub struct SchedulingChange {
 /// An interval without measurement: the tool had ended, or the machine was off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
-    /// Time of the last sample before the interruption.
+    /// End of the part before the interruption: its last sample, or the time at which its tool
+    /// ended it.
     pub from_ns: Nanos,
     /// When the run resumed.
     pub to_ns: Nanos,

@@ -34,8 +34,8 @@ use tardy_samples::reserved_file;
 use tardy_samples::rotation::{DiskDivision, Rotation, RotationRule};
 
 /// The entries of a run folder that belong to the run, including replacements that wait to be
-/// renamed. All other entries belong to the user and are kept. [`is_of_series`] makes the same
-/// distinction for `samples`.
+/// renamed. All other entries, such as those that the user made, are kept. [`is_of_series`] makes
+/// the same distinction for `samples`.
 const OWN: [&str; 6] = [
     "run.json",
     "run.json.new",
@@ -102,7 +102,8 @@ pub enum ResumeError {
 /// interruption, which lasts until `now`.
 ///
 /// # Errors
-/// Returns [`ResumeError`]; the run is then unchanged.
+/// Returns [`ResumeError`]. The run is then unchanged, or its folder already holds the converted
+/// run, which can be resumed later.
 pub fn resume(
     path: &Path,
     plan: &Plan,
@@ -360,7 +361,8 @@ fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io:
     // The tool may have been killed before the first due time, so there may be no head.
     let is_begun = fs::metadata(file).is_ok_and(|head| head.len() > 0) || found.through > 0;
     let has_lost_hours = is_begun && rotation.has_lost_hours()?;
-    // In an interrupted run, the counts of later chunks keep reporting the loss.
+    // If the tool was killed, `run.json` has no counts, and the counts of later chunks keep
+    // reporting the loss.
     if !has_lost_hours && (gone == 0 || series.counts.is_none()) {
         return Ok(());
     }

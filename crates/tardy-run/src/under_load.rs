@@ -1,9 +1,9 @@
 //! Determines when the loads of a phase worked. Samples of this time belong to the phase. All other
 //! samples count for the whole run and belong to no phase.
 //!
-//! Each worker reports its start, and the init reports its end (`load_work` in `run.json`). With
-//! several loads, the time in which all of them worked counts. Tables, charts, comparisons and
-//! exports all use `RunRecord::under_load`.
+//! Each worker reports its start, and the init process of the loads reports the worker's end
+//! (`load_work` in `run.json`). With several loads, the time in which all of them worked counts.
+//! Tables, charts, comparisons and exports all use `RunRecord::under_load`.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;

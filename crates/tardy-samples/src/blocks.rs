@@ -16,7 +16,7 @@ use crate::histogram_file;
 use crate::read_series::{SeriesError, SeriesFile};
 use crate::sweep::last_due_at_most;
 
-/// Index of a phase in the run's list; `None` for samples between phases.
+/// Index of a phase in the run's list; `None` for samples that belong to no phase.
 pub type PhaseIndex = Option<usize>;
 
 /// Boundaries of intervals and phases.
@@ -56,7 +56,7 @@ pub struct SeriesBlocks {
     /// Histogram of all samples of each phase.
     pub exact: BTreeMap<PhaseIndex, Histogram>,
     /// Histogram of all samples, if the series stores only some of them individually; `stretches`
-    /// is then empty.
+    /// and `exact` are then empty.
     pub stored: Option<Histogram>,
 }
 
@@ -75,7 +75,7 @@ impl SeriesBlocks {
             exact: reader.exact,
             stored: None,
         };
-        // Up to a thousand series are in memory at the same time.
+        // Histograms are packed, because up to a thousand series are in memory at the same time.
         whole.exact.values_mut().for_each(Histogram::pack);
         if let Some(stored) = histogram_file::of_all(path, &file, whole.exact.values()) {
             whole.stored = Some(stored);

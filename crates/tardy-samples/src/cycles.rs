@@ -17,7 +17,8 @@ use crate::loop_rules::LoopRules;
 
 /// Name of the file in a run folder.
 pub const FILE: &str = "cycles.json";
-/// Maximum number of stored cycles, over all threads.
+/// Maximum number of stored cycles over all threads. With more than 320 threads, [`cut`] exceeds
+/// it, because it stores at least ten cycles of each.
 const WORST_MAX: usize = 3200;
 /// Maximum size of the file in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -122,7 +123,8 @@ pub struct Cycle {
     pub left_out_ns: Nanos,
 }
 
-/// Time that the cycles of one thread lost at one wait place.
+/// Time that the cycles of one thread lost at one wait place. Sleeps among the omitted parts of
+/// cycles are not included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRow {
     /// The wait place.
@@ -246,7 +248,8 @@ impl Cycles {
     }
 
     /// Returns the content of the file. If it is longer than `bytes_max`, the shortest of the
-    /// stored cycles are left out first, then the threads with the shortest maxima.
+    /// stored cycles are left out first, then the threads with the shortest maxima and the last
+    /// entries of `rules`.
     #[must_use]
     pub fn encode(mut self, bytes_max: Option<u64>) -> Vec<u8> {
         loop {

@@ -348,11 +348,11 @@ pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
     Ok(())
 }
 
-/// Number of explained samples whose latency is stored, and of those whose pieces do not add up to
-/// it.
+/// The number of explained samples whose latency is stored, and how many of them have pieces that
+/// do not add up to it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SumChecks {
-    /// Samples with both a latency and an explanation.
+    /// Number of samples with both a latency and an explanation.
     pub checked: u64,
     /// Number of samples whose pieces do not add up to their latency: 0 unless there is a bug.
     pub not_adding_up: u64,

@@ -63,7 +63,7 @@ pub struct DelayHolder {
     /// The function that a kernel worker was running, or that an interrupt sent by another CPU ran
     /// on this one.
     pub work: Option<String>,
-    /// The functions that were running when the interrupt that woke the thread came, innermost
+    /// The functions that were running when the interrupt arrived that woke the thread, innermost
     /// first; empty if no stack was recorded.
     pub stack: Vec<Arc<str>>,
     /// The functions that gave up the CPU at the end.
@@ -152,7 +152,8 @@ struct Shape {
     pieces: Vec<ShapePiece>,
 }
 
-/// Component, index of the holder, and CPU: 0 for the sample's CPU, otherwise the CPU number plus 1.
+/// Component, index of the holder, and CPU: 0 for the sample's CPU, otherwise the CPU number plus
+/// 1.
 type ShapePiece = (Component, usize, u32);
 
 /// A holder: texts are indices; stacks and the sender are indices plus 1, or 0 for none.
@@ -520,8 +521,8 @@ pub struct DelayReader {
     file: io::BufReader<File>,
     /// The files that are still to be read, the next one last.
     later: Vec<PathBuf>,
-    /// The due time of the latest sample read so far. After a kill, a sample may be both among the
-    /// worst and in the older file.
+    /// The due time of the latest sample read so far. Samples of later files up to this time are
+    /// skipped, because after a kill a sample may be both among the worst and in the older file.
     last: Nanos,
     floor: Nanos,
     damaged: u64,

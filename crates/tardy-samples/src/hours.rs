@@ -48,8 +48,8 @@ const MAGIC: &[u8; 8] = b"TARDYHR1";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Maximum number of samples of a series: a million per second for a century.
 const SAMPLES_MAX: u64 = 1 << 52;
-/// Maximum number of times that the interval is doubled before the parts of a resumed run are
-/// merged. The longest interval exceeds a lifetime.
+/// Maximum number of times that the interval is doubled; the longest interval exceeds a lifetime.
+/// After that, all parts of the run are merged into one interval.
 const DOUBLINGS_MAX: usize = 20;
 /// Initial number of exact values for a single interval that exceeds the limit; halved until the
 /// interval fits.
@@ -114,7 +114,7 @@ pub struct Stretch {
     pub samples: u64,
     /// Number of samples that skipped due times.
     pub skipping: u64,
-    /// Samples that were lost within the interval.
+    /// Samples that were lost between the samples of the interval.
     pub gaps: Gap,
     /// Number of values known only to 1/64.
     pub coarse: u64,
@@ -185,8 +185,8 @@ impl Hours {
         }
     }
 
-    /// Starts to add the samples of a segment, which must come in order. [`Counting::end_segment`]
-    /// ends the segment.
+    /// Starts to add the samples of a segment; the segments must come in order.
+    /// [`Counting::end_segment`] ends the segment.
     #[must_use]
     pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {
         Counting {
@@ -396,7 +396,7 @@ struct Open {
     part: u64,
     number: i64,
     stretch: Stretch,
-    /// Skipped due times in the encoded histograms of the interval.
+    /// Number of skipped due times in the encoded histograms of the interval.
     skipped_before: u64,
 }
 
@@ -424,7 +424,7 @@ impl Counting<'_> {
                 .add(gap, sample, self.rule, &schedule, open.skipped_before);
             self.hours.samples += 1;
         }
-        // The largest counts are kept, because segments may be read out of order.
+        // The largest counts are kept, whatever the order of the chunks.
         if chunk.counts.recorded >= self.hours.counts.recorded {
             self.hours.counts = chunk.counts;
         }

@@ -8,48 +8,51 @@ use tardy_trace::text::Text;
 /// Counts of actions that a real-time loop must avoid.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LoopRules {
-    /// Name of its thread.
+    /// Name of the loop's thread.
     pub thread: String,
-    /// ID of the thread, if several threads may have the name.
+    /// ID of the thread, if several threads may have this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<i32>,
-    /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to
-    /// 139 others.
+    /// The thread's priority in the kernel: -1 for a deadline task, 0 to 98 for a real-time task
+    /// (99 minus its priority), 100 to 139 for any other task.
     pub priority: i32,
-    /// The kinds of events in the trace; a count without its event is 0 and means nothing.
+    /// The kinds of events in the trace. If the events of a count are missing, the count is 0 and
+    /// means nothing.
     pub recorded: RecordedKinds,
-    /// Pages that the program touched and that were not there.
+    /// Number of pages that the program touched and that were not mapped.
     pub page_faults_user: u64,
     /// Page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
-    /// Page faults before the first wake-up by a timer, which are in none of the other counts.
+    /// Number of page faults before the first wake-up by a timer, which are in none of the other
+    /// counts.
     pub page_faults_at_start: u64,
-    /// Sleeps for a length of time instead of until a time.
+    /// Number of sleeps for a length of time instead of until a point in time.
     pub sleeps_relative: u64,
-    /// Sleeps on a clock that can be set.
+    /// Number of sleeps on a clock that can be set.
     pub sleeps_on_wall_clock: u64,
-    /// Waits at a futex that knows no priority inheritance.
+    /// Number of waits at a futex without priority inheritance.
     pub futex_waits_plain: u64,
     /// Wake-ups by threads of lower priority, the most frequent waker first.
     pub woken_by_lower: Vec<LowerWaker>,
-    /// Wake-ups from a softirq.
+    /// Number of wake-ups from a softirq.
     pub woken_from_softirq: u64,
     /// Waits for locks of the kernel.
     pub lock_waits: u64,
-    /// Sum of all waits.
+    /// Total time of these waits.
     pub lock_waits_sum_ns: u64,
-    /// The longest of them.
+    /// Time of the longest of these waits.
     pub lock_waits_max_ns: u64,
 }
 
-/// Kinds of events that rules for loops are counted from.
+/// The kinds of events from which violations of the rules for loops are counted. A field is true if
+/// the trace has the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RecordedKinds {
     /// Page faults.
     pub page_faults: bool,
     /// Timers that are set.
     pub timers: bool,
-    /// Wakings.
+    /// Wake-ups.
     pub wakings: bool,
     /// Waits for locks of the kernel.
     pub contention: bool,
@@ -75,11 +78,11 @@ impl RecordedKinds {
 /// A thread of lower priority that woke a loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LowerWaker {
-    /// As the kernel stores it.
+    /// Name of the thread, as the kernel stores it.
     pub name: String,
-    /// The kernel's.
+    /// The thread's priority in the kernel.
     pub priority: i32,
-    /// How often.
+    /// Number of wake-ups.
     pub count: u64,
 }
 

@@ -160,7 +160,7 @@ impl SeriesFile {
         let cleaned = harmless(&mut value).then(|| value.to_string());
         let descriptor: Descriptor =
             serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
-        // An imported event series may have an interval of 0: the tool did not state it.
+        // An imported event series has an interval of 0 if the other tool did not state it.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
@@ -215,7 +215,7 @@ impl SeriesFile {
         &self.descriptor
     }
 
-    /// Returns the size of the file in bytes.
+    /// Returns the size of the series' files in bytes, without the histograms by hour.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.length

@@ -238,7 +238,7 @@ impl Rotation {
         length + more > self.rule.segment_bytes()
     }
 
-    /// Reserves space for `bytes` more in the newest segment, or in a new one.
+    /// Checks that there is space for `bytes` more, in the newest segment or in a new one.
     ///
     /// # Errors
     /// Returns an error if the thread that frees space was delayed and there is none. The samples
@@ -342,8 +342,8 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // The power failed before the empty histograms reached the disk. Segments have not been
-            // folded yet, because otherwise the histograms would exist.
+            // The power failed before the empty histograms reached the disk. Segment 1 still
+            // exists, so no sample is in the histograms alone.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>
@@ -423,8 +423,8 @@ impl Rotation {
         std::mem::take(&mut self.kept().has_new)
     }
 
-    /// Syncs the newest segment's head and name, and the head of a resumed series, so that readers
-    /// find the segment after a power failure.
+    /// Syncs the newest segments, the head of the series, the histograms by hour, and the names of
+    /// these files, so that readers find the segments after a power failure.
     ///
     /// # Errors
     /// Returns errors of the disk.
@@ -464,7 +464,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Returns the files that may not be synced yet.
+    /// Returns the files that are perhaps not synced yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         let kept = self.kept();

@@ -134,8 +134,8 @@ pub fn sweep_with(
     Ok(behind_hours(&file, division, sweeper))
 }
 
-/// Adds the samples that were folded into histograms by hour. Each histogram is spread over its
-/// whole hour.
+/// Adds the samples that were folded into histograms by hour. Each histogram is spread over the
+/// time from its first due time to its last wake-up.
 fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> SeriesExtract {
     let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else {
         return swept.swept;
@@ -148,8 +148,8 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds a concurrent series for a common chart. The lists of new largest latencies are not
-    /// merged.
+    /// Adds a concurrent series for a common chart. The list of new largest latencies becomes
+    /// empty.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns

@@ -115,8 +115,8 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use: without the call in which a page fault happened, and without whether a sleep was
-/// relative.
+/// kinds use: without the call in which a page fault happened, and without the note that a sleep
+/// was relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {
     let first = of_place.split(" in ").next().unwrap_or(of_place);

@@ -13,8 +13,8 @@ pub fn cumulative(events: f64, trials: f64, probability: f64) -> f64 {
     cumulative_with_complement(events, trials, probability, 1.0 - probability)
 }
 
-/// Works like [`cumulative`]. The caller passes `complement = 1 - probability`, because it may know
-/// more digits of it.
+/// Works like [`cumulative`], for callers that know `complement = 1 - probability` with more digits
+/// than the subtraction gives.
 #[must_use]
 pub fn cumulative_with_complement(
     events: f64,

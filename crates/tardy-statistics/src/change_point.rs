@@ -21,8 +21,8 @@ pub struct Search {
     pub window: usize,
     /// Maximum probability that chance alone causes a reported change.
     pub probability_max: f64,
-    /// Minimum difference of means that counts as a change, in the unit of the series. If the
-    /// series has logarithms, it is a share.
+    /// Minimum difference of means that counts as a change, in the unit of the series. For a series
+    /// of logarithms, it is the logarithm of a ratio.
     pub difference_min: f64,
 }
 
@@ -98,8 +98,8 @@ fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     (size(smallest) <= search.difference_min).then_some(index)
 }
 
-/// Returns candidates from each window, with a test that is ten times as lenient. A strict test
-/// would miss a pair of opposite changes: its first split is not significant alone.
+/// Returns candidates from each window, with a test that is up to ten times as lenient. A strict
+/// test would miss a pair of opposite changes: its first split is not significant alone.
 fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let lenient = match search.probability_max {
         strict if strict < 0.05 => strict * 10.0,
@@ -246,8 +246,8 @@ mod tests {
         );
     }
 
-    /// Four segments of normal numbers, with the changes that Otava 0.8.0 finds. The segments are
-    /// 10 +- 1, 11.5 +- 1, 11.5 +- 3 and 8 +- 1, with 40, 35, 30 and 50 values.
+    /// Returns four segments of normal numbers: 10 +- 1, 11.5 +- 1, 11.5 +- 3 and 8 +- 1, with 40,
+    /// 35, 30 and 50 values. The expected changes are those that Otava 0.8.0 finds.
     fn noisy() -> Vec<f64> {
         let text = include_str!("../tests/data/changes.csv");
         text.lines()

@@ -1,12 +1,13 @@
 //! Compares two configurations: the difference with an interval, and a verdict on whether it
 //! matters.
 //!
-//! The first of the following that applies decides. The ratio of deadline misses ([`rate_ratio`]).
-//! With at least four runs per side, the shift between runs ([`shift`], [`permutation`]), because
-//! runs of one configuration differ by more than the samples of one run. Otherwise, differences of
-//! quantiles ([`block_bootstrap`]), widened by the spread between runs ([`run_spread`]). [`ranks`],
-//! [`welch`] and [`ratio_of_means`] are for the body of a distribution. A verdict ([`equivalence`])
-//! needs an interval and the user's margin, and never comes from a probability alone.
+//! With at least four runs per side, the shift between runs is compared ([`shift`],
+//! [`permutation`]), because runs of one configuration differ by more than the samples of one run.
+//! With fewer runs, quantiles are compared by resampled blocks of time ([`block_bootstrap`]), and
+//! deadline misses by the ratio of their rates ([`rate_ratio`]). Their intervals are widened by the
+//! spread between runs ([`run_spread`]). [`ranks`], [`welch`] and [`ratio_of_means`] are for the
+//! body of a distribution. A verdict ([`equivalence`]) needs an interval and the user's margin, and
+//! never comes from a probability alone.
 
 pub mod block_bootstrap;
 pub mod block_length;

@@ -32,7 +32,7 @@ const LAGS: usize = 10;
 /// Minimum number of block maxima for a check over time.
 const BLOCKS_MIN: usize = 20;
 
-/// Data of a series about its tail.
+/// The data about the tail of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence<'a> {
     pub samples: u64,
@@ -41,7 +41,8 @@ pub struct Evidence<'a> {
     /// Sample number and value of each exceedance, in order of time. Exceedances are above the
     /// threshold; if the data are rounded, values at the threshold count too.
     pub exceedances: &'a [(u64, f64)],
-    /// The largest values of 100 to 1000 blocks of equal length, in order of time.
+    /// The largest values of blocks of equal length, in order of time. Checks over time need at
+    /// least 20.
     pub block_maxima: &'a [f64],
     /// The resolution of the values, in their unit.
     pub width: f64,

@@ -1,5 +1,5 @@
-//! Counts of a time interval in buckets with a relative width of 1/1024. They are compact enough to
-//! keep hundreds of intervals, and fine enough to compare them.
+//! Counts of the values in a time interval, in buckets with a relative width of 1/1024. They are
+//! compact enough to keep hundreds of intervals, and fine enough to compare them.
 
 use crate::tally::Tally;
 

@@ -60,7 +60,7 @@ pub fn mixture(excesses: &Excesses) -> Option<Mixture> {
     };
     let mut shape = shape_of(first)?;
     for end in first + 1..=values.len() {
-        // The standard error from the expected information: (1 + shape)^2 / count.
+        // The variance of the shape, from the expected information, is (1 + shape)^2 / count.
         let reach = deviate * (1.0 + shape) / ((end - 1) as f64).sqrt();
         let next = shape_of(end)?;
         if (next - shape).abs() > reach {

@@ -41,8 +41,8 @@ pub(super) fn profile_interval(
 fn end(excess: &mut impl FnMut(f64) -> f64, best: f64, step: f64, limit: f64) -> f64 {
     let mut inside = best;
     let mut step = step;
-    // With a first step of 1e-12 of the distance to the end, a hundred doublings pass every finite
-    // end.
+    // Even from a first step of 1e-12 of the distance to the end, a hundred doublings pass every
+    // finite end.
     for _ in 0..100 {
         let beyond = if step > 0.0 {
             inside + step >= limit

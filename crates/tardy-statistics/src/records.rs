@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Records {
     /// Number of values above all earlier ones. The first value counts.
     pub seen: u64,
-    /// Expected number of records for independent values without ties. With ties, it is lower.
+    /// Expected number of records for independent values without ties. Values with ties have fewer.
     pub expected: f64,
     /// Standard deviation of the number of records for independent values.
     pub deviation: f64,

@@ -1,5 +1,5 @@
-//! Finds builds from which numbers are worse. Many series, with one value per build, are watched
-//! together, and share the allowed probability of a false alarm.
+//! Finds the builds from which on numbers are worse, or better. Many series, with one value per
+//! build, are watched together, and share the allowed probability of a false alarm.
 //!
 //! A regression of a kernel shows under all loads of a board, under one load on all boards, or
 //! everywhere. It is therefore found sooner in a family of series than in a single one, so families
@@ -35,8 +35,8 @@ pub struct Watch {
     pub baseline_min: usize,
     /// Maximum number of builds in a baseline; the latest ones are used.
     pub baseline_max: usize,
-    /// Minimum difference that counts as a change, in the unit of the values. If the values are
-    /// logarithms, it is a share.
+    /// Minimum difference that counts as a change, in the unit of the values. For logarithms, it is
+    /// the logarithm of a ratio.
     pub difference_min: f64,
 }
 
@@ -68,8 +68,8 @@ pub struct Alarm {
 
 /// Numbers of last builds that are compared with the baseline. A single build could be an accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// Of the last builds, the one that is furthest from the baseline counts as at most this many times
-/// as far as the second furthest. A single build is therefore never a change.
+/// Of the last builds, the furthest from the baseline counts as at most this many times as far away
+/// as the second furthest. A single build is therefore never a change.
 const BESIDE_SECOND: f64 = 2.0;
 
 /// Returns the alarms of all families, in the order of the builds with which they are found.
@@ -129,8 +129,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
                 .then(a.1.probability.total_cmp(&b.1.probability))
         });
         suspects.dedup_by_key(|(_, alarm)| alarm.family);
-        // Prefers the widest family in which all series changed, then the change with the least
-        // probability.
+        // Prefers the widest family in which nearly all series changed, then the change with the
+        // least probability.
         let width = |(is_of_all, alarm): &(bool, Alarm)| {
             if *is_of_all {
                 families[alarm.family].len()
@@ -145,7 +145,7 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
         });
         for (_, alarm) in suspects {
             let members = &families[alarm.family];
-            // Skips families with a series whose change was already reported.
+            // Skips families with a series whose change was already reported for this build.
             if members.iter().any(|&member| {
                 begins[member] > 0
                     && found.iter().any(|other: &Alarm| {
@@ -353,7 +353,8 @@ impl Prior {
             };
         }
         let excess = spread - expected;
-        // Searches the degrees of freedom with which chance makes the variances differ this much.
+        // Searches for the degrees of freedom with which chance makes the variances differ this
+        // much.
         let (mut low, mut high) = (0.01, Self::FREEDOM_MAX);
         while high - low > 1e-3 {
             let middle = f64::midpoint(low, high);
@@ -459,8 +460,8 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     Some(side * beyond.iter().sum::<f64>() / beyond.len() as f64)
 }
 
-/// Returns whether nearly every series of a family differs by at least half of `difference`,
-/// without regard to its spread.
+/// Returns whether nearly every series of a family differs by at least half of `difference`, in the
+/// same direction. The spread of a series has no influence.
 fn is_of_all(
     values: &[Vec<Option<f64>>],
     members: &[usize],

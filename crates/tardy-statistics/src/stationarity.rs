@@ -17,11 +17,11 @@ pub struct Kpss {
 }
 
 impl Kpss {
-    /// Exceeded by one constant series in ten (table 1 of the paper).
+    /// Critical value that one series in ten with a constant level exceeds (table 1 of the paper).
     pub const CRITICAL_10_PERCENT: f64 = 0.347;
-    /// Exceeded by one constant series in twenty.
+    /// Critical value that one series in twenty with a constant level exceeds.
     pub const CRITICAL_5_PERCENT: f64 = 0.463;
-    /// Exceeded by one constant series in a hundred.
+    /// Critical value that one series in a hundred with a constant level exceeds.
     pub const CRITICAL_1_PERCENT: f64 = 0.739;
 }
 

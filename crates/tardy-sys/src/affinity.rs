@@ -10,7 +10,8 @@ const CPUS_ASKED: u32 = 8192;
 /// Limits thread `tid` (0: the calling one) to `cpus`.
 ///
 /// # Errors
-/// Returns EINVAL if no CPU of `cpus` is online and allowed; ESRCH if the thread does not exist.
+/// Returns EINVAL if no CPU of `cpus` is online and allowed; ESRCH if the thread does not exist;
+/// EPERM for another user's thread without CAP_SYS_NICE.
 pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     let words = cpus
         .iter()
@@ -46,8 +47,9 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// Returns the CPUs that a thread of this process gets if it requests all, ascending. If CPUs are
-/// isolated (`isolcpus=`), these are more than [`get`] returns. The thread's cpuset limits them.
+/// Returns, in ascending order, the CPUs that a thread of this process gets if it requests all
+/// CPUs. If CPUs are isolated (`isolcpus=`), these are more than [`get`] returns. The process's
+/// cpuset still limits them.
 ///
 /// # Errors
 /// Returns errors of sched_setaffinity(2) and of starting a thread.

@@ -24,7 +24,7 @@ pub struct BpfProgram {
 /// Returns all loaded programs, of any owner.
 ///
 /// # Errors
-/// Returns EPERM without CAP_SYS_ADMIN, ENOSYS or EINVAL if the kernel has no BPF or is older than
+/// Returns EPERM without CAP_SYS_ADMIN; ENOSYS or EINVAL if the kernel has no BPF or is older than
 /// 4.13.
 pub fn programs() -> io::Result<Vec<BpfProgram>> {
     let mut programs = Vec::new();

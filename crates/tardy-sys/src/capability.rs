@@ -93,12 +93,12 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
         }
     }
     change_sets(|half, bits| Half {
-        // The kernel also removes capabilities that are not permitted from the ambient set.
+        // From the ambient set, the kernel itself removes every capability that is not permitted.
         effective: half.permitted & (kept >> bits) as u32,
         permitted: half.permitted & (kept >> bits) as u32,
         inheritable: half.inheritable & (kept >> bits) as u32,
     })?;
-    // This comes last, so that a reader of /proc/PID/status knows that the rest is done.
+    // This step comes last, so that a reader of /proc/PID/status knows that the rest is done.
     // SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
     crate::check(unsafe {
         libc::prctl(
@@ -123,8 +123,8 @@ pub fn become_nobody() -> io::Result<()> {
     crate::check(unsafe {
         libc::prctl(libc::PR_SET_KEEPCAPS, 1 as libc::c_ulong, NONE, NONE, NONE)
     })?;
-    // The user last, because it takes the right to change the groups. SAFETY: the list has length
-    // 0, so the null pointer is not read.
+    // The user is changed last, because this change takes away the right to change groups.
+    // SAFETY: the list has length 0, so the null pointer is not read.
     crate::check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
     // SAFETY: setresgid takes three integers.
     crate::check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) })?;
@@ -137,8 +137,8 @@ pub fn become_nobody() -> io::Result<()> {
     })
 }
 
-/// Replaces both halves of the calling thread's sets. `change` gets each half, and the number of
-/// its first bit.
+/// Replaces the calling thread's sets. `change` is called for each half, with the half and the
+/// number of its first bit.
 fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
     let mut header = Header {
         version: VERSION_3,

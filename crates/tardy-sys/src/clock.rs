@@ -37,7 +37,7 @@ impl Clock {
         read(self.number())
     }
 
-    /// Returns by how much the clock is ahead of CLOCK_MONOTONIC: exactly, in ns.
+    /// Returns exactly how many ns the clock is ahead of CLOCK_MONOTONIC.
     #[must_use]
     pub fn ahead(self) -> i64 {
         match self {
@@ -55,9 +55,9 @@ impl Clock {
     }
 }
 
-/// Returns by how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. The kernel advances the coarse
-/// versions of both clocks together at its ticks. If one of them has the same value before and
-/// after a read of the other, the difference between the two is exact.
+/// Returns by how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, in ns. The kernel advances the
+/// coarse versions of both clocks together at its ticks. If one of them has the same value before
+/// and after a read of the other, the difference between the two is exact.
 fn realtime_ahead() -> i64 {
     loop {
         let before = read(libc::CLOCK_MONOTONIC_COARSE);

@@ -55,7 +55,7 @@ pub fn invariant() -> Result<(), NotInvariant> {
 /// Fails: the counters of other architectures are not supported.
 ///
 /// # Errors
-/// Always.
+/// Always returns [`NotInvariant::Unknown`].
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn invariant() -> Result<(), NotInvariant> {
     Err(NotInvariant::Unknown)
@@ -164,8 +164,8 @@ impl Calibration {
     }
 }
 
-/// Returns the closest of many pairs of reads, because a disturbance between two reads only
-/// increases their distance.
+/// Reads both clocks many times, and returns the reading with the smallest error: a disturbance
+/// between two reads only increases the error.
 fn pair() -> Pair {
     let attempt = || {
         let before = clock::monotonic();

@@ -17,7 +17,8 @@ pub struct Room {
     pub free: u64,
 }
 
-/// Space that is left for others, in bytes, and as a divisor of the size of a small file system.
+/// Space that is left for others: [`BYTES_LEFT_MAX`] bytes, or, on a small file system, its size
+/// divided by [`SHARE_LEFT`].
 const BYTES_LEFT_MAX: u64 = 16 << 20;
 const SHARE_LEFT: u64 = 10;
 

@@ -28,8 +28,8 @@ impl Epoll {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds `descriptor` to the set, until it is closed. [`Self::wait`] returns `token` when the
-    /// descriptor is readable.
+    /// Adds `descriptor` to the set, in which it stays until it is closed. [`Self::wait`] returns
+    /// `token` when the descriptor is readable.
     ///
     /// # Errors
     /// Returns EEXIST if it is in the set already; EPERM for a descriptor that cannot be waited

@@ -1,5 +1,6 @@
-//! Calls on files that cost only the system call, because the path needs no conversion: stat(2),
-//! open(2), write(2), close(2), unlink(2); and fcntl(2).
+//! Calls on files: stat(2), open(2), write(2), close(2), unlinkat(2), renameat2(2), fcntl(2). The
+//! calls that measurements time take their path as a `CStr`, so that they cost only the system
+//! call, without a conversion of the path.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -91,7 +92,7 @@ pub(crate) fn open_path(path: &std::path::Path, flags: libc::c_int) -> io::Resul
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// Makes the file `name` in `folder`, writes `contents` to it and closes it.
+/// Creates or empties the file `name` in `folder`, writes `contents` to it and closes it.
 ///
 /// # Errors
 /// Returns errors of openat(2) and close(2); errors of write(2), and `WriteZero` if a part was not

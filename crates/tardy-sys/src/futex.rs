@@ -1,7 +1,7 @@
 //! Waits on a word in memory: futex(2), between threads of this process.
 //!
 //! The functions call the kernel directly: the C library has no wrapper, and its locks do more than
-//! one wake-up.
+//! a wait and a wake-up.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 /// signal comes, so the caller must read the word again.
 ///
 /// # Errors
-/// Returns errors of futex(2) except EAGAIN and EINTR, which count as a return.
+/// Returns errors of futex(2) except EAGAIN and EINTR, for which it returns `Ok`.
 #[inline]
 pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
     // SAFETY: FUTEX_WAIT reads the four aligned bytes at `word`, which outlives the call; a null

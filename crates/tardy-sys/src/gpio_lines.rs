@@ -115,8 +115,8 @@ fn request(chip: &Path, offset: u32, flags: u64) -> io::Result<File> {
     request.offsets[0] = offset;
     request.consumer[..5].copy_from_slice(b"tardy");
     let code = request_code(0x07, std::mem::size_of::<Request>());
-    // SAFETY: the kernel reads and writes one gpio_v2_line_request at the pointer. The type has its
-    // layout (a test checks the size).
+    // SAFETY: the kernel reads and writes one gpio_v2_line_request at the pointer. The Rust type
+    // has the same layout (a test checks the size).
     crate::check(unsafe {
         libc::ioctl(
             chip.as_raw_fd(),
@@ -140,7 +140,8 @@ impl OutputLine {
             mask: 1,
         };
         let code = request_code(0x0f, std::mem::size_of::<Values>());
-        // SAFETY: the kernel reads one gpio_v2_line_values at the pointer. The type has its layout.
+        // SAFETY: the kernel reads one gpio_v2_line_values at the pointer. The Rust type has the
+        // same layout.
         crate::check(unsafe {
             libc::ioctl(self.0.as_raw_fd(), code as _, std::ptr::from_ref(&values))
         })
@@ -156,8 +157,8 @@ impl InputLine {
     pub fn is_high(&self) -> io::Result<bool> {
         let mut values = Values { bits: 0, mask: 1 };
         let code = request_code(0x0e, std::mem::size_of::<Values>());
-        // SAFETY: the kernel reads and writes one gpio_v2_line_values at the pointer. The type has
-        // its layout.
+        // SAFETY: the kernel reads and writes one gpio_v2_line_values at the pointer. The Rust type
+        // has the same layout.
         crate::check(unsafe {
             libc::ioctl(
                 self.0.as_raw_fd(),

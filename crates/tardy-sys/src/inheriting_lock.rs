@@ -16,7 +16,7 @@ impl InheritingLock {
         Self(AtomicU32::new(0))
     }
 
-    /// Acquires the lock without a system call if it is free. Returns whether it was free.
+    /// Acquires the lock if it is free, without futex(2). Returns whether it was free.
     #[inline]
     #[must_use]
     pub fn try_lock(&self) -> bool {

@@ -53,8 +53,8 @@ pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
     }
 }
 
-/// Waits until a child ends, for at most `limit`. May return early without a cause. Call
-/// [`hold_back_child_signal`] first.
+/// Waits until a child ends, for at most `limit`. Returns early if SIGCHLD is still pending from a
+/// child that was collected before. Call [`hold_back_child_signal`] first.
 ///
 /// # Errors
 /// Returns `EINTR` if another signal was handled. `EAGAIN` means that the time was up, and is no
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
 
     // `collect_child` collects any child of the process, including those of other tests, so this
-    // test runs itself again in a separate process. Every guest of the lab shows that switching off
-    // works.
+    // test runs itself again in a separate process. `power_off` needs no test here, because every
+    // guest of the lab ends with it.
     #[test]
     fn an_ended_child_is_waited_for_and_collected() {
         const MARK: &str = "TARDY_TEST_INIT";

@@ -29,7 +29,7 @@ struct Beneath {
 /// open are not affected. Call this before other threads exist.
 ///
 /// # Errors
-/// Returns ENOSYS and EOPNOTSUPP if the kernel lacks Landlock, or it is switched off; errors of
+/// Returns ENOSYS if the kernel lacks Landlock; EOPNOTSUPP if Landlock is switched off; errors of
 /// open(2).
 pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
     // SAFETY: with the flag for the version, the kernel accesses no memory.

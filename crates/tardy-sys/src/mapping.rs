@@ -188,7 +188,8 @@ impl Mapping {
     }
 
     /// Sets whether the pages of [`from`, `to`) may be written. Both must be multiples of the page
-    /// size. [`Mapping::touch`] panics until all pages are writable again.
+    /// size. Once pages are write-protected, [`Mapping::touch`] panics until one call has made the
+    /// whole mapping writable.
     ///
     /// # Errors
     /// Returns EINVAL if the range does not consist of pages; ENOMEM at the limit of mappings.

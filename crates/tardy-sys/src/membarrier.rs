@@ -52,8 +52,9 @@ pub fn register(reach: Reach) -> io::Result<()> {
 /// Interrupts every other CPU within `reach` and returns when each has passed a barrier
 /// (kernel/sched/membarrier.c).
 ///
-/// # Errors Returns EPERM for [`Reach::Process`] if the process did not [`register`]; otherwise the
-/// errors of [`register`].
+/// # Errors
+/// Returns EPERM for [`Reach::Process`] if the process did not [`register`]; otherwise the errors
+/// of [`register`].
 #[inline]
 pub fn expedited(reach: Reach) -> io::Result<()> {
     match reach {

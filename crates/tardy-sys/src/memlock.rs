@@ -5,7 +5,8 @@ use std::io;
 /// Locks all memory of the process, present and future.
 ///
 /// # Errors
-/// Returns EPERM or ENOMEM if RLIMIT_MEMLOCK does not allow it.
+/// Returns EPERM or ENOMEM if RLIMIT_MEMLOCK does not allow it; EAGAIN if some memory could not be
+/// locked.
 pub fn lock_all() -> io::Result<()> {
     // SAFETY: mlockall takes flags and no memory.
     crate::check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)

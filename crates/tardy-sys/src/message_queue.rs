@@ -15,11 +15,11 @@ pub struct MessageQueue(OwnedFd);
 
 impl MessageQueue {
     /// Creates a queue for `capacity` messages. Without CAP_SYS_RESOURCE,
-    /// /proc/sys/fs/mqueue/msg_max limits them, usually to 10.
+    /// /proc/sys/fs/mqueue/msg_max limits the capacity, usually to 10.
     ///
     /// # Errors
-    /// Returns ENOSYS in kernels without message queues; EINVAL for a capacity beyond the limit;
-    /// EMFILE beyond RLIMIT_MSGQUEUE; ENOSPC beyond /proc/sys/fs/mqueue/queues_max.
+    /// Returns ENOSYS in kernels without message queues; EINVAL for a capacity of 0 or beyond the
+    /// limit; EMFILE beyond RLIMIT_MSGQUEUE; ENOSPC beyond /proc/sys/fs/mqueue/queues_max.
     pub fn new(capacity: usize) -> io::Result<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!(

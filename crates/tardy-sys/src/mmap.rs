@@ -6,9 +6,10 @@ use std::ptr::NonNull;
 
 /// A readable and writable `MAP_SHARED` mapping of a file, unmapped when dropped.
 ///
-/// Accesses are volatile and, if aligned, eight bytes wide, because the file may be the memory of a
-/// device. A `memcpy` that the compiler generates may use unaligned or vector accesses, which fail
-/// on device memory of some architectures.
+/// All accesses are volatile. Reads are one byte wide; writes are eight bytes wide where the offset
+/// is aligned, otherwise one byte. The file may be the memory of a device: a `memcpy` that the
+/// compiler generates may use unaligned or vector accesses, which fail on device memory of some
+/// architectures.
 #[derive(Debug)]
 pub struct SharedMapping {
     start: NonNull<u8>,

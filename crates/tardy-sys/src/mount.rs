@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Mounts `source` at `target`. The file system's documentation lists its options.
+/// Mounts `source`, a file system of type `kind`, at `target`, without set-user-ID programs and
+/// without device files. The file system's documentation lists its options.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN; ENODEV if the kernel lacks the file system; ENOENT; EINVAL
@@ -21,7 +22,7 @@ pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Resu
     )
 }
 
-/// Mounts a kernel file system of type `kind` on the folder `target`, without set-user-id programs,
+/// Mounts a kernel file system of type `kind` on the folder `target`, without set-user-ID programs,
 /// and without device files unless `kind` is devtmpfs.
 ///
 /// # Errors

@@ -18,12 +18,13 @@ pub enum Namespace {
     HostName,
 }
 
-/// Moves the calling process into a new namespace.
+/// Moves the calling thread into a new namespace. A namespace of process numbers applies only to
+/// the thread's future children.
 ///
 /// # Errors
-/// Returns EPERM without CAP_SYS_ADMIN (or if user namespaces are forbidden); EINVAL if the process
-/// has several threads, or the kernel lacks this kind of namespace; ENOSPC or EUSERS at the limit
-/// of namespaces.
+/// Returns EPERM without CAP_SYS_ADMIN (or if user namespaces are forbidden); EINVAL if the kernel
+/// lacks this kind of namespace, or, for [`Namespace::ProcessesAsUser`], if the process has several
+/// threads; ENOSPC or EUSERS at the limit of namespaces.
 pub fn unshare(namespace: Namespace) -> io::Result<()> {
     let flags = match namespace {
         Namespace::Processes => libc::CLONE_NEWPID,
@@ -53,8 +54,7 @@ mod tests {
 
     #[test]
     fn a_namespace_is_had_or_the_reason_is_named() {
-        // The test uses a separate thread: host name and mount namespaces belong to a thread, the
-        // other kinds to the process.
+        // A host name namespace belongs to a thread, so the test moves a separate thread.
         std::thread::spawn(|| match unshare(Namespace::HostName) {
             Ok(()) => assert_ne!(
                 std::fs::read_link("/proc/thread-self/ns/uts").unwrap(),

@@ -30,8 +30,8 @@ impl ParallelPort {
     /// Claims the port and its interrupt. Other processes cannot use the port until it is released.
     ///
     /// # Errors
-    /// Returns ENOENT if the driver is not loaded; EACCES; ENOTTY if it is not a port; ENXIO if the
-    /// device has no port, or another driver (a printer's) has claimed it.
+    /// Returns ENOENT if the driver is not loaded; EACCES; ENOTTY if `device` is not a port; ENXIO
+    /// if the device has no port, or another driver (a printer's) has claimed it.
     pub fn open(device: &Path) -> io::Result<Self> {
         let port = OpenOptions::new()
             .read(true)

@@ -78,7 +78,7 @@ pub enum Quantity {
 
 /// The kernel's number of the first quantity (SNDRV_PCM_HW_PARAM_FIRST_INTERVAL).
 const FIRST_QUANTITY: usize = 8;
-/// Indices of access, format and subformat among the masks.
+/// Indices of access and format among the masks.
 const MASK_ACCESS: usize = 0;
 const MASK_FORMAT: usize = 1;
 
@@ -277,7 +277,7 @@ pub struct Status {
     /// The state of the device.
     pub state: State,
     /// Time of the pointer's last movement according to the kernel, in ns on CLOCK_MONOTONIC. If
-    /// the stamp is older than `started`, it belongs to an earlier start: the kernel makes no stamp
+    /// this time is before `started`, it belongs to an earlier start: the kernel sets no new time
     /// until the pointer moves (sound/core/pcm_lib.c, update_audio_tstamp).
     pub at: i64,
     /// Time at which the device was started or stopped, in ns on CLOCK_MONOTONIC.
@@ -355,14 +355,15 @@ impl Playback {
     }
 
     /// Configures the device with one set of values of `space`, to which `space` is reduced.
-    /// Playback stops when everything was played, stamps use CLOCK_MONOTONIC, and only
+    /// Playback stops when everything was played, time stamps use CLOCK_MONOTONIC, and only
     /// [`Playback::start`] starts the device.
     ///
     /// # Errors
     /// Returns the errors of [`Playback::refine`]; errors of the driver.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
-        // A kernel before 5.1 lacks this request, but nothing else that is used here.
+        // Kernels before 5.1 lack this request, so an error is ignored. They have everything else
+        // that is used here.
         let _ = self.exchange(USER_PROTOCOL, &mut protocol);
         space.requested = u32::MAX;
         self.exchange(HW_PARAMS, space)?;

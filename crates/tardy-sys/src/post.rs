@@ -45,7 +45,7 @@ thread_local! {
     static EXPECTED: Cell<u32> = const { Cell::new(NO_CPU) };
 }
 
-/// A CPU on which the calling thread should stay, until this is dropped.
+/// A CPU on which the calling thread should stay until the value is dropped.
 #[derive(Debug)]
 pub struct Post {
     /// The area that this module registered; absent if the C library has one.

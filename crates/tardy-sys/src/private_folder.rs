@@ -34,7 +34,7 @@ pub fn make_new(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Returns errors of open(2); `PermissionDenied` if it is a link, belongs to another user, or is
-/// open to others.
+/// accessible to others.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
@@ -65,7 +65,8 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
     })
 }
 
-/// Opens an empty file for writing. The last part of `path` may not be a link.
+/// Creates an empty file, or empties an existing one, and opens it for reading and writing. The
+/// last part of `path` may not be a link.
 ///
 /// # Errors
 /// Returns errors of open(2), such as ELOOP.

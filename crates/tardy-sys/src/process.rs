@@ -1,5 +1,5 @@
-//! Starts, reaps and ends processes: fork(2), waitpid(2), kill(2), setsid(2), and the relations
-//! between parent and child of prctl(2).
+//! Starts, reaps and ends processes: fork(2), waitpid(2), kill(2), setsid(2), and prctl(2) for
+//! relations between parent and child.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -173,7 +173,8 @@ pub fn new_session() -> io::Result<()> {
 }
 
 /// Makes the kernel send `signal` (0: none) to this process when the *thread* that started it ends.
-/// Children do not inherit the setting; exec keeps it.
+/// Children do not inherit the setting. Exec keeps it, except for a set-user-ID, set-group-ID or
+/// capability binary.
 ///
 /// # Errors
 /// Returns EINVAL for a bad signal.

@@ -25,9 +25,10 @@ const CPU_SECONDS: u64 = 1;
 pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     let mut file = memory_file::create("tardy-crashme")?;
     file.write_all(code)?;
-    // Mapping a file as code, rather than writing to executable memory, has the kernel make the
-    // instruction cache consistent everywhere. SAFETY: a null address without MAP_FIXED touches no
-    // existing mapping; the file is as long as the mapping.
+    // The code is mapped from a file instead of being written to executable memory, so the kernel
+    // makes the instruction cache consistent on every architecture.
+    // SAFETY: a null address without MAP_FIXED touches no existing mapping; the file is as long as
+    // the mapping.
     let start = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -94,8 +95,8 @@ fn run(start: *mut libc::c_void) -> i32 {
     // no system call with an effect, and returns to the program's code only to call `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
-    // Strict mode forbids exit_group, so the kernel kills the process when it tries to exit, which
-    // also ends it.
+    // Strict mode forbids exit_group, so the kernel kills the process when it tries to exit. The
+    // process ends in both cases.
     0
 }
 

@@ -1,5 +1,5 @@
-//! Scheduling policy of threads, and timer slack. sched_setattr(2) is called by number, because
-//! musl's wrapper always fails.
+//! Scheduling policy of threads, and timer slack. Policies are set with the system call
+//! sched_setattr(2), because musl's sched_setscheduler(3) always fails.
 
 use std::io;
 
@@ -74,7 +74,7 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
 }
 
 /// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. Serves to
-/// find out whether the policy is allowed: a thread can use up its runtime by ending, and the
+/// find out whether the policy is allowed: the thread may use up its runtime while it ends, and the
 /// signal would end a process that does not block it.
 ///
 /// # Errors
@@ -138,8 +138,8 @@ impl Attributes {
 /// 6.18, a thread of nice 0 was up to 3.7 s late, and one of nice -20 only 0.5 ms.
 pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
-/// Runs the calling thread with the policy [`AHEAD`] until it is dropped. Without the right, or if
-/// the thread has another policy, nothing changes.
+/// Runs the calling thread with the policy [`AHEAD`] until the guard is dropped. Without the right,
+/// or if the thread's policy is not SCHED_OTHER, nothing changes.
 #[derive(Debug)]
 pub struct AheadGuard(Option<SchedAttr>);
 

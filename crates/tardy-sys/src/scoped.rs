@@ -28,7 +28,7 @@ impl std::fmt::Display for ThreadLimit {
 
 impl std::error::Error for ThreadLimit {}
 
-/// Adds the remedy to an error of starting a thread.
+/// Adds the remedy to an error of starting a thread, if a limit caused the error.
 #[must_use]
 pub fn refused(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock {
@@ -50,7 +50,7 @@ pub fn is_refusal(error: &io::Error) -> bool {
 /// result.
 ///
 /// # Errors
-/// Returns the errors of [`refused`]; errors of starting a thread.
+/// Returns errors of starting a thread, with the remedy of [`refused`]; `Other` if `work` panicked.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scope(|scope| {
         let thread = Builder::new().spawn_scoped(scope, work).map_err(refused)?;

@@ -21,8 +21,8 @@ pub const DSR: i32 = libc::TIOCM_DSR;
 /// Carrier detect, an input: the other end's DTR on most cables.
 pub const CD: i32 = libc::TIOCM_CD;
 
-/// Opens a terminal device without becoming its session's leader, and without waiting for a
-/// carrier.
+/// Opens a terminal device without making it the process's controlling terminal, and without
+/// waiting for a carrier.
 ///
 /// # Errors
 /// Returns ENOENT, EACCES, EIO; ENOTTY if it is not a terminal.

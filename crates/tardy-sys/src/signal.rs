@@ -128,7 +128,7 @@ pub fn unblock_all() -> io::Result<()> {
 /// milliseconds; a negative value sets no limit. Returns for each whether it is readable.
 ///
 /// # Errors
-/// Returns errors of ppoll(2) except EINTR, which counts as nothing readable.
+/// Returns errors of ppoll(2) except EINTR, after which nothing is reported as readable.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
     wait_readable_within(
         fds,
@@ -136,8 +136,8 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<
     )
 }
 
-/// Works like [`wait_readable`], with a limit in ns, or without a limit. The thread's timer slack
-/// may extend the wait.
+/// Works like [`wait_readable`], with a limit of ns resolution, or without a limit. The thread's
+/// timer slack may extend the wait.
 ///
 /// # Errors
 /// Returns the errors of [`wait_readable`].

@@ -32,8 +32,8 @@ extern "C" fn count_fault(signal: libc::c_int) {
         FAULTS_LEFT.store(left - 1, Ordering::Relaxed);
         return;
     }
-    // SAFETY: the page belongs to the mapping of the only running `protection_faults`; mprotect is
-    // a plain system call, which a handler may make.
+    // SAFETY: the page belongs to the only existing `ProtectedPage`, which stores its address;
+    // mprotect is a plain system call, which a handler may make.
     let opened = !page.is_null()
         && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
     if !opened {

@@ -12,7 +12,7 @@ impl SilentTimer {
     /// Creates a disarmed timer.
     ///
     /// # Errors
-    /// Returns EAGAIN at the limit of pending signals, to which timers count; ENOMEM.
+    /// Returns EAGAIN at the limit of queued signals, of which each timer takes one; ENOMEM.
     #[inline]
     pub fn new() -> io::Result<Self> {
         // SAFETY: sigevent is plain data, for which zeros are valid.
@@ -50,7 +50,8 @@ impl SilentTimer {
             .map(drop)
     }
 
-    /// Returns the time until the timer fires, in ns; 0 if it is disarmed.
+    /// Returns the time until the timer fires, in ns; 0 if it has fired or was never armed. If it
+    /// was disarmed, the result depends on the kernel.
     ///
     /// # Errors
     /// Returns errors of timer_gettime(2).

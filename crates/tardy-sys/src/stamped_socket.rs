@@ -15,13 +15,13 @@ const CONTROL_WORDS: usize = 16;
 pub struct Datagram {
     /// Length in bytes, at most that of the buffer.
     pub bytes: usize,
-    /// Time at which the kernel received the datagram, in ns of CLOCK_REALTIME; absent without a
-    /// stamp.
+    /// Time at which the kernel received the datagram, in ns of CLOCK_REALTIME; absent if the
+    /// kernel gave no time stamp.
     pub stamp: Option<i64>,
 }
 
-/// Makes the kernel stamp the datagrams that `socket` receives, in software, when the interface
-/// delivers them.
+/// Makes the kernel add a time stamp to each datagram that `socket` receives, in software, when the
+/// interface delivers the datagram.
 ///
 /// # Errors
 /// Returns errors of setsockopt(2).
@@ -58,14 +58,15 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
 /// a datagram; without, returns `None` if there is none.
 ///
 /// # Errors
-/// Returns errors of recvmsg(2) except EAGAIN and EINTR, for which it returns `None`: ECONNREFUSED
-/// if the peer's port is closed.
+/// Returns errors of recvmsg(2), such as ECONNREFUSED if the peer's port is closed. EAGAIN and
+/// EINTR are no errors: the result is `None`.
 #[inline]
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)
 }
 
-/// Waits for the next datagram within the socket's time limit. Returns the datagram and its sender.
+/// Waits for the next datagram within the socket's time limit. Returns the datagram and its sender,
+/// or `None` if the time is up.
 ///
 /// # Errors
 /// Returns the errors of [`receive`].

@@ -34,7 +34,7 @@ const MEMBERS_MAX: usize = 31;
 #[derive(Debug)]
 pub struct TracepointCounter {
     leader: File,
-    /// The counters of the group; each counts until its descriptor is closed.
+    /// The other counters of the group; each counts until its descriptor is closed.
     _members: Vec<OwnedFd>,
 }
 
@@ -44,8 +44,8 @@ impl TracepointCounter {
     ///
     /// # Errors
     /// Returns EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without
-    /// perf events, ENODEV for a CPU that is not online, EINVAL for a number that is no tracepoint,
-    /// for no numbers, or for too many.
+    /// perf events, ENODEV for a CPU that is not online, EINVAL for a number that is no tracepoint;
+    /// `InvalidInput` for no numbers, or for more than 31.
     pub fn open(cpu: u32, tracepoints: &[u64]) -> io::Result<Self> {
         let (first, others) = tracepoints
             .split_first()

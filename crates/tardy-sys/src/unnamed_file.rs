@@ -1,5 +1,5 @@
-//! Files without a name: open(2) with O_TMPFILE, and linkat(2). They vanish when their process ends
-//! for any reason.
+//! Files without a name: open(2) with O_TMPFILE, and linkat(2). Until they get a name, they vanish
+//! when their process ends for any reason.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

@@ -14,7 +14,7 @@ pub enum UsageScope {
     Children,
 }
 
-/// Resource usage since the start.
+/// Resource usage since the start of the thread or process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// CPU time in ns, in user mode.

@@ -4,21 +4,22 @@
 //! On x86-64 it is an eight-byte `nop` with a displacement whose bytes are the number and `drt`;
 //! `outside/tardy_outside.c` searches for it. On other architectures there are no messages.
 
-/// Environment variable of a guest of the lab. If it is set, every sample is announced, watched or
-/// not.
+/// Environment variable that every guest of the lab sets. If it is set, every sample is announced,
+/// whether or not an observer is present.
 pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
 
 /// The upper bytes of the displacement, above the number.
 #[cfg(target_arch = "x86_64")]
 const NAME: u32 = u32::from_le_bytes([0, b'd', b'r', b't']);
 
-/// The guest's program starts, or a user's program in a shell does.
+/// The guest's program starts, or the guest's shell, in which a user starts programs.
 pub const BEGIN: u8 = 1;
 /// The program has ended. The observer ignores later activity.
 pub const END: u8 = 2;
 /// The next phase of a run starts.
 pub const PHASE: u8 = 3;
-/// A sample's due time follows; its latency is 8 bytes further.
+/// Marks the load of a sample's due time. The displacement of the load of its latency is larger by
+/// 8.
 #[cfg(target_arch = "x86_64")]
 const SAMPLE: u32 = 4;
 

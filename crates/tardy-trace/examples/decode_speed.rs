@@ -1,4 +1,4 @@
-//! Events a second that are decoded and merged:
+//! Measures how many events are decoded and merged per second:
 //! `cargo run --release -p tardy-trace --example decode_speed trace.dat`. Reads the file again and
 //! again for two seconds, on one CPU.
 

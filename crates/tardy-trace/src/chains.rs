@@ -103,7 +103,8 @@ impl Chains {
     }
 
     /// Records that a woken thread got the CPU from `last`, and returns the chain that ends with
-    /// it. A wake-up inside the thread's cycle starts no chain: the wait belongs to the cycle.
+    /// this thread. A wake-up inside the thread's cycle starts no chain: the wait belongs to the
+    /// cycle.
     pub fn run(&mut self, thread: i32, time: i64, last: Thread, is_inside: bool) -> Option<&Chain> {
         let pending = self.pending.remove(&thread)?;
         if is_inside && self.current.contains_key(&thread) {

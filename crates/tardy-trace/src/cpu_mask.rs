@@ -1,6 +1,6 @@
 //! The CPUs to which an interrupt was sent.
 
-/// CPUs that a mask can name. Masks of the kernel may be longer; CPUs beyond are left out.
+/// Number of CPUs in a mask. Masks of the kernel may be longer; their further CPUs are left out.
 pub const CPUS_MAX: u32 = 512;
 
 /// A set of CPUs below [`CPUS_MAX`].

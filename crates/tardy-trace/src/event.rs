@@ -142,7 +142,8 @@ pub enum Kind {
         /// The target CPUs.
         cpus: CpuMask,
     },
-    /// A function waits for another CPU, which runs it in the next interrupt from a CPU.
+    /// A function is queued for another CPU, which runs it when the next interrupt from a CPU
+    /// arrives.
     FunctionQueue {
         /// The other CPU.
         cpu: u32,
@@ -174,7 +175,7 @@ pub enum Kind {
         expires: i64,
         /// Earliest expiry: the time the program asked for, without slack.
         soft_expires: i64,
-        /// HRTIMER_MODE_* of include/linux/hrtimer.h; bit 0 means a time from now on.
+        /// HRTIMER_MODE_* of include/linux/hrtimer.h; bit 0 means a time relative to now.
         mode: Option<i64>,
     },
     /// A timer's function is being called.
@@ -183,7 +184,7 @@ pub enum Kind {
         timer: u64,
         /// The function that is called.
         function: u64,
-        /// The time by the timer's own clock that the interrupt read, in ns.
+        /// The time that the interrupt read from the timer's own clock, in ns.
         now: i64,
     },
     /// A timer's function has returned.
@@ -715,7 +716,8 @@ impl Decoder {
     }
 }
 
-/// Reads entries and exits of interrupts, which are many events of one shape.
+/// Returns how to read an event that is not in [`KINDS`]: a stack, an entry or exit of an interrupt
+/// (many events of one shape), or any other event.
 fn vector(format: &EventFormat) -> Reading {
     if format.system == "ftrace" && STACKS.contains(&&*format.name) {
         return Reading::Stack;
@@ -756,7 +758,7 @@ impl Values<'_> {
         i32::try_from(self.number(index)?).ok()
     }
 
-    /// Returns a CPU or state number that fits into 32 bits; the largest value means none.
+    /// Returns the low 32 bits of the number of a CPU or of an idle state.
     fn cpu(&self, index: usize) -> Option<u32> {
         u32::try_from(self.number(index)? & 0xffff_ffff).ok()
     }

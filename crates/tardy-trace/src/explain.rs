@@ -33,11 +33,10 @@ pub struct Facts {
     pub preemption: Option<Preemption>,
     /// Whether the machine is a guest, whose host can take the CPU, if known.
     pub is_guest: Option<bool>,
-    /// Whether stamps are of the monotonic clock, so that a due time of that clock needs no
-    /// conversion.
+    /// Whether the trace's times are of the monotonic clock, so that a due time of that clock needs
+    /// no conversion.
     pub is_monotonic: bool,
-    /// Maximum time, in ns, from the end of an interrupt to the switch that counts as the switch
-    /// itself.
+    /// Maximum time, in ns, before the thread runs that is attributed to the switch itself.
     pub switch_ns: u64,
 }
 
@@ -70,7 +69,7 @@ pub enum Component {
     /// From the due time to the entry of the timer interrupt.
     Timer,
     /// From the entry of the timer interrupt to the call of the timer's function; if timers expire
-    /// in a softirq, through its thread.
+    /// in a softirq, through the thread that serves the softirq.
     Interrupt,
     /// From the call of the timer's function to the wake-up of the thread.
     Expiry,
@@ -104,7 +103,7 @@ impl Component {
     ];
 }
 
-/// The reason why the thread was off the CPU.
+/// The reason why the thread did not run, or had not read the clock yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -218,8 +217,8 @@ pub struct Holder {
     pub name: Text,
     /// The kernel's priority of a thread, as in [`Thread::priority`].
     pub priority: Option<i32>,
-    /// The address of the function of the work item that a kernel worker was busy with, or that an
-    /// interrupt of another CPU ran.
+    /// The address of the function that a kernel worker was running as a work item, or that an
+    /// interrupt sent by another CPU ran on this one.
     pub work: Option<u64>,
     /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
     pub sender: Option<Text>,
@@ -242,7 +241,7 @@ pub struct Piece {
     pub end: u64,
     /// Index of the stack of functions that the waking interrupt interrupted.
     pub stack: Option<u32>,
-    /// The functions that finally gave up the CPU.
+    /// Index of the stack of functions that finally gave up the CPU.
     pub ended: Option<u32>,
 }
 
@@ -301,8 +300,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Returns the last due time at or before `time`, and its number. If the period is not a whole
-    /// number of ns, due times are rounded by at most 1 ns.
+    /// Returns the number of the last due time at or before `time`, and that due time. If the
+    /// period is not a whole number of ns, due times are rounded by at most 1 ns.
     #[must_use]
     pub fn last_due(&self, time: u64) -> (i64, u64) {
         let since = i128::from(time) - i128::from(self.origin);

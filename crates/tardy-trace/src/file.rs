@@ -54,7 +54,8 @@ pub enum FileError {
         /// The value that was found.
         value: u64,
     },
-    /// Two CPUs claim the same pages: a small file could have any number of events.
+    /// Two CPUs claim the same pages. If this were accepted, a small file could claim any number of
+    /// events.
     #[error("trace.dat gives the same pages to CPU {0} and CPU {1}: it is damaged")]
     Shared(u32, u32),
     /// An expected mark is missing.
@@ -89,9 +90,9 @@ pub struct TraceFile<'a> {
     pub commands: HashMap<i32, Text>,
     /// The output of `uname` on the traced machine.
     pub kernel: Option<String>,
-    /// Conversion of CPU counter stamps to ns, if the trace has such stamps.
+    /// Conversion of times to ns, if the trace's times are values of a CPU counter.
     pub counter: Option<CounterRate>,
-    /// The main buffer, unless it is empty, and the buffers of instances.
+    /// The main buffer, if the file has it, and the buffers of instances.
     pub buffers: Vec<Buffer<'a>>,
 }
 
@@ -109,7 +110,7 @@ pub struct CounterRate {
 pub struct Buffer<'a> {
     /// Name of the instance; empty for the main buffer.
     pub name: String,
-    /// The clock of the buffer's stamps, such as `mono`; empty if the file does not name the clock.
+    /// The clock of the buffer's times, such as `mono`; empty if the file does not name the clock.
     pub clock: String,
     /// Layout of the buffer's pages.
     pub layout: PageLayout,
@@ -333,7 +334,7 @@ fn no_shared_pages(buffers: &[Buffer<'_>]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Reads a text with a length of eight bytes.
+/// Reads a text that follows its length, a number of eight bytes.
 fn long_text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, FileError> {
     let length = cursor.u64()?;
     let length = usize::try_from(length).map_err(|_| FileError::Unreasonable {
@@ -343,7 +344,8 @@ fn long_text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, FileError> {
     Ok(String::from_utf8_lossy(cursor.take(length)?))
 }
 
-/// Returns a text without its zero and without characters that could act on a terminal.
+/// Returns at most 300 characters of a text, up to its zero and without characters that could act
+/// on a terminal.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default());
     text.chars()
@@ -352,7 +354,7 @@ fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Returns the clock in brackets, as in `local [mono] boot`.
+/// Returns the clock in brackets, as in `local [mono] boot`; without brackets, the whole text.
 fn chosen_clock(bytes: &[u8]) -> String {
     let text = printable(bytes);
     text.split_once('[')

@@ -5,8 +5,8 @@
 //!
 //! From bytes to an explanation: [`file::TraceFile`] (`trace.dat`) → [`page::Page`] →
 //! [`event::Decoder`] → [`merge::Merge`] (one stream of all CPUs) → [`explain::Explainer`]
-//! (wake-ups of a thread, cut into pieces by the holder of the CPU). [`perfetto::Writer`] writes a
-//! file with both for Perfetto's viewer.
+//! (wake-ups of a thread, cut into pieces by the holder of the CPU). [`perfetto::Writer`] writes
+//! the events and the wake-ups to a file for Perfetto's viewer.
 //!
 //! Every byte of a trace is treated as hostile. A reader returns an error. It neither panics nor
 //! takes more memory than its limits allow.

@@ -1,8 +1,9 @@
-//! Pages of a ring buffer that is being written, page by page as they are read, as one stream of
-//! all CPUs in the order of time.
+//! Merges the pages of a ring buffer that is being written into one stream of all CPUs in the order
+//! of time, page by page as they are read.
 //!
 //! The stream advances to a time before which the reader has read the pages of every CPU. Memory is
-//! bounded: beyond `WAITING_MAX` waiting events, events are emitted before that time.
+//! bounded: while more than `WAITING_MAX` events wait, events at and after that time are emitted,
+//! too.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -15,7 +16,7 @@ use crate::merge::Item;
 use crate::page::{LostEvents, Page, PageError};
 use crate::recent::Recent;
 
-/// Maximum number of waiting events: 4 million, or some 500 MB; 2 s at a million events a second.
+/// Maximum number of waiting events: 4 million, or some 500 MB; 4 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
 /// Capacity in events that a queue always keeps.
 const ROOM_KEPT: usize = 1 << 12;
@@ -119,8 +120,8 @@ impl Live {
         }
     }
 
-    /// Reads the next page of the CPU at this index of the list. Returns the time of the first
-    /// event, or of the page header.
+    /// Reads the next page of the CPU at this index of the list. Returns the time in the page's
+    /// header.
     ///
     /// # Errors
     /// Returns an error if the page is damaged: the events after the damage are lost.
@@ -157,7 +158,8 @@ impl Live {
         self.next.peek().map(|&Reverse((time, _))| time)
     }
 
-    /// Returns the next item before `until`, in the order of time.
+    /// Returns the next item before `until`, in the order of time. While too many items wait, also
+    /// returns later ones.
     pub fn next_before(&mut self, until: u64) -> Option<Item> {
         let mut next = self.next.peek_mut()?;
         let Reverse((time, place)) = *next;

@@ -52,15 +52,16 @@ pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
     /// The next item of each stream that has one: time and index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The first kinds of damage that were found, each with its CPU.
+    /// The first cases of damage that were found, each with its CPU.
     damage: Vec<(u32, Damage)>,
 }
 
-/// Maximum number of kinds of damage that are stored.
+/// Maximum number of cases of damage that are stored.
 const DAMAGE_MAX: usize = 20;
 
 impl<'a> Merge<'a> {
-    /// Reads a buffer from its start. `rate` converts stamps to ns if they are counts.
+    /// Reads a buffer from its start. `rate` converts times to ns if they are values of a CPU
+    /// counter.
     #[must_use]
     pub fn new(buffer: &Buffer<'a>, decoder: &'a Decoder, rate: Option<CounterRate>) -> Self {
         let stream = |pages: &CpuPages<'a>| Stream {
@@ -85,7 +86,7 @@ impl<'a> Merge<'a> {
         merge
     }
 
-    /// Returns the first kinds of damage that were found so far, each with its CPU.
+    /// Returns the first cases of damage that were found so far, each with its CPU.
     #[must_use]
     pub fn damage(&self) -> &[(u32, Damage)] {
         &self.damage

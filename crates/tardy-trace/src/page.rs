@@ -254,7 +254,7 @@ mod tests {
             4_u32.to_le_bytes(),
             word(TIME_EXTEND, 3),
             2_u32.to_le_bytes(),
-            word(0, 1), // a length of its own, which counts itself
+            word(0, 1), // a separate length, which includes itself
             8_u32.to_le_bytes(),
             *b"bbbb",
             word(TIME_STAMP, 9),

@@ -64,7 +64,8 @@ pub struct LeftOut {
 }
 
 impl<W: Write> Writer<W> {
-    /// Creates the writer of a file. `is_monotonic`: whether the stamps are of the monotonic clock.
+    /// Creates the writer of a file. `is_monotonic`: whether the trace's times are of the monotonic
+    /// clock.
     pub fn new(out: W, is_monotonic: bool) -> Self {
         Self {
             out,
@@ -141,9 +142,9 @@ impl<W: Write> Writer<W> {
         Ok(self.left_out)
     }
 
-    /// Writes the relation of the clocks. Perfetto takes the stamps of kernel events for boot-time
-    /// clock. The offset of that clock, the time in suspend, is not in the trace. So both clocks
-    /// are set equal, and all times shown are of the monotonic clock.
+    /// Writes the relation of the clocks. Perfetto takes the times of kernel events for times of
+    /// the boot-time clock. The offset of that clock, the time in suspend, is not in the trace. So
+    /// both clocks are set equal, and all times shown are of the monotonic clock.
     fn clocks(&mut self, time: u64) -> io::Result<()> {
         let clock = |id| Message::default().number(1, id).number(2, time);
         let snapshot = Message::default()
@@ -233,7 +234,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn slice(&mut self, time: u64, event: &Message) -> io::Result<()> {
-        // The clock of the kernel's events, so that both align for any clock.
+        // Slices use the clock of the kernel's events, so that both align for any clock.
         self.packet(
             &Message::default()
                 .number(8, time)

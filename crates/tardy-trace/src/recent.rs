@@ -7,8 +7,8 @@ use foldhash::HashMap;
 use foldhash::fast::RandomState;
 
 /// Entries in two generations: when the newer one is full, it replaces the older one. An entry is
-/// forgotten after between one and two times `capacity` others were used. All memory is allocated at
-/// once, so that a long run needs no more of it than a short one.
+/// forgotten once between one and two times `capacity` other entries have been used. All memory is
+/// allocated at once, so that a long run needs no more of it than a short one.
 #[derive(Debug)]
 pub(crate) struct Recent<K, V> {
     newer: HashMap<K, V>,

@@ -6,7 +6,7 @@
 //! thread went to sleep. The entries and exits of timer functions, interrupts and softirqs identify
 //! the waker; without them, a waker in an interrupt has no name.
 //!
-//! Interrupts and softirqs that come while a thread runs count as running.
+//! The time of interrupts and softirqs that come while a thread runs is part of the running time.
 
 use foldhash::HashMap;
 
@@ -175,9 +175,9 @@ impl Stints {
         }
     }
 
-    /// Records that a thread has a CPU, because it wrote an event. If the kernel does not trace the
-    /// switch from the idle task, this event is the first sign. The thread then got the CPU when it
-    /// was woken, because the CPU was idle.
+    /// Records that a thread has a CPU, as an event shows that the thread wrote. If the kernel does
+    /// not trace the switch from the idle task, this event is the first sign. A thread that slept
+    /// got the idle CPU when it was woken; for a preempted thread, the time of the event is used.
     fn runs(&mut self, time: i64, thread: i32) {
         let since = match self.threads.get(&thread) {
             // The wake-up may precede the sleep.

@@ -1,8 +1,8 @@
 //! Timers that programs set: their kinds, their clocks, and how they end.
 //!
 //! The clock of a timer follows from the value that its interrupt read. The events do not name the
-//! clock. The offsets between clocks are read exactly in user space, because the event comes some
-//! microseconds after the interrupt's read.
+//! clock. The offsets between clocks are read in user space, because an event would give them
+//! inexactly: it comes some microseconds after the interrupt read the clock.
 
 use serde::Serialize;
 
@@ -65,9 +65,7 @@ pub enum TimerClock {
     Realtime,
     /// CLOCK_BOOTTIME.
     Boottime,
-    /// A clock that matches no offset of the last reading, because it was set since then. Due times
-    /// are then relative to the moment of the expiry. They are too late by at most the time from
-    /// the interrupt's reading of the clock to the timer's function.
+    /// CLOCK_TAI.
     Tai,
     /// A clock that matches no offset of the last reading: it was set since then. Due times are
     /// then relative to the moment of the expiry, and too late by at most the time from the

@@ -44,7 +44,7 @@ const ARMED_MAX: usize = 1 << 18;
 const NESTED_MAX: usize = 16;
 /// Maximum number of threads that are checked against the rules for real-time loops.
 const JUDGED_MAX: usize = 1024;
-/// Number of threads whose last priority is remembered, at least.
+/// Minimum number of threads whose last priority is stored.
 const KNOWN_MAX: usize = 1 << 12;
 /// Smallest `prev_state` of a preempted thread (TASK_REPORT_MAX); a thread that yields has 0.
 pub(crate) const PREEMPTED: i64 = 0x100;
@@ -273,19 +273,21 @@ impl WakeUpWatch {
         }
     }
 
-    /// Returns what a thread did that a real-time loop must avoid, and its last priority; `None`
-    /// if it was not seen to wake up, or is beyond the first `JUDGED_MAX` threads.
+    /// Returns the last known state of a thread, and counts of its actions that a real-time loop
+    /// must avoid; `None` if it was not seen to wake up, or is beyond the first `JUDGED_MAX`
+    /// threads.
     #[must_use]
     pub fn rules(&self, thread: i32) -> Option<(Thread, &Rules)> {
         Some((*self.known.get(&thread)?, self.rules.of(thread)?))
     }
 
-    /// Takes in that events were lost from which no wake-up is measured, only rules are counted.
+    /// Records a loss of events that serve only to check the rules for real-time loops, not to
+    /// measure wake-ups.
     pub fn lose_explanations(&mut self) {
         self.rules.lose();
     }
 
-    /// Takes in that a thread slept at a futex that knows no priority inheritance.
+    /// Records that a thread slept at a futex without priority inheritance.
     pub fn waited_at_futex(&mut self, thread: i32) {
         if let Some(rules) = self.rules.of_mut(thread) {
             rules.waited_at_futex();

@@ -17,7 +17,7 @@ fn data(name: &str) -> Vec<u8> {
 }
 
 /// Reads a whole file. Returns the number of events, the number of places where events were lost,
-/// and the number of kinds of damage.
+/// and the number of cases of damage.
 fn read(bytes: &[u8]) -> Result<(usize, usize, usize), FileError> {
     let file = TraceFile::parse(bytes)?;
     let decoder = Decoder::new(&file.formats);

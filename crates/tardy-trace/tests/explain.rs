@@ -256,7 +256,7 @@ fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
             .switch(waking + 2_000, OTHER);
     };
     wake(&mut made, 1_001_000, 1_002_000);
-    // The second wake-up in a period does not count as the periodic one.
+    // The second wake-up in a period is not taken for the periodic one.
     wake(&mut made, 1_101_000, 1_102_000);
     wake(&mut made, 3_004_000, 3_005_000);
     let grid = Grid {
@@ -284,7 +284,7 @@ fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
         ]
     );
     sums_are_whole(&found);
-    // A thread with another number has no grid, and its timers do not count.
+    // A thread with another number has no grid, and its timers are ignored.
     let (found, _) = explain_on(Some((OTHER, grid)), Facts::default(), &made.items);
     assert!(
         found
@@ -698,8 +698,7 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
             .sum::<u64>()
     };
     let all: u64 = timed.iter().map(|wake_up| wake_up.lateness()).sum();
-    // It ends 300 us after the loop is due, in every tenth cycle; 30 cycles began on a machine that
-    // was not idle.
+    // In every tenth of the 300 cycles, the interference ends 300 us after the loop is due.
     let by_it = timed
         .iter()
         .filter(|wake_up| {
@@ -756,7 +755,8 @@ fn kind() -> impl Strategy<Value = Kind> {
             soft_expires,
             mode: None
         }),
-        // Slack of a few ns as often as any: an error that loses it must show.
+        // Slack of a few ns is as likely as longer slack, so that an error that loses it becomes
+        // visible.
         (0_i64..2_000, prop_oneof![0_i64..6, 0_i64..2_000]).prop_map(|(soft_expires, slack)| {
             Kind::TimerStart {
                 timer: TIMER,

@@ -11,7 +11,7 @@ use tardy_trace::merge::Item;
 const PROBE: i32 = 10;
 const SENDER: i32 = 20;
 
-/// As Linux 6.4 and later describe it (include/trace/events/ipi.h).
+/// The event's format on Linux 6.4 and later (include/trace/events/ipi.h).
 const SEND_CPUMASK: &str = "name: ipi_send_cpumask
 ID: 77
 format:
@@ -25,7 +25,7 @@ format:
 \tfield:void * callback;\toffset:24;\tsize:8;\tsigned:0;
 ";
 
-/// As Linux 6.5 and later describe it (include/trace/events/csd.h).
+/// The event's format on Linux 6.5 and later (include/trace/events/csd.h).
 const QUEUE_CPU: &str = "name: csd_queue_cpu
 ID: 78
 format:
@@ -141,8 +141,8 @@ fn senders(holders: &[Holder]) -> Vec<(&str, Option<u64>)> {
         .collect()
 }
 
-/// Explains a sample on `cpu`, which an interrupt hits that another CPU sent to all. `queues` are
-/// functions queued before: time, CPU and address.
+/// Explains a sample on `cpu`, during which an interrupt arrives that another CPU sent to all.
+/// `queues` are the functions that were queued before: time, CPU and address.
 fn interrupts_on(cpu: u32, interrupt: &str, queues: &[(u64, u32, u64)]) -> Vec<Holder> {
     let at = |time, cpu, pid, flags, kind| {
         let head = Head {

@@ -83,7 +83,7 @@ pub struct Recording {
     pub counts: Vec<(TimerKind, TimerCounts)>,
     /// Outcomes of the wake-ups of the followed threads.
     pub wakings: WakingCounts,
-    /// Wake-ups by anything but the threads' own timers.
+    /// Number of wake-ups by anything but the threads' own timers.
     pub other_wake_ups: u64,
     /// Names of other threads that woke followed threads.
     pub wakers: BTreeMap<i32, String>,
@@ -97,9 +97,9 @@ pub struct Recording {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// The same for events that only explain.
+    /// Number of places where events that only explain were lost.
     pub explanation_losses: u64,
-    /// Number of events lost there.
+    /// Number of lost events that only explain, as far as the kernel counted them.
     pub lost_explanations: u64,
     /// Reason why the trace is incomplete, other than a full buffer.
     pub incomplete: Option<String>,
@@ -173,7 +173,8 @@ impl Attachment {
     ) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
-        // The kernel hides its symbols too from a user without rights: the tracefs names the right.
+        // From a user without rights, the kernel hides its symbols, too. Tracefs is opened first,
+        // because its error names the missing right.
         Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
@@ -326,7 +327,7 @@ impl Attachment {
     fn advance(&mut self, observer: &mut impl Observer) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
-        // After a change, the events recorded since the last check cannot be used.
+        // If another program changed the trace, the events since the last check cannot be used.
         if let Some(change) = self.traces.change() {
             self.incomplete.get_or_insert(change);
         }
@@ -347,7 +348,8 @@ impl Attachment {
             && let Some(recorded) = self.traces.next_before(until)
         {
             let Recorded::Item(item) = recorded else {
-                // Sleeps without a stack have cut off their cycles.
+                // The cutter needs no notice: it cuts off cycles in which a sleep may lack its
+                // stack.
                 self.watch.lose_explanations();
                 continue;
             };
@@ -371,8 +373,8 @@ impl Attachment {
                 if self.is_between_functions {
                     continue;
                 }
-                // If the thread's last sleep ended before the wake-up, the thread was woken before
-                // it slept again.
+                // A sleep that ended before the wake-up does not belong to it: the thread was woken
+                // before it slept again.
                 let slept = self.slept.get(&wake_up.thread);
                 let call = slept
                     .filter(|(end, _)| *end >= wake_up.woken())
@@ -466,7 +468,7 @@ impl Attachment {
                     }
                 }
             }
-            // Stints cover the followed threads.
+            // Only linked threads: the runs of followed threads come from their stints.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, false);
@@ -519,7 +521,8 @@ impl Attachment {
 }
 
 impl SoFar<'_> {
-    /// Returns the cycles measured so far, and the slowest chains.
+    /// Returns the cycles measured so far, the slowest chains, and how the threads kept the rules
+    /// for loops.
     pub fn cycles(&mut self) -> Cycles {
         let Attachment {
             cutter,

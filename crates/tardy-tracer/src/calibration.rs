@@ -1,5 +1,5 @@
-//! Calibrates with wake-ups of the tool's own threads before the measurement. The events that this
-//! kernel traces of them decide how much can be explained.
+//! Calibrates with wake-ups of the tool's own threads before the measurement. How much can be
+//! explained depends on the events that this kernel traces for them.
 //!
 //! Threads announce themselves by a write to `trace_marker`. In a container a thread does not know
 //! the number that the trace has for it.
@@ -36,8 +36,8 @@ pub(crate) struct CalibrationResult {
     pub(crate) are_numbers_shared: bool,
 }
 
-/// Sleeps on `cpu`, and checks what the trace recorded of the sleeps. Afterwards the thread is an
-/// ordinary thread, bound to `housekeeping_cpus`.
+/// Sleeps on `cpu` in a separate thread, and checks what the trace recorded of the sleeps. Binds
+/// the calling thread to `housekeeping_cpus`.
 pub(crate) fn calibrate(
     instance: &Instance,
     reader: &mut PageReader,
@@ -119,7 +119,8 @@ fn mark(instance: &Instance, text: &str) -> io::Result<()> {
         .write_all(text.as_bytes())
 }
 
-/// Returns the names of functions. The kernel shows their addresses to privileged processes only.
+/// Returns the text of /proc/kallsyms; empty if it cannot be read. The kernel shows addresses to
+/// privileged processes only.
 pub(crate) fn kernel_symbols() -> String {
     fs::read_to_string("/proc/kallsyms").unwrap_or_default()
 }

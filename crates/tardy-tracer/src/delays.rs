@@ -89,7 +89,8 @@ impl Holders {
         }
     }
 
-    /// Forgets all holders if there are many. Indices returned earlier are then invalid.
+    /// Forgets all holders if there are many, and returns whether it did. Indices returned earlier
+    /// are then invalid.
     fn forget(&mut self) -> bool {
         let are_many = self.words.len() > HOLDERS_KEPT;
         if are_many {

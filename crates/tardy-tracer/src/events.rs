@@ -5,8 +5,8 @@
 //! loops' memory mapped. futex calls are recorded in such runs only: the event sends all threads
 //! through the slow path of system calls.
 //!
-//! Page faults and locks are recorded of measuring threads only, by filters that name them once
-//! they have announced themselves. Loads fault a hundred thousand times a second.
+//! Page faults and locks are recorded for measuring threads only, by filters that name these
+//! threads once they have announced themselves. Loads fault a hundred thousand times a second.
 
 /// An event, by its folder below `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +29,9 @@ impl std::fmt::Display for WantedEvent {
 /// quarter of a microsecond on the measured CPU.
 ///
 /// Two events are left out: `hrtimer_expire_exit`, because the end of the interrupt gives the same
-/// time, and `hrtimer_cancel`, because an expiring timer was enqueued again (`enqueue_hrtimer` of
-/// kernel/time/hrtimer.c). Both occur with every wake-up, or with every exit from idle.
+/// time, and `hrtimer_cancel`, because a cancelled timer that expires later was enqueued again,
+/// which `hrtimer_start` shows (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both occur with every
+/// wake-up, or with every exit from idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
@@ -84,9 +85,9 @@ pub mod of_timers {
     pub const WAKING: WantedEvent = needed("sched", "sched_waking");
     /// A thread runs.
     pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
-    /// Interrupts and softirqs that may wake a thread, each with a filter. Recorded are softirqs of
-    /// timers, networks, block devices and tasklets. Softirqs of the scheduler and of RCU are left
-    /// out, because they come with every tick.
+    /// Interrupts and softirqs that may wake a thread, each with a filter. The filters select
+    /// softirqs of timers, networks, block devices and tasklets. They leave out softirqs of the
+    /// scheduler and of RCU, because these come with every tick.
     pub const INTERRUPTS: [(WantedEvent, Option<&str>); 4] = [
         (helpful("irq", "irq_handler_entry"), None),
         (helpful("irq", "irq_handler_exit"), None),

@@ -16,8 +16,9 @@ const RECENT_BYTES_MAX: usize = 8 << 20;
 const PAGES_MAX: usize = 64;
 /// Time before due and after the clock read for which pages are stored, in ns.
 const AROUND: u64 = 1_000_000;
-/// Flag in the word with the length of a page's data: events were lost before it
-/// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
+/// Offset of a byte in a page, and the bit in it that means that events were lost before the page:
+/// the highest bit of the lower 32 bits of `commit`, little-endian (kernel/trace/ring_buffer.c,
+/// RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
 /// A stored page of one CPU.
@@ -37,10 +38,10 @@ pub(crate) struct Evidence {
     bytes: Vec<usize>,
     /// The worst samples, worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
-    /// The first so many places are the CPUs of the main buffer; further ones are those of an
-    /// instance, with its name.
+    /// Number of places that belong to the CPUs of the main buffer, and the name of the instance to
+    /// which the further places belong.
     instance: Option<(usize, &'static str)>,
-    /// Bytes that their pages may take.
+    /// Maximum number of bytes of the worst samples' pages.
     bytes_max: u64,
     has_changed: bool,
 }
@@ -59,7 +60,7 @@ impl Evidence {
         }
     }
 
-    /// The pages of places from `first` on belong to an instance with this name.
+    /// Makes the pages of places from `first` on belong to an instance with this name.
     pub(crate) fn with_instance(self, first: usize, name: &'static str) -> Self {
         Self {
             instance: Some((first, name)),

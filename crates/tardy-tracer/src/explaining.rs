@@ -1,8 +1,8 @@
 //! Explains the samples of a run: turns decoded events and received samples into stored delays.
 //!
 //! Samples are explained after every 16,384 decoded events, not after everything that was read. In
-//! a guest with one CPU for everything, a late reader found more events at once than the memory of
-//! a CPU holds: parts of up to 2 % of the samples were unknown though no event was lost.
+//! a guest with one CPU for everything, a late reader found more events at once than are stored per
+//! CPU: parts of up to 2 % of the samples were unknown, although no event was lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
 
-/// The stream must have passed a sample by this time, in ns, before the sample is explained,
-/// because the thread's first event after the clock read may decide the explanation.
+/// A sample is explained when the stream is this far past it, in ns, because the thread's first
+/// event after the clock read may decide the explanation.
 const SETTLED_NS: u64 = 20_000_000;
-/// Time for which events before the last sample are kept, in ns. The second value is the limit for
-/// a series without samples.
+/// Time for which events before the last sample are kept, in ns. The second constant is the limit
+/// for a series without samples.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
 /// Maximum number of samples per series that wait for the trace; it is reached only if the trace
@@ -54,7 +54,7 @@ pub(crate) struct SeriesFollower {
 /// The loop of a program, whose thread writes nothing into the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct FollowedLoop {
-    /// Index of the sample's probe.
+    /// Index of the probe that measures the loop.
     pub place: usize,
     /// The loop's thread, by the kernel's number.
     pub thread: i32,

@@ -8,8 +8,9 @@
 //! the reader's own events among those of the machine; the buffer holds the events of one second at
 //! 200,000 events per second.
 //!
-//! The stream is read 20 ms behind the clock. A CPU may be stopped between the time of an event and
-//! its commit. A sample is explained another 20 ms later, so that the thread's next event is known.
+//! The stream is read 20 ms behind the clock, because a CPU may be stopped between the time of an
+//! event and its commit. A sample is explained another 20 ms later, so that the thread's next event
+//! is known.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,7 @@
 //!
 //! New events overwrite old ones in a full buffer. Only in this mode does the kernel mark the page
 //! before which events were lost, and count them; in the other mode the position of a loss is
-//! unknown (kernel/trace/ring_buffer.c; `tardy_tracer::instance`).
+//! unknown (kernel/trace/ring_buffer.c).
 //!
 //! Stacks are recorded on request, by triggers of two events. Triggers need no tracer, and their
 //! filters leave the idle thread out; but unwinding takes longer than everything else that is
@@ -31,12 +31,13 @@ use crate::second_opinion::TIMERLAT;
 /// Interrupts that a probe's timer may use. The first is that of x86. Other architectures need all
 /// device interrupts, which include the timer's.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
-/// Functions of the scheduler's own timers. The first two are those of the tick
-/// (kernel/time/tick-sched.c): its name up to Linux 6.8, and its name since then. The third ends a
-/// thread's slice (kernel/sched/core.c); Debian's kernels 7.2 and 7.3 use it: 228 of the 311 timers
-/// set in the golden trace of 7.3-rt.
+/// Functions of the scheduler's own timers. The first two are the names of the tick's function
+/// (kernel/time/tick-sched.c): up to Linux 6.8, and since then. The third ends a thread's slice
+/// (kernel/sched/core.c); Debian's kernels 7.2 and 7.3 use it: 228 of the 311 timers set in the
+/// golden trace of 7.3-rt.
 const SCHEDULER_TIMERS: [&str; 3] = ["tick_sched_timer", "tick_nohz_handler", "hrtick"];
-/// Maximum number of threads in a filter; beyond it, priority selects the threads.
+/// Maximum number of threads in a filter. For more threads, the filter of stacks selects by
+/// priority, and other filters select only the first threads.
 const FILTER_PIDS_MAX: usize = 64;
 
 /// Buffer size per CPU in KiB: it holds a second of 200,000 events of 40 bytes.
@@ -119,8 +120,8 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Makes the instance for these events of `cpus`, each with its filter. It records nothing until
-    /// [`Self::start`].
+    /// Makes the instance for these events of `cpus`, each with its filter. The instance records
+    /// nothing until [`Self::start`].
     ///
     /// # Errors
     /// Returns [`InstanceError`] after removing the instance.
@@ -191,7 +192,7 @@ impl Instance {
     /// Starts to record.
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// Returns an error if the kernel refuses this.
     pub fn start(&self) -> Result<(), InstanceError> {
         self.write("tracing_on", "1")
     }
@@ -257,7 +258,7 @@ impl Instance {
         self.enable(events)
     }
 
-    /// Records [`MARKS`] only of threads that pass the filter `of_threads` from now on.
+    /// Records [`MARKS`] only for threads that pass the filter `of_threads` from now on.
     pub fn filter_marks(&self, of_threads: &str) {
         let group = tracefs::uprobe_group(&self.name);
         for event in MARKS {
@@ -426,9 +427,10 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
-    /// Leaves out the start of the scheduler's own timers, which are set at each entry to and exit
-    /// from idle and at switches, and on which no thread sleeps. `symbols` is /proc/kallsyms. If it
-    /// contains no addresses, or if the event lacks such a filter, these timers are recorded, too.
+    /// Leaves out the starts of the scheduler's own timers. These timers are set at each entry to
+    /// and exit from idle, and at switches, and no thread sleeps on them. `symbols` is
+    /// /proc/kallsyms. If it contains no addresses, or if the event lacks such a filter, these
+    /// timers are recorded, too.
     pub fn leave_out_scheduler_timers(&self, symbols: &str) {
         if let Some(filter) = without_scheduler_timers(symbols) {
             let _ = self.write("events/timer/hrtimer_start/filter", &filter);
@@ -467,12 +469,12 @@ impl Instance {
     /// Changes the size of the buffer of each CPU.
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// Returns an error if the kernel refuses this.
     pub(crate) fn resize(&self, kib: u32) -> Result<(), InstanceError> {
         self.write("buffer_size_kb", &kib.to_string())
     }
 
-    /// Records nothing any more.
+    /// Stops recording.
     pub fn stop(&self) {
         let _ = self.write("tracing_on", "0");
     }
@@ -491,7 +493,7 @@ impl Instance {
 /// Returns a filter of `hrtimer_start` that leaves out [`SCHEDULER_TIMERS`]; `None` if `symbols`
 /// contains no address of them.
 fn without_scheduler_timers(symbols: &str) -> Option<String> {
-    // There are 200,000 lines: most are told apart by their last letters.
+    // There are 200,000 lines. Comparing their ends first excludes most of them cheaply.
     let is_like = |line: &&str| SCHEDULER_TIMERS.iter().any(|name| line.ends_with(name));
     let address = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -517,7 +519,7 @@ impl Drop for Instance {
     }
 }
 
-/// Reads a file with a single read. Some files of tracefs answer only the first read
+/// Reads a file of up to 64 KiB. Some files of tracefs answer only the first read
 /// (kernel/trace/trace_events.c, `show_header`), so the buffer must have room for the whole file.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; 64 << 10];
@@ -539,7 +541,7 @@ fn system(path: &str, error: io::Error) -> InstanceError {
     }
 }
 
-/// Returns the format of `uname -a`, with a placeholder for the host name.
+/// Returns the kernel in the form of `uname -a`, with `?` for unknown parts.
 fn kernel(root: &Root) -> String {
     let text = |name| {
         root.text(format!("proc/sys/kernel/{name}"))

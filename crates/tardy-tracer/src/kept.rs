@@ -1,10 +1,10 @@
 //! All pages of a run, for `--keep-trace`: one file per CPU, and the head of a trace.dat to be made
 //! from them.
 //!
-//! The tracer keeps little of each CPU's past (a second before the last sample that the recorder
-//! passed on, however late). Memory bounds the speed of explaining: with a list of 13 MB per CPU,
-//! each event took two lines that no cache had, a fifth of all the time
-//! (`tests/alone/explaining.rs` counts the instructions).
+//! In memory, the tracer keeps only a short past of each CPU: one second before the last sample
+//! that the recorder passed on. A longer past would slow down explaining: with 13 MB of events per
+//! CPU, cache misses took a fifth of all the time (`tests/alone/explaining.rs` counts the
+//! instructions).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -44,7 +44,8 @@ impl KeptPages {
         }
     }
 
-    /// Writes the head; its table of pages is filled in when the pages are appended.
+    /// Writes the head. The lengths of the pages in it are 0; the reader that makes a trace.dat of
+    /// the head and the pages fills them in.
     pub(crate) fn write_head(folder: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
         fs::write(folder.join("head.dat"), head.encode(&vec![0; count]))

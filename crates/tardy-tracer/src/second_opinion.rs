@@ -3,8 +3,8 @@
 //!
 //! timerlat reads the clock in its timer's function and again in its thread, and writes both
 //! distances from its due time into the trace (kernel/trace/trace_osnoise.c, `timerlat_irq` and
-//! `timerlat_main`). The first is compared with the way to the timer's function, the second with
-//! all pieces up to the stamp of that record.
+//! `timerlat_main`). The first is compared with the time from due to the timer's function, the
+//! second with the time from due to the thread's record.
 
 use std::collections::VecDeque;
 

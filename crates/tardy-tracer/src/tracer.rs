@@ -34,13 +34,14 @@ use crate::second_opinion::Opinions;
 use crate::tap::{Batch, Tap};
 
 const STACK_BYTES: usize = 512 << 10;
-/// Maximum number of waiting batches, at eight per second and series; a reader that is half a
-/// minute behind drops the excess and reports it.
+/// Maximum number of batches that wait for the reader: half a minute of 16 series, at eight batches
+/// per second and series. Further batches are dropped and counted.
 const BATCHES_MAX: usize = 4096;
 /// Nice value of the reader: it runs before the loads and after the recorder. Events that it loses
 /// cannot be explained.
 const NICE: i32 = -10;
-/// Least share of the calibration's wake-ups that must be in the trace for it to explain anything.
+/// Minimum share of the calibration's wake-ups in the trace. With a smaller share, the trace
+/// explains nothing.
 const WAKE_UPS_MIN: f64 = 0.5;
 
 /// Why a run is not recorded.
@@ -294,8 +295,8 @@ impl Tracer {
             loops: Vec::new(),
             series: Vec::new(),
             holders: Holders::new(Symbols::parse(&symbols)),
-            // The file is replaced as a whole, and contains formats and names in addition to the
-            // pages.
+            // The pages may take an eighth of the budget, because the file is replaced as a whole,
+            // and contains formats and names in addition to the pages.
             evidence: Evidence::new(reader.cpus().len(), options.disk.map(|bytes| bytes / 8)),
             batches: batches_end,
             new_series: new_series_end,

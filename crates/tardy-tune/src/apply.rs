@@ -61,8 +61,8 @@ pub struct InForce;
 pub struct SettingsLock {
     /// Folder of the journals.
     folder: PathBuf,
-    /// `None` if the folder cannot be locked. Settings that change files then fail, because their
-    /// journal needs the folder.
+    /// `None` if the folder cannot be made or opened. Settings that change files then fail, because
+    /// their journal needs the folder.
     _file: Option<File>,
 }
 
@@ -86,7 +86,7 @@ impl SettingsLock {
     }
 }
 
-/// Applied settings. Dropping this value restores the old ones.
+/// Applied settings. Dropping this restores the old values.
 #[derive(Debug)]
 pub struct AppliedSettings {
     /// The changes that were made.
@@ -164,7 +164,7 @@ impl AppliedSettings {
         Ok(applied)
     }
 
-    /// Restores the old values, and returns the result of each.
+    /// Ends the programs, restores the old values, and returns the result of each.
     pub fn undo(mut self) -> Vec<UndoResult> {
         self.programs.clear();
         self.journal.take().map_or_else(Vec::new, Journal::undo)

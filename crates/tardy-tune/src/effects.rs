@@ -7,8 +7,9 @@
 //!
 //! The lab does not use the balanced design. Its searches show the effect of one word of the
 //! kernel's command line on the code path of one load, and runs in virtual time are cheap, exact
-//! and kept. The replicas use pads that are far apart: with neighbouring pads, a word without any
-//! effect lowered the largest latency under `io` by 5 %, with seven replicas on each side.
+//! and kept. The replicas use pads (lengths of a word on the kernel's command line) that are far
+//! apart: with neighbouring pads, a word without any effect lowered the largest latency under `io`
+//! by 5 %, with seven replicas on each side.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::Confidence;
@@ -17,8 +18,8 @@ use crate::pairs::Difference;
 use crate::ranks::{median, statistics_within, without_ends};
 use crate::search::Outcome;
 
-/// Smallest factor that counts as an effect. A word without any function also moves the kernel's
-/// data, which changes latencies slightly.
+/// Smallest factor that is reported as an effect; for a reduction, its reciprocal. A word without
+/// any function also moves the kernel's data, which changes latencies slightly.
 const FACTOR_MIN: f64 = 1.05;
 
 /// The effect of a setting under a load.

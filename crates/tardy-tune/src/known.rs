@@ -169,8 +169,8 @@ const KNOWN: &[KnownSetting] = &[
     },
 ];
 
-/// Returns all settings that this machine has, in the order of the table. Settings that depend on
-/// the CPUs come last.
+/// Returns all settings for the profile that this machine has, in the order of the table. Settings
+/// that depend on the CPUs come last.
 #[must_use]
 pub fn settings(target: &Target<'_>) -> Vec<Setting> {
     let mut found: Vec<Setting> = KNOWN

@@ -25,7 +25,8 @@ impl Difference {
 }
 
 /// Estimates the centre of independent, symmetric differences. The interval is unbounded if there
-/// are too few differences for the confidence; the result is `None` if there are none.
+/// are too few differences for the confidence; the result is `None` if there are none, or if one of
+/// them is not finite.
 #[must_use]
 pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Difference> {
     let count = differences.len();

@@ -2,7 +2,7 @@
 //! balanced design runs all settings at once and picks candidates. Then, each candidate gets pairs
 //! of runs that differ in that setting. Last, pairs compare all useful settings together with none.
 //!
-//! Only its pairs decide whether a setting is useful or harmful. These runs differ from the runs
+//! Only a candidate's pairs decide whether it is useful or harmful. They are separate from the runs
 //! that picked the candidates, because the best of many settings looks good by chance in the runs
 //! that picked it. `confidence` limits the probability that a search calls any ineffective setting
 //! useful or harmful.
@@ -141,8 +141,8 @@ pub struct SearchResult {
     /// Smallest effect, as a share of the goal, that nine of ten searches with this budget would
     /// find if only one setting had an effect.
     pub smallest_share: f64,
-    /// All useful settings together against none; absent if fewer than two are useful. The
-    /// confidence of this interval alone is `confidence`.
+    /// All useful settings together against none; absent if fewer than two are useful, or if the
+    /// budget has no runs for this. The confidence of this interval alone is `confidence`.
     pub together: Option<Difference>,
     /// Number of runs that were made.
     pub runs: usize,
@@ -405,8 +405,8 @@ impl<B: Bench> State<'_, B> {
         Ok(pairs::difference(&differences, confidence))
     }
 
-    /// Measures a pair and returns the goal with `varied` on, minus the goal with `varied` off. The
-    /// order of the two runs is random.
+    /// Measures a pair. Returns the logarithm of the goal with `varied` on, minus the logarithm
+    /// with `varied` off. The order of the two runs is random.
     fn pair(&mut self, on: &mut [bool], varied: &[usize]) -> Result<f64, SearchError<B::Error>> {
         let mut values = [0.0; 2];
         let first: bool = self.random.random();

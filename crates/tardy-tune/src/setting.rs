@@ -1,6 +1,6 @@
 //! One setting: values for files, a program that runs while the setting is on, or words of the
-//! kernel's command line. Settings are stored as TOML, which users write and which is the result of
-//! a search.
+//! kernel's command line. Settings are stored as TOML. Users write such files, and a search writes
+//! one as its result.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Waits for a program with blocked termination signals, because the tool must undo its changes
-//! before it ends.
+//! Waits for a program while termination signals are blocked, because the tool must undo its
+//! changes before it ends.
 
 use std::io;
 use std::os::fd::AsFd;

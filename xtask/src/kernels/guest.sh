@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# Runs in a guest of `cargo xtask kernels`: one line per command in /run/out/cells, with its exit
-# code and the last line that it printed. The words are the names of probes.
+# Runs in a guest of `cargo xtask kernels`: writes one line per command to /run/out/cells, with its
+# exit code and the first error or warning that it printed. The arguments are the names of probes.
 try() {
     name=$1
     shift

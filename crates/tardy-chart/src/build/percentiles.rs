@@ -10,7 +10,7 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, rules_of_all};
 
-/// Percentiles drawn per factor of ten of the share above them.
+/// Number of percentiles drawn per factor of ten of the share above them.
 const STEPS_A_DECADE: u32 = 10;
 
 /// A percentile: one in `one_in` samples lies above `value`. The true percentile lies between
@@ -193,7 +193,7 @@ fn table(groups: &[Group]) -> Table {
     {
         let points = points(group);
         let last = points.len().saturating_sub(1);
-        // Three rows per factor of ten, and a row for the largest sample.
+        // Two rows per factor of ten, and a row for the largest sample.
         for point in points
             .iter()
             .enumerate()
@@ -219,7 +219,7 @@ fn table(groups: &[Group]) -> Table {
     Table { head, rows }
 }
 
-/// Formats a percentile. Between decades, percentiles are not round and get one digit more than on
+/// Formats a percentile. Between decades, percentiles are not round and get two digits more than on
 /// the axis.
 fn percent(one_in: f64) -> String {
     if (one_in.log10() - one_in.log10().round()).abs() < 1e-9 {

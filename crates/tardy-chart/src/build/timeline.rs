@@ -9,7 +9,7 @@ use super::super::{shapes, words};
 use super::{capital, kept_note, latency_axis, rules, time_axis};
 use tardy_samples::sweep::Columns;
 
-/// Maximum number of rows in the table.
+/// Number of rows in the table.
 const ROWS: usize = 60;
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
@@ -63,8 +63,7 @@ pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
     mark.into_iter().collect()
 }
 
-/// Returns a table of the smallest and largest latencies in equal time intervals, with at most
-/// [`ROWS`] rows.
+/// Returns a table of the smallest and largest latencies in [`ROWS`] equal time intervals.
 pub(super) fn table(data: &ProbeData) -> Table {
     let mut head = vec!["from".to_owned(), "to".to_owned()];
     for lane in &data.lanes {

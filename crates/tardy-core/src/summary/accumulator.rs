@@ -19,12 +19,13 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// Start and end of a phase, on the series' clock.
+/// The part of a phase in which all its loads worked, on the series' clock. If the phase has no
+/// load, the whole phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseSpan {
-    /// Time at which the phase's first load started.
+    /// Time from which all loads worked, or the phase's start.
     pub begin: Nanos,
-    /// Time at which the phase's last process was gone and the system had settled.
+    /// Time at which the first load stopped working, or the phase's end.
     pub end: Nanos,
 }
 
@@ -33,7 +34,8 @@ pub struct PhaseSpan {
 pub struct SummaryOptions {
     /// Latencies that count as in time.
     pub window: Option<Window>,
-    /// Length of the stall that real-time throttling causes on this machine.
+    /// Length of the stall that real-time throttling causes on the machine of the run; `None` if
+    /// nothing throttles there.
     pub stall: Option<Nanos>,
     /// Start and end of each phase.
     pub phases: Vec<PhaseSpan>,
@@ -171,7 +173,7 @@ impl SeriesAccumulator {
 
     /// Counts the samples of a chunk. Chunks must come in their order in the series.
     pub fn add(&mut self, chunk: &Chunk) {
-        // The largest counts are kept, because segments of a series may be read out of order.
+        // The counts are cumulative, so the largest are the latest.
         if chunk.counts.recorded >= self.counts.recorded {
             self.counts = chunk.counts;
         }

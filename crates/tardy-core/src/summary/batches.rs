@@ -16,13 +16,13 @@ pub const BATCHES_MOST: usize = 256;
 const SHIFT_LEAST: u32 = 16;
 /// Base-2 logarithm of the longest interval in ns.
 const SHIFT_MOST: u32 = 62;
-/// Number of significant bits of a value: the width of a bucket is 1/64 of its value.
+/// Number of significant bits of a value: the width of a bucket is at most 1/64 of its values.
 const BITS: u32 = 7;
 /// Number of buckets: one per value up to 2^7, and 64 for each further binary digit.
 const BUCKETS: usize = 64 * (64 - BITS as usize + 2);
 
-/// Set of phase kinds of samples. Differences between kinds of phases are planned, so they do not
-/// count as dependence.
+/// Identifies the set of phase kinds that samples touch. Differences between kinds of phases are
+/// planned, so they do not count as dependence.
 pub type Stratum = u64;
 
 /// Counts of the samples in one interval.
@@ -270,7 +270,8 @@ impl Batches {
         self.join_to_fit();
     }
 
-    /// Visits all intervals in order, except the current one.
+    /// Visits all intervals in order. The current one lacks the samples that are not yet in its
+    /// buckets.
     fn for_each(&self, mut take: impl FnMut((Stratum, i64), &Batch)) {
         read_packed(&self.packed).for_each(|(key, batch)| take(key, &batch));
         self.batches

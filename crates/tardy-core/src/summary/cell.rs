@@ -149,10 +149,10 @@ impl Cell {
         }
     }
 
-    /// Counts the due times that `sample` skipped, each with the latency that it would have had. If
-    /// the work after the wake-up took too long, the sample's latency does not cover these due
-    /// times. Then only an upper bound of their latencies is known, and the histogram stays
-    /// uncorrected.
+    /// Counts the due times that `sample` skipped, each with the latency that it would have had.
+    /// Without `expand`, only their number is counted. If the work after the wake-up took too long,
+    /// the sample's latency does not cover these due times. Then only an upper bound of their
+    /// latencies is known, and the histogram stays uncorrected.
     pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
         self.skipped += u64::from(sample.skipped);
         if !expand {
@@ -237,8 +237,8 @@ impl Cell {
         }
     }
 
-    /// Returns the histogram including the latencies of skipped due times; `None` if there were
-    /// none, or too many.
+    /// Returns the histogram including the latencies of skipped due times; `None` if none was
+    /// skipped, or if the latency of one is unknown.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {
         let skipped = self.latency_skipped.count();

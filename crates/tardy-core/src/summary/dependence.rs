@@ -17,7 +17,7 @@ use crate::summary::serial::{CLUSTERS_MIN, Level, Serial, clusters_min, known, l
 /// Number of largest samples of each series from which the extremal index is computed.
 const TAIL_SAMPLES: f64 = 1000.0;
 
-/// How a set of samples depend on each other.
+/// How the samples of a set depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependence {
     /// Ordered by the share of samples above a value, ascending.

@@ -27,7 +27,8 @@ pub struct Serial {
     pub(super) levels: Vec<Level>,
     pub(super) of_misses: Option<f64>,
     pub(super) of_tail: f64,
-    /// Number of successive samples that an event of a cause not seen so far would affect.
+    /// Number of successive samples that one event would affect if its cause has not occurred in
+    /// the run yet.
     pub(super) size: f64,
     pub(super) is_assumed: bool,
 }
@@ -86,8 +87,8 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
     )
 }
 
-/// Returns the dispersion at the levels that `chosen_buckets` selects, and the degrees of freedom
-/// used.
+/// Returns the dispersion at the levels that `chosen_buckets` selects, and the minimum number of
+/// degrees of freedom that was required.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));

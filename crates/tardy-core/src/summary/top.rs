@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use tardy_statistics::extremal_index::extremal_index;
 
-/// Number of stored samples.
+/// Maximum number of stored samples.
 const KEPT: usize = 1000;
 /// Minimum number of exceedances for an estimate of clustering.
 const EXCEEDANCES_MIN: usize = 50;

@@ -4,7 +4,8 @@
 use super::{Evidence, Outcome, Stress, Verdict};
 
 /// Returns the sentence of `verdict`. `by_misses` and `by_skipped` are the outcomes by misses and
-/// by skipped periods; `decided` is the outcome if the set-up were sound.
+/// by skipped periods; `decided` is the outcome that the samples give, whatever the set-up and lost
+/// samples are.
 pub(super) fn sentence(
     verdict: &Verdict,
     (by_misses, by_skipped): (Outcome, Outcome),
@@ -127,8 +128,8 @@ fn stress(evidence: &Evidence) -> &'static str {
     }
 }
 
-/// Returns the part about skipped periods; `None` if no period was skipped and the user gave no
-/// limit.
+/// Returns the part about skipped periods; `None` if the user gave no limit, and no period was
+/// skipped besides those that the first part counts.
 fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let evidence = &verdict.evidence;
     let periods = |count: u64| {

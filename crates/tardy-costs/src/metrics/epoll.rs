@@ -1,4 +1,4 @@
-//! The query which of 100 connections have something to read, as servers make it: epoll_pwait2(2).
+//! Asks which of 100 connections have something to read, as servers do: epoll_pwait2(2).
 
 use std::hint::black_box;
 use std::io;

@@ -1,4 +1,4 @@
-//! The query which of 100 descriptors are ready: select(2) on descriptors of a file, and of a TCP
+//! Asks which of 100 descriptors are ready: select(2) on descriptors of a file, and of a TCP
 //! connection.
 //!
 //! As in LMbench, all descriptors are copies of one (dup(2)). With 100 different sockets, the

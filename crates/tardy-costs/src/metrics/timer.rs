@@ -1,5 +1,5 @@
-//! Timers that never fire. One metric makes, arms, cancels and deletes a timer each time. The other
-//! arms and cancels the same timer again and again.
+//! Timers that never fire. One metric makes, arms and deletes a timer each time. The other arms and
+//! cancels the same timer again and again.
 
 use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
@@ -10,7 +10,7 @@ use crate::metric::{Metric, Unavailable, repeated};
 /// An expiry later than the end of any measurement.
 const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
-/// Makes and deletes a timer each time.
+/// Makes, arms and deletes a timer each time.
 pub(super) const CREATE: Metric = Metric {
     name: "timer-create",
     group: Group::Today,

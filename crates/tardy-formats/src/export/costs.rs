@@ -111,8 +111,8 @@ fn table(run: &CostRun) -> String {
     out
 }
 
-/// Times are in seconds, the base unit of OpenMetrics. Counts of instructions have a separate
-/// metric name, so that no tool adds them to times.
+/// Returns the run as OpenMetrics text. Times are in seconds, the base unit of OpenMetrics. Counts
+/// of instructions have a separate metric name, so that no tool adds them to times.
 fn metrics(run: &CostRun) -> String {
     let summary = &run.summary;
     let (name, scale, unit) = if summary.how.unit == "ns" {

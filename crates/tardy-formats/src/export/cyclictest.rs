@@ -17,7 +17,7 @@ const NO_MINIMUM: i64 = 1_000_000;
 /// A thread with its number, counted from 0 as in cyclictest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// The thread's series in the run.
+    /// Probe of the thread's series in the run; the series is that of this probe and `cpu`.
     pub probe: String,
     pub cpu: CpuId,
     /// 0 for ordinary tasks.
@@ -74,7 +74,7 @@ impl Unit {
 /// The histogram that `-h` or `-H` requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistogramShape {
-    /// Buckets of one unit each, from 0.
+    /// Number of buckets, each one unit wide, from 0.
     pub buckets: u32,
     /// Whether the output has a column with the sum of all threads (`-H`).
     pub has_sum: bool,
@@ -95,7 +95,7 @@ struct ThreadSamples {
     values: Histogram,
     /// In ns.
     sum: i128,
-    /// In ns; absent if samples were only counted.
+    /// The last latency in ns; absent if some samples are not stored.
     last: Option<i64>,
     /// The time and the latency of each stored sample.
     samples: Vec<(Nanos, i64)>,
@@ -295,7 +295,7 @@ impl CyclictestRun {
 
     /// Returns the values as `-v` prints them: thread, cycle and value, in order of time. With
     /// `-o`, only the largest of each `reduction` values is printed, the first one if several are
-    /// equal.
+    /// equal. Values after the last whole group are not printed.
     #[must_use]
     pub fn values(&self, reduction: usize) -> String {
         let of_thread = |(number, taken): (usize, &ThreadSamples)| {
@@ -322,6 +322,7 @@ impl CyclictestRun {
     }
 
     /// Returns the output of `--spike`: at most `count` samples above `limit`, with their times.
+    /// Empty without such a sample.
     #[must_use]
     pub fn spikes(&self, limit: Nanos, count: usize) -> String {
         let mut text = "\n".to_owned();
@@ -350,8 +351,8 @@ impl CyclictestRun {
         text
     }
 
-    /// Returns the output of `-b`, for a run that a latency above `limit` ended, and for a run
-    /// without one.
+    /// Returns the output of `-b`: for a run that ended at a latency above `limit`, and for a run
+    /// without such a latency.
     #[must_use]
     pub fn broken(&self, limit: Nanos) -> String {
         let ids: String = self

@@ -149,7 +149,8 @@ fn head(numbers: Option<&Numbers>) -> Vec<String> {
     head
 }
 
-/// A percentile is shown as the upper end of its interval, or as the number of samples that it
+/// Returns the cells of a row. A percentile is followed by the upper end of its interval. Without
+/// an upper end, it is marked by `~`, and followed by the number of samples that an upper end
 /// needs. [`head`] makes the columns from `like`.
 fn row(
     label: String,

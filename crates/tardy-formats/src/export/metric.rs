@@ -67,8 +67,8 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     metrics
 }
 
-/// Replaces the characters of `text` that LAVA forbids in names of tests, such as white space and
-/// ``$& "'()<>/\|;``.
+/// Replaces all characters of `text` except ASCII letters, digits, `-`, `_` and `.`. LAVA forbids
+/// some of the others in names of tests, such as white space and ``$& "'()<>/\|;``.
 pub(super) fn name(text: &str) -> String {
     let allowed =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');

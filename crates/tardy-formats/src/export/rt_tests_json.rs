@@ -1,5 +1,6 @@
 //! The document that `cyclictest --json` writes, for parsers of rt-tests' output: the same keys,
-//! including the two misspelt ones that contain a colon, and latencies in whole us, rounded down.
+//! including the two misspelt ones that contain a colon, and latencies in whole us, rounded down
+//! (or in ns, as with `-N`).
 //!
 //! Data for which cyclictest has no key get additional keys, which those parsers skip.
 //! `return_code` is the run's exit code: 0 if the deadline was met. The file is replaced by
@@ -39,7 +40,7 @@ struct Document {
     return_code: u8,
     sysinfo: SystemInfo,
     num_threads: usize,
-    /// Always 0: cyclictest sets 1 here for values in ns, and this document has us.
+    /// 1 if the values are in ns, 0 if they are in us, as in cyclictest.
     resolution_in_ns: u32,
     #[serde(serialize_with = "in_order")]
     thread: Vec<(usize, Thread)>,

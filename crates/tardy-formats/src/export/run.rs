@@ -130,7 +130,7 @@ impl ExportedRun {
         }
     }
 
-    /// Returns the numbers of a series.
+    /// Returns the summary of a series.
     #[must_use]
     pub fn summary_of(&self, series: &ExportedSeries) -> Option<&SeriesSummary> {
         let Descriptor {
@@ -142,8 +142,8 @@ impl ExportedRun {
             .find(|summary| summary.probe == *probe && summary.cpu == *cpu && summary.copy == *copy)
     }
 
-    /// Returns the intervals, on the run's clock, in which a phase put its loads on `cpu`, with the
-    /// phase's name.
+    /// Returns, for each phase, the interval in which all its loads worked on `cpu`, on the run's
+    /// clock, and the phase's name.
     pub(super) fn phases(&self, cpu: Option<CpuId>) -> Vec<(Nanos, Nanos, &str)> {
         let phases = self.record.phases.iter().enumerate();
         let span = |(index, phase)| {
@@ -175,7 +175,8 @@ impl ExportedSeries {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Returns the counts by value, from the histogram if some samples were not stored.
+    /// Returns the counts by value, from the series' histogram file if some samples were not
+    /// stored.
     ///
     /// # Errors
     /// Returns errors of the disk.

@@ -33,8 +33,8 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// Returns the lines at which runs start. A run starts with the lines before its histogram, after
-/// the histogram of the previous run.
+/// Returns the lines at which runs start. The lines directly above a histogram, such as summaries,
+/// belong to its run.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let is_title = |line: &str| line.trim_end() == "# Histogram";
     let first = |is_it: &dyn Fn(&str) -> bool| lines.iter().position(|line| is_it(line));
@@ -181,7 +181,8 @@ fn read(
 }
 
 impl Table {
-    /// Returns the median bucket of each thread that has samples, in the file's unit.
+    /// Returns the median bucket of each thread that has samples, in the file's unit; the thread's
+    /// mean if all its samples lie beyond the rows.
     fn typical(&self, settings: &Settings, threads: usize) -> Vec<TypicalValue> {
         let of = |thread: usize| {
             let total: u64 = self
@@ -226,7 +227,8 @@ impl Table {
     }
 }
 
-/// A minimum above the maximum is a negative number that was printed as unsigned, in 32 bits.
+/// Corrects a minimum above the maximum: a negative number that was printed as unsigned, in 32
+/// bits.
 fn signed(min: i64, max: i64) -> i64 {
     if min > max && (1 << 31..1 << 32).contains(&min) {
         min - (1 << 32)

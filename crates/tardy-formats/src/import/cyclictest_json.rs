@@ -1,5 +1,5 @@
 //! `cyclictest --json`, and the output of `tardy export --format rt-tests-json`. The histogram
-//! omits samples beyond the last bucket: their number is that of the cycles minus the sum of the
+//! omits samples beyond the last bucket: their number is the number of cycles minus the sum of the
 //! buckets.
 
 use serde_json::Value;

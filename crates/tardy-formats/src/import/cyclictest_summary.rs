@@ -158,7 +158,8 @@ fn is_torn(text: &str) -> bool {
 /// the tool stopped (-b), which the summary lines of cyclicdeadline leave out.
 ///
 /// # Errors
-/// Returns an error if no line is recognised. `example` shows the expected form in its message.
+/// Returns an error if no line is recognised, or if the latency at which the tool stopped is
+/// missing. `example` shows the expected form of a line in the message.
 pub(super) fn last_of_each_thread(
     source: &Source,
     text: &str,

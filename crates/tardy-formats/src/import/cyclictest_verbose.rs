@@ -46,7 +46,7 @@ const RING: usize = 16_384;
 const ALIASED_MIN: u32 = 512;
 /// Maximum number of samples that are held back until their unit is known.
 const HELD_MAX: usize = 4096;
-/// A higher thread number cannot come from cyclictest.
+/// Maximum number of threads. Thread numbers from this one on cannot come from cyclictest.
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
 struct Thread {

@@ -26,8 +26,8 @@ use tardy_samples::series_writer::SeriesWriter;
 use super::sink::{ImportedRun, Sink};
 use super::{Format, ImportError, Settings, Source};
 
-/// Samples per chunk. An import is not read while it grows, and large chunks are smaller in total
-/// and faster to read.
+/// Samples per chunk. Nobody reads an import while it grows, so its chunks can be large: they take
+/// less space in total, and are faster to read.
 const SAMPLES_A_CHUNK: u64 = 4096;
 
 /// The result of an import.
@@ -46,7 +46,7 @@ pub struct ImportResult {
 /// Reads `path` in `format`, or in the detected format, and writes the run folder `out`.
 ///
 /// # Errors
-/// Returns [`ImportError`] after removing `out`.
+/// Returns [`ImportError`]. `out` is then not created, or stays as it was.
 pub fn import(
     path: &Path,
     format: Option<&'static Format>,

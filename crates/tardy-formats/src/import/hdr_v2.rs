@@ -7,7 +7,7 @@
 //! payload    ZigZag LEB128 of 64 bits, at most nine bytes: a count, or below 0 how many counts are 0
 //! ```
 //! All big-endian. Source: HdrHistogram (Java), `AbstractHistogram.encodeIntoByteBuffer` and
-//! `ZigZagEncoding`. The crate of that name is not used, because it allocates as many bytes as a
+//! `ZigZagEncoding`. The crate `hdrhistogram` is not used, because it allocates as many bytes as a
 //! file claims to contain.
 
 use std::io::Read;
@@ -124,7 +124,7 @@ impl Buckets {
         }
     }
 
-    /// Returns the largest value of the bucket `index`; `None` above 2^63.
+    /// Returns the largest value of the bucket `index`; `None` if it is not below 2^63.
     fn end_of(&self, index: u64) -> Option<i64> {
         let half = 1_u64 << self.half_bits;
         let (bucket, within) = match index >> self.half_bits {

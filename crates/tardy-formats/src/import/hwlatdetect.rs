@@ -74,7 +74,7 @@ fn read(
         ));
     }
     if unlisted > 0 {
-        // The lines name no CPU, so one series without a CPU holds the gaps of all.
+        // No line names the CPU of an unlisted gap, so these gaps belong to a series without a CPU.
         found.gaps.entry(None).or_default();
     }
     let mut series: Vec<BucketSeries> = Vec::new();

@@ -29,7 +29,7 @@ pub(super) struct InOrder<'a> {
     step: i64,
     due: i64,
     has_times: bool,
-    /// The largest power of ten, in ns, that divides all values.
+    /// The largest power of ten, in ns and at most the file's unit, that divides all values.
     resolution: i64,
 }
 

@@ -45,7 +45,8 @@ pub(super) const CSV: Format = Format {
 const RECORD_BYTES: usize = 28;
 /// Number of samples of a thread from which unit and period are derived.
 const LEARNT_FROM: usize = 1_000;
-/// Due times must be this many times more regular in the chosen unit than in the other.
+/// For ns to be chosen, due times must be this many times more regular in ns than in us. For us,
+/// half of this factor is enough.
 const CLEARLY: i64 = 4;
 const THREADS_MAX: u32 = CPU_MAX + 1;
 

@@ -15,7 +15,7 @@ enum Role {
     Other,
 }
 
-/// Names of columns, in which hyphens are replaced by spaces.
+/// Names of columns, without the hyphens and spaces around them.
 const NAMES: [(&str, Role); 13] = [
     ("lat min", Role::Min),
     ("lat avg", Role::Mean),
@@ -86,7 +86,7 @@ impl Columns {
         self.roles.contains(&Role::Overruns)
     }
 
-    /// Returns the values of the line after `RTD|`.
+    /// Returns the values in the text after `RTD|`.
     pub(super) fn values(&self, line: &str, unit: Unit) -> Option<Values> {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         if fields.len() < self.least {

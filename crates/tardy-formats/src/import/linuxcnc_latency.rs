@@ -33,7 +33,7 @@ const THREADS: [(&str, &str); 2] = [("base", "linuxcnc-base"), ("servo", "linuxc
 /// Resolution of the printed values in ns.
 const STEP_NS: i64 = 100;
 
-/// Parses a line such as ` 12 s servo min: -4.300 us max: 5.100 us sdev: 0.600 us`.
+/// The values of a line such as ` 12 s servo min: -4.300 us max: 5.100 us sdev: 0.600 us`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line {
     /// Seconds since the tool started.

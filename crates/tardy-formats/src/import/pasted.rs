@@ -1,7 +1,8 @@
 //! Cleans text that people paste: in UTF-16, with a byte order mark, with cursor escapes, indented,
-//! quoted in a mail, or with a log's prefix on each line.
+//! quoted in a mail, with a log's prefix on each line, or with results that a mail program broke
+//! into two lines.
 //!
-//! Readers then see the tool's own output. Only the start of a line is changed.
+//! Readers then see the tool's own output. Line numbers stay the same.
 
 use std::borrow::Cow;
 

@@ -250,7 +250,7 @@ fn counted<'a, 'input>(
 }
 
 /// Counts the samples beyond the highest bucket at the stated maximum. If the maximum is the
-/// highest bucket itself, only a lower bound of these samples is known.
+/// highest bucket itself, only a lower bound of their latencies is known.
 fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     let (beyond, max) = (
         samples.saturating_sub(counted.in_buckets()),

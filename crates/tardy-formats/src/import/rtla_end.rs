@@ -14,7 +14,7 @@ pub(super) fn is_end(line: &str) -> bool {
     line.starts_with("ALL:") || line.contains(" hit stop tracing")
 }
 
-/// Returns whether rtla reports in this line that its trace buffer was full.
+/// Returns whether rtla reports in this line that it missed events.
 pub(super) fn reports_missed_events(line: &str) -> bool {
     line.contains(MISSED)
 }
@@ -27,7 +27,7 @@ pub(super) fn maximum_unsure(text: &str) -> Option<String> {
 }
 
 /// Raises the maxima of `series` to the latencies that the analysis states. Returns a note for each
-/// of them.
+/// raised maximum.
 pub(super) fn apply(text: &str, series: &mut [BucketSeries]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut hit = None;

@@ -2,12 +2,12 @@
 //! prints up to three columns per CPU: the timer's interrupt, the kernel's thread, and the return
 //! to user space. Each kind of column becomes a probe.
 //!
-//! The traps: buckets may be wider than a unit (-b). Only the distance between their names shows
-//! the width, so each sample counts at the end of its bucket. Empty rows are omitted. With
-//! --no-summary, the file has no maximum, so the end of the last row with samples limits it.
-//! osnoise measures intervals without the CPU, not wake-up latencies. Files without the names of
-//! the columns (--no-header) or of the rows (--no-index) are refused. Source: Linux,
-//! tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
+//! The traps: buckets may be wider than a unit (-b). Only the names of the rows show the width.
+//! Each sample counts at the end of its bucket, so that no percentile looks better than it was.
+//! Empty rows are omitted. With --no-summary, the file has no maximum, so the end of the last row
+//! with samples limits it. osnoise measures intervals without the CPU, not wake-up latencies. Files
+//! without the names of the columns (--no-header) or of the rows (--no-index) are refused. Source:
+//! Linux, tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
 
 use std::collections::BTreeMap;
 

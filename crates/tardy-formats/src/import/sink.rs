@@ -151,8 +151,8 @@ impl BucketSeries {
         self.stated.below_ns = Nanos(width - unit);
     }
 
-    /// Records samples beyond the buckets. They count at the maximum, so that no percentile looks
-    /// better than it was.
+    /// Records samples beyond the buckets, at or above `from_ns`. They count at the maximum, so
+    /// that no percentile looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
             let from_ns = Nanos(from_ns)
@@ -412,7 +412,8 @@ pub(super) fn missing_from_rows(
     })
 }
 
-/// The quantity of a series of wake-up latencies. Series of any other quantity are gaps.
+/// The quantity of wake-up latencies. [`descriptor`] treats quantities other than this one,
+/// [`ROUND_TRIP`] and [`INTERVAL_ERROR`] as gaps.
 pub(super) const LATENCY: &str = "latency";
 
 /// The quantity of times from the cause of an event to the answer.
@@ -455,10 +456,12 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
     }
 }
 
-/// Passes all series on, and records their overflows.
+/// Corrects all series by the totals that the file states, and passes them to the sink. Adds notes,
+/// and the length of the run, to `imported`.
 ///
 /// # Errors
-/// Returns [`ImportError::Unwritable`].
+/// Returns [`ImportError::Expected`] if there are no samples, or too many series or samples, or a
+/// time is too large; [`ImportError::Unwritable`].
 pub fn hand_over_all(
     series: &mut [BucketSeries],
     imported: &mut ImportedRun,
@@ -525,7 +528,8 @@ pub fn hand_over_all(
     }
     let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
     for counted in series.iter() {
-        // Without this note, the misses of the probe would be unknown.
+        // A series without samples is left out. In the run, it would make the misses of its probe
+        // unknown.
         if counted.stated.samples == Some(0) && counted.in_buckets() == 0 {
             let name = match counted.cpu {
                 Some(cpu) => format!("CPU {cpu} of {}", counted.probe),

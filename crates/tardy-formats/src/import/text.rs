@@ -1,4 +1,4 @@
-//! Small text files, read whole into memory, their lines, and the numbers in them.
+//! Small text files, which are read into memory as a whole: their lines, and the numbers in them.
 
 use std::io::Read;
 

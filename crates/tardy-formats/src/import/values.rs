@@ -23,8 +23,8 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 const LINES_LOOKED_AT: usize = 50;
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// Detects numbers, one per line, with an optional name above. Also detects tables: at least two
-/// fields per line, the same number in all lines, and a number in each field below the first line.
+/// Detects numbers, one per line, and tables: lines with the same number of fields, of which at
+/// least one is a number. The first line may contain only names.
 fn detect(head: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(whole_lines(head)) else {
         return false;
@@ -192,7 +192,7 @@ fn read(
     }
 }
 
-/// Derives the layout from the first line. Returns also whether that line holds names.
+/// Derives the layout from the first line. Also returns whether this line contains names.
 fn layout(
     source: &Source,
     settings: &Settings,

@@ -456,8 +456,9 @@ impl Statements {
         seconds.checked_mul(1_000_000_000).map(Nanos)
     }
 
-    /// Returns the seconds in which samples were taken: the stated time includes the start-up, and
-    /// lines may come more often than once a second.
+    /// Returns the seconds in which samples were taken: the smaller of the stated and the printed
+    /// number. The stated time includes the start-up, and lines may come more often than once a
+    /// second.
     fn counted_seconds(&self) -> Option<i64> {
         let (stated, printed) = (self.stated_seconds(), self.printed_seconds());
         stated.into_iter().chain(printed).min()

@@ -53,7 +53,7 @@ struct Plot {
     max: Option<i64>,
     overruns: u64,
     samples: Option<u64>,
-    /// Whether Xenomai wrote it.
+    /// Whether Xenomai wrote the plot.
     is_xenomai: bool,
     /// Whether each count is one too high.
     is_raised: bool,

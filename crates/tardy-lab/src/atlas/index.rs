@@ -3,9 +3,9 @@
 //! The name of a cell must be known before anything is booted. It is therefore the digest of the
 //! guest's inputs before the boot, without the snapshot that the cell starts from.
 //!
-//! All cells of a kernel in one replica are one piece of work, so that one worker makes their
-//! snapshot. A file lock excludes other labs, and the holder of the lock removes the remains of a
-//! killed lab.
+//! All cells of a kernel in one replica are a group: one worker makes them, and their snapshot.
+//! Each group has a file lock, so that several labs can share an atlas. The holder of the lock
+//! removes what a killed lab left of the group.
 
 use std::io;
 use std::path::Path;
@@ -22,14 +22,14 @@ use crate::machine::Machine;
 use crate::qemu::Qemu;
 use crate::variant::Variant;
 
-/// The file in the atlas's folder.
+/// Name of the index file in the atlas's folder.
 pub const INDEX_NAME: &str = "cells.json";
 /// Version of [`Index`]. History: 1, the first.
 const VERSION: u32 = 1;
 /// Size limit of an index file; real ones are far smaller.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// The request: the kernels, loads and replicas of the table.
+/// The request: the kernels, loads and replicas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     pub variants: Vec<Variant>,

@@ -1,8 +1,9 @@
 //! A user's program in the guest. Its output and its end are kept apart from those of the process
 //! that measures it.
 //!
-//! The first process starts a program for `tardy attach`. A program with the calls of include/tardy.h
-//! is started by `tardy run`, through a launcher that writes the output into the same files.
+//! The first process starts a program that `tardy attach` measures. `tardy run` starts a program
+//! with the calls of include/tardy.h, through a launcher that writes the output into the same
+//! files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -29,7 +30,7 @@ const NO_PROCESS: i32 = Exit::Usage as i32;
 /// Time for the program to end after SIGTERM, in the guest's time.
 const END_MAX: Duration = Duration::from_secs(2);
 
-/// Starts the program, measures it, and ends it. Returns the end of the measurement.
+/// Starts the program, measures it, and ends it. Returns how the measurement ended.
 pub(super) fn run(app: &App, job: &GuestJob) -> io::Result<Ending> {
     let log = |name: &str| File::create(Path::new("/run").join(name));
     let (stdout, stderr) = (log(STDOUT_NAME)?, log(STDERR_NAME)?);
@@ -162,8 +163,8 @@ pub fn launcher(app: &AppCommand) -> Vec<String> {
     vec!["/init".to_owned(), LAUNCH.to_owned(), app]
 }
 
-/// Starts the program of [`launcher`] and waits for it, if this process is the launcher. SIGTERM ends
-/// the launcher, and with it the program.
+/// Starts the program of [`launcher`] and waits for it, if this process is the launcher. SIGTERM
+/// ends the launcher, and the program with it.
 ///
 /// # Errors
 /// Returns errors of starting the program.

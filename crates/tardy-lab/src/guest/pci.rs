@@ -19,7 +19,7 @@ const PANIC: Numbers = ("0x1b36", "0x0011");
 /// The kernel's list of devices.
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// Minimum size of a kernel mapping.
+/// Bytes of a page, the smallest part of a device's memory that can be mapped.
 const PAGE: usize = 4096;
 
 /// Returns the memory shared with the host.

@@ -7,8 +7,7 @@ use tardy_machine::idle::idle_time;
 use tardy_machine::root::Root;
 use tardy_sys::mount::mount_kernel_file_system;
 
-/// File systems and their mount points, in the order of mounting. The first three are required, the
-/// others are optional.
+/// File systems and their mount points, in the order of mounting.
 const MOUNTS: [(&str, &str); 9] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -26,11 +25,12 @@ const MOUNTS: [(&str, &str); 9] = [
 pub(super) fn mount_all() -> Vec<String> {
     let mut remarks = Vec::new();
     for (kind, target) in MOUNTS.into_iter().chain([("cgroup2", "/sys/fs/cgroup")]) {
-        // A user's program and its files can be below /tmp and /run. They are in memory there, too.
+        // A user's program and its files can be below /tmp and /run, and a mount would hide them.
+        // The initial file system is in memory, too.
         if kind == "tmpfs" && has_content(Path::new(target)) {
             continue;
         }
-        // sysfs makes its own mount points, but those below /dev must be made here.
+        // The mount points below /dev must be made here. All others exist.
         let made = if target.starts_with("/dev/") {
             std::fs::create_dir_all(target)
         } else {

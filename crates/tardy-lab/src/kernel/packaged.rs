@@ -124,7 +124,7 @@ fn begins_with(version: &str, wanted: &str) -> bool {
         .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Returns a key that sorts the numbers in versions as numbers: 6.1.9 comes before 6.1.10. It
+/// Returns a key that sorts the numbers in versions as numbers: 6.1.9 comes before 6.1.10. The key
 /// suffices within one release, whose versions are written alike.
 fn version_key(version: &str) -> Vec<(u64, String)> {
     let mut key = Vec::new();
@@ -170,7 +170,8 @@ pub(super) fn resolve(
             return Err(KernelError::NoSources(wanted.to_string()));
         }
         let apt = PrivateApt::open(cache, release, architecture, &turned)?;
-        // Another thread or process may have fetched it while this one waited for its turn.
+        // Another thread or process may have fetched the package while this one waited for its
+        // turn.
         if !refresh && let Some(kernel) = read_pin(&pin, cache) {
             return Ok(kernel);
         }
@@ -220,7 +221,8 @@ fn read_pin(pin: &Path, cache: &Cache) -> Option<Kernel> {
     Some(Kernel { image, ..kernel })
 }
 
-/// Returns the release that the machine's sources name first, without suites such as updates.
+/// Returns the first release that the machine's sources name: `bookworm` for the suite
+/// `bookworm-updates`.
 fn own_release(sources: &[Source]) -> Option<String> {
     let suites = sources.iter().flat_map(|source| &source.suites);
     suites
@@ -375,7 +377,7 @@ pub fn fetch_companions(
     for release in &releases {
         let turned = sources::for_release(&all_sources, release);
         let apt = PrivateApt::open(cache, release, kernel.architecture, &turned)?;
-        // The lists that named the kernel itself are there.
+        // The lists that named the kernel itself exist already, so none are fetched here.
         if !apt.has_lists() {
             continue;
         }
@@ -430,8 +432,8 @@ fn fetch_with_dependencies(
         .collect()
 }
 
-/// Returns the kernels of a flavour with versions in a range, from the lists that are there. The
-/// result has one kernel of each upstream version, oldest first.
+/// Returns the kernels of a flavour whose versions lie between `from` and `to`, without these two,
+/// from the lists fetched before. The result has one kernel of each upstream version, oldest first.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
@@ -470,7 +472,7 @@ pub fn versions_between(
         .collect())
 }
 
-/// Returns the kernels between both versions, one of each upstream version.
+/// Returns the kernels between both versions, without these two, one of each upstream version.
 fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Vec<PackagedKernel> {
     let upstream = |version: &str| version_key(version.split('-').next().unwrap_or(version));
     let (first, last) = (upstream(from), upstream(to));
@@ -521,7 +523,7 @@ pub struct Offer {
     pub version: String,
 }
 
-/// Returns the newest kernel of each flavour in every release whose lists are there. With
+/// Returns the newest kernel of each flavour in every release whose lists were fetched before. With
 /// `refresh`, fetches the lists of all releases first.
 ///
 /// # Errors

@@ -56,8 +56,9 @@ pub(crate) struct QemuProcess {
 }
 
 impl QemuProcess {
-    /// Starts `command`, which must have [`OPTIONS`] among its arguments. After the deadline, all
-    /// methods fail with [`ControlError::WallLimit`].
+    /// Starts `command`, which must have [`OPTIONS`] among its arguments. After the deadline,
+    /// [`Self::wait_for_end`] returns [`BootEnd::WallLimit`], and the other methods fail with
+    /// [`ControlError::WallLimit`].
     pub(crate) fn start(command: &mut Command, deadline: Instant) -> Result<Self, ControlError> {
         let mut child =
             kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;

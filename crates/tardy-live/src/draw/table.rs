@@ -21,7 +21,7 @@ const NUMBER: u16 = 9;
 
 /// Number of series above which a picture of all CPUs replaces their lines.
 const ROWS_MAX: usize = 32;
-/// Number of series listed next to the picture of all CPUs, if they fit.
+/// Number of series listed below the picture of all CPUs, if they fit.
 const ROWS_WORST: u16 = 8;
 
 /// A column of numbers, and the minimum width of the terminal at which it is shown.

@@ -41,7 +41,7 @@ impl Default for GuardianOptions {
     }
 }
 
-/// Why there is no guardian.
+/// Why the guardian cannot be started, used or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardianError {
     /// The guardian's process could not be started.
@@ -63,11 +63,11 @@ pub enum GuardianError {
 /// Maximum time until the guardian is ready. Even a board at 100 MHz needs less than a second for
 /// the two execs.
 const READY_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum time until the guardian has ended all processes below it. There can be thousands, on a
-/// busy board. After this time the guardian is killed, and the kernel ends these processes.
+/// Maximum time until the guardian has ended all processes below it. On a busy board, there can be
+/// thousands of them. After this time the guardian is killed, and the kernel ends these processes.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum time until a killed guardian is gone. In a frozen control group of version 1, it stays
-/// until the group is thawed.
+/// Maximum time until a killed guardian is gone. In a frozen control group of version 1, the
+/// guardian stays until the group is thawed.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 /// Maximum wait of a command for space in the pipe. The pipe holds dozens of commands, but a
 /// stopped guardian reads none.
@@ -216,7 +216,7 @@ impl Guardian {
     }
 
     /// Kills the guardian, and with it all processes below it. Used if the guardian does not
-    /// answer. The journal then undoes the changes of loads.
+    /// answer. The changes of loads are then undone from the journal.
     pub fn kill(&mut self) {
         self.is_killed = true;
         self.end_is_told = true;
@@ -258,14 +258,15 @@ impl Guardian {
         events
     }
 
-    /// Returns whether the guardian is gone. Waiting on its descriptor is then useless.
+    /// Returns whether the guardian is gone. Its descriptor is then always readable, so a wait on
+    /// it would never block.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.events.ended()
     }
 
-    /// Ends all loads at once (by force, if they were not finished), undoes their changes, and
-    /// waits until this is done. Returns the last events.
+    /// Ends all loads at once, undoes their changes, and waits until this is done. Loads that still
+    /// run are killed. Returns the last events.
     ///
     /// # Errors
     /// Returns an error if the guardian does not end in time, even when killed.
@@ -336,8 +337,8 @@ impl AsFd for Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         self.commands = None;
-        // The guardian sees its closed input, undoes the changes of loads and ends. Waiting for it
-        // ensures that the changes are undone before the tool ends. If the guardian is killed,
+        // The guardian sees the end of its input, undoes the changes of loads and ends. Waiting for
+        // it ensures that the changes are undone before the tool ends. If the guardian is killed,
         // `tardy restore` undoes the rest from the journal.
         let patience = if self.is_stopped() {
             Duration::ZERO

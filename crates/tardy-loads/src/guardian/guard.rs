@@ -54,9 +54,9 @@ struct Init {
 }
 
 impl Init {
-    /// Calls `reap` until no ended child is left. Returns whether the init has ended. Without a
-    /// namespace, orphans of the loads become children of this process; they are reaped and
-    /// ignored.
+    /// Calls `reap` until it has reaped the init or finds no other ended child. Returns whether the
+    /// init has ended, which is assumed if `reap` fails. Without a namespace, orphans of the loads
+    /// become children of this process; they are reaped and ignored.
     fn has_ended(&mut self, mut reap: impl FnMut() -> std::io::Result<WaitResult>) -> bool {
         while !self.is_reaped {
             match reap() {
@@ -237,8 +237,9 @@ fn contain(strongest: Containment) -> std::io::Result<Containment> {
     {
         return Ok(Containment::ParentSignals);
     }
-    // The mapping keeps each user's identity, so that files are opened with the same rights as
-    // without the namespace. user_namespaces(7) requires this order.
+    // The namespace keeps the tool's user and group, so that files are opened with the same rights
+    // as without the namespace. user_namespaces(7) requires that setgroups is written before
+    // gid_map.
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;

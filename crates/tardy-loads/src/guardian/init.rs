@@ -40,8 +40,7 @@ struct Init {
     loads: Vec<RunningLoad>,
     /// Processes of workers whose loads have ended. They sleep. The oldest is first.
     resting: VecDeque<i32>,
-    /// Whether a worker was killed or died. It may then have left processes that only the init can
-    /// end.
+    /// Whether a worker that was killed or died may have left processes that only the init can end.
     orphans_possible: bool,
 }
 

@@ -18,8 +18,8 @@ pub(super) enum Command {
     /// Ask the loads of a phase to stop.
     Finish {
         phase: u32,
-        /// Time after which the remaining processes are killed, which is then not an error; absent
-        /// for each load's own limit.
+        /// Time after which the remaining processes are killed, if it is shorter than the load's
+        /// own limit; their death is then not an error. `None` for each load's own limit.
         within: Option<Nanos>,
     },
 }
@@ -89,8 +89,8 @@ pub enum LoadEnd {
     Absent,
 }
 
-/// Events of loads. Times are on CLOCK_MONOTONIC: when the sender observed the event. `load` is the
-/// label in the plan.
+/// Events of loads. Unless a field says otherwise, a time is when the sender observed the event, on
+/// CLOCK_MONOTONIC. `load` is the label in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {
@@ -133,7 +133,8 @@ pub enum LoadEvent {
         bytes: u64,
         /// Operations that failed.
         errors: u64,
-        /// CPU time of the worker and its ended children.
+        /// CPU time of the worker and its ended children, and of living descendants if the load
+        /// runs programs.
         cpu_time: Nanos,
         /// The part of `cpu_time` spent in the kernel.
         kernel_time: Nanos,

@@ -184,7 +184,7 @@ impl RunningLoad {
         }
     }
 
-    /// Restarts and kills the processes that are due.
+    /// Restarts the workers whose pause is over. Kills all workers if the time to stop is over.
     pub(super) fn keep_time(&mut self, now: i64, tell: EventSink<'_>) {
         let overdue = self.kill_at.is_some_and(|due| now >= due.get());
         for slot in &mut self.slots {
@@ -211,7 +211,7 @@ impl RunningLoad {
             .min()
     }
 
-    /// Returns the workers that sleep until the guardian ends.
+    /// Returns the process numbers of the workers that have stopped working and only sleep.
     pub(super) fn resting(&self) -> impl Iterator<Item = i32> + '_ {
         self.slots
             .iter()
@@ -226,7 +226,7 @@ impl RunningLoad {
             return false;
         }
         let ends = || self.slots.iter().filter_map(|slot| slot.end.clone());
-        // The worst end of a worker counts as the load's end.
+        // The load's end is the worst end of its workers.
         let how = ends()
             .find(|end| matches!(end, LoadEnd::Died { .. }))
             .or_else(|| ends().find(|end| *end == LoadEnd::Killed))
@@ -253,10 +253,11 @@ impl RunningLoad {
 }
 
 impl RunningLoad {
-    /// Undoes the changes of a load that was killed. Loads undo their changes themselves when they
-    /// end, but a killed load cannot, and the next phase must not see its changes.
+    /// Undoes the changes of a load that was killed or died. Other loads undo their changes
+    /// themselves when they end. The next phase must not see the changes of any load.
     fn undo(&self, tell: EventSink<'_>) {
-        // Groups of other loads use the controller, too, until the phase ends.
+        // The `cpu` controller stays enabled, because groups of other loads use it until the phase
+        // ends.
         let own: Vec<Undo> = self
             .plan
             .undo
@@ -308,8 +309,8 @@ impl Slot {
         self.restart_at = None;
         let plan = serde_json::to_string(&self.plan).expect("a plan can always be written as JSON");
         let mut program = Program::new("/proc/self/exe");
-        // A separate process group can be killed as a whole. A new session has its own process
-        // group, too.
+        // A separate process group can be killed as a whole. A worker with `Share::Session` makes a
+        // session later, and thereby a process group.
         if self.plan.load.share != Share::Session {
             program.process_group(0);
         }
@@ -459,7 +460,8 @@ impl Slot {
         }
     }
 
-    /// Handles a worker that ended without being asked to stop: schedules a restart, or gives up.
+    /// Handles a worker that could not be started, or ended without being asked to stop: schedules
+    /// a restart, or gives up.
     fn died(&mut self, status: String, tell: EventSink<'_>) {
         let on = self
             .cpu()
@@ -497,7 +499,8 @@ impl Slot {
             return;
         }
         process.killed = true;
-        // The group may have ended while its leader still runs, and vice versa, so both are killed.
+        // A worker with `Share::Session` leads no process group until it has made its session, so
+        // the process itself is killed, too.
         let _ = process::kill_group(process.pid, process::KILL);
         let _ = process::kill(process.pid, process::KILL);
         if is_cut {

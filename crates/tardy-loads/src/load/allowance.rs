@@ -37,7 +37,7 @@ pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
 }
 
 /// Bytes per second that compilers write for each CPU that they keep busy. A build of a kernel's
-/// defconfig leaves about 1.5 GiB after some 30 minutes of one CPU's time.
+/// defconfig leaves about 1.5 GiB of files after some 30 minutes of one CPU's time.
 pub(super) const COMPILER_WRITES_A_CPU: u64 = 1 << 20;
 
 /// Records in the plan how much a load without a bound usually writes to the device behind the
@@ -78,9 +78,9 @@ impl Allowance {
         }
     }
 
-    /// Returns whether `bytes` may be written now. If so, they count as written. The rate may be
-    /// used up at any time within a second, so a run writes at most the rate times its length, plus
-    /// the amount of one second.
+    /// Returns whether `bytes` may be written now. If so, they count as written. The bytes of one
+    /// second may be written ahead, so a run writes at most the rate times its length, plus the
+    /// amount of one second.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         self.take_at(bytes, clock::monotonic())
     }

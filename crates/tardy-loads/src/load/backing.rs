@@ -7,7 +7,7 @@ use tardy_machine::host::Host;
 /// The storage behind a folder's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
-    /// A block device, as /proc/self/mountinfo names it.
+    /// A block device, or a pool or bare flash, by its name in /proc/self/mountinfo.
     Device(String),
     /// Only the page cache: a file system of this type.
     Memory(String),
@@ -38,7 +38,7 @@ impl Backing {
             .map_or_else(|| Self::Unknown("unknown".to_owned()), Mount::backing)
     }
 
-    /// Returns the name of the device or file system that is worn out by writes, as far as known.
+    /// Returns the name of the device; for memory and unknown storage, the type of the file system.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {

@@ -17,7 +17,7 @@ pub struct Bounds {
 /// Assumed available memory if the kernel does not report it (MemAvailable exists since Linux
 /// 3.14), in bytes.
 const MEMORY_UNKNOWN: u64 = 64 << 20;
-/// Assumed number of processes if the kernel does not report it.
+/// Assumed maximum number of processes if the kernel does not report it.
 const PROCESSES_UNKNOWN: u64 = 4096;
 
 impl Bounds {

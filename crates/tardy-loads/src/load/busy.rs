@@ -172,8 +172,8 @@ impl BusyInterval {
         }
     }
 
-    /// Busy-waits until the clock shows `until`, and ends the interval. Reads the clock after
-    /// everything else, so that only the sleep follows.
+    /// Busy-waits until the clock shows `until`, and ends the interval. Reads the end last, so that
+    /// the interval includes the work before.
     fn until(&mut self, until: i64) {
         while clock::monotonic() < until {}
         self.cpu_time = clock::thread_cpu_time() - self.cpu_time;
@@ -204,7 +204,8 @@ impl YieldBudget {
         }
     }
 
-    /// Counts occupied time. Sleeps until the end of the window if its share is used up.
+    /// Counts occupied time. At a real-time priority, sleeps until the end of the window once the
+    /// window's share is used up.
     fn used(&mut self, occupied: i64, real_time: bool) {
         let now = clock::monotonic();
         if now >= self.window_start + WINDOW.get() {
@@ -259,7 +260,8 @@ impl Record {
         self.noted = Some(occupied);
     }
 
-    /// Writes the recorded intervals.
+    /// Writes the noted interval, if there is one. Closes the file after [`INTERVALS_MAX`]
+    /// intervals.
     fn write(&mut self, worker: &mut Worker) -> Result<(), WorkError> {
         let (Some(file), Some(occupied)) = (&mut self.file, self.noted.take()) else {
             return Ok(());

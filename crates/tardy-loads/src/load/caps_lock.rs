@@ -157,7 +157,7 @@ fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
     light.switch(false).doing("switch the light off")
 }
 
-/// Opens the light. It is switched through the same files that the load restores.
+/// Opens the light through the LED or console that the plan's entry for undoing names.
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
         Some(Undo::Write { path, .. }) => {

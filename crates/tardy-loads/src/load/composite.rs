@@ -1,4 +1,4 @@
-//! Lists of loads that have names.
+//! Named lists of loads.
 
 use super::LOADS;
 

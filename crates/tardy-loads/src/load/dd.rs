@@ -30,7 +30,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Number of calls between two clock reads, for small blocks.
+/// Maximum number of blocks copied between two clock reads. For blocks above 4 KiB, the number is
+/// smaller.
 const BATCH: u64 = 64;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

@@ -24,7 +24,7 @@ const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 
 /// Returns the folder whose file system gets the load's files, and its storage. The folder is the
 /// given one, otherwise that of the run, otherwise the scratch folder. Also limits the load's disk
-/// share to the space that is free there.
+/// share to the free space there, less the reserve.
 ///
 /// # Errors
 /// Returns an error if the given path is not a folder.

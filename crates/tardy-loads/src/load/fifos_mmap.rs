@@ -56,7 +56,7 @@ pub const INFO: LoadInfo = LoadInfo {
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     resolution.fit("size", 1, Resource::Disk)?;
-    // The file's pages use memory while they are mapped.
+    // Memory holds the file's mapped pages and a block, which may be as large as the file.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     let block = resolution.plan.parameters.number("block").min(size);
     resolution.plan.parameters.insert(
@@ -109,8 +109,8 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
     Ok(())
 }
 
-/// Sends `size` bytes to a reading process. The reader is not a thread, because the kernel must
-/// switch memory maps.
+/// Sends `size` bytes to a reading process. The reader is not a thread, because the load is meant
+/// to make the kernel switch memory maps.
 fn send(worker: &mut Worker, size: u64, block: usize) -> Result<(), WorkError> {
     let (reader, mut writer) = std::io::pipe().doing("make a pipe")?;
     // The child counts bytes instead of waiting for the end of the pipe, because the child itself

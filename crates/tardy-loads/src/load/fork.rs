@@ -64,7 +64,7 @@ const PROCESS_BYTES: u64 = 256 << 10;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    // The area itself gets a quarter of the share, the processes get the rest.
+    // The area itself gets at most a quarter of the share, the processes get the rest.
     let memory = resolution.fit("memory", 4, Resource::Memory)?;
     let touch = resolution.plan.parameters.number("touch").min(memory);
     resolution.plan.parameters.insert(
@@ -146,7 +146,7 @@ fn burst(
 }
 
 fn child(gate: &Gate, area: &mut Mapping, touch: usize) -> i32 {
-    // Without a PID namespace, nothing else ends this process when its worker is killed.
+    // Without a PID namespace, only this signal ends the process if its worker alone is killed.
     let started = process::set_parent_death_signal(process::KILL).and_then(|()| gate.wait());
     area.touch(0, touch.max(PAGE_BYTES).min(area.len()));
     i32::from(started.is_err())

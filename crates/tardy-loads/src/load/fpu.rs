@@ -44,8 +44,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let left: Vec<f64> = (0..size * size)
         .map(|index| 1.0 + (index % 7) as f64 / 8.0)
         .collect();
-    // The matrix is a rotation: its powers stay bounded. Infinities would be computed at another
-    // speed on some CPUs.
+    // After each product, pairs of values in `right` are rotated, so the values change but stay
+    // bounded. Some CPUs compute with infinities at another speed.
     let (sine, cosine) = (0.1_f64).sin_cos();
     let turn =
         |value: f64, other: f64| (value * cosine - other * sine, value * sine + other * cosine);

@@ -118,8 +118,8 @@ fn empty(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Runs through the life of one file: writes it with holes, truncates and extends it, renames it
-/// over the file of the previous round. Every third file is unlinked while open.
+/// Runs through the life of one file: writes it with holes, truncates and extends it, and renames
+/// it over the file of the previous round. One file in three is then unlinked while open.
 fn file_life(
     worker: &mut Worker,
     allowance: &mut Allowance,

@@ -1,5 +1,5 @@
-//! `hackbench`: groups of senders and receivers (koolwal2009: hackbench 30). This is an own
-//! implementation with the parameters of rt-tests' program.
+//! `hackbench`: groups of senders and receivers (koolwal2009: hackbench 30). This is tardy's own
+//! implementation, with the parameters of the program in rt-tests.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -79,7 +79,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Kernel memory of a task and its stream, in bytes, rounded up. A pipe holds 64 KiB, a socket at
+/// Kernel memory of a task and of a stream, in bytes, rounded up. A pipe holds 64 KiB, a socket at
 /// most twice 208 KiB.
 const TASK_BYTES: u64 = 256 << 10;
 const STREAM_BYTES: u64 = 512 << 10;
@@ -244,7 +244,7 @@ struct Round {
     nodes: Vec<CpuList>,
     /// Number of coming rounds that complete even if the load must stop.
     whole: u64,
-    /// Messages that are sent but not yet reported.
+    /// Number of messages that are sent but not yet counted as work.
     sent: SharedWords,
     ended: SignalFd,
 }

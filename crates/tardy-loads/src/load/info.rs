@@ -44,8 +44,8 @@ pub struct LoadInfo {
     pub source: &'static str,
     /// The load's parameters, in the order of values that are given without names.
     pub parameters: &'static [Parameter],
-    /// Whether the load can do harm. Such a load runs only if its own name is requested, and no
-    /// list contains it.
+    /// Whether the load can do harm. Such a load runs only if the user requests it by its own name,
+    /// or requests a list that names such loads ([`super::composite::Composite::names_dangers`]).
     pub can_do_harm: bool,
     /// The CPUs of the load's workers.
     pub placement: Placement,
@@ -75,7 +75,8 @@ pub enum WorkError {
         /// The error of the kernel.
         source: io::Error,
     },
-    /// A bound was reached. The load stops to avoid harm.
+    /// The load cannot continue, because a bound was reached, a program failed or the plan lacks an
+    /// entry.
     #[error("{0}")]
     Bound(String),
 }

@@ -31,7 +31,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Number of pages of a thread. A round has as many barriers and changes of protection.
+/// Number of pages of a thread. A round issues as many barriers of each type, and changes the
+/// protection as many times.
 const PAGES: usize = 16;
 /// Stack, kernel memory and pages of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 256 << 10;

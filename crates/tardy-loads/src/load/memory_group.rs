@@ -55,7 +55,8 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
     ))
 }
 
-/// A group in which another group can be made.
+/// A group whose children have the memory controller, or will have it once it is enabled there
+/// (`needs_switching_on`).
 #[derive(Debug, PartialEq, Eq)]
 struct Parent {
     folder: PathBuf,
@@ -131,13 +132,13 @@ fn mount_points<'a>(
     })
 }
 
-/// Number of attempts to enter a group while other workers keep removing it.
+/// Number of attempts to enter a group that keeps being removed.
 const ENTER_TRIES: usize = 10;
 
 /// The calling process's membership in a group.
 #[derive(Debug)]
 pub(super) struct MemoryGroup {
-    /// The list of members of the group that the process was in before.
+    /// The file with the members of the group that the process was in before.
     home: File,
 }
 
@@ -152,7 +153,7 @@ impl MemoryGroup {
             let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
             entered.as_ref().is_err_and(is_absent) && !group.exists()
         };
-        // Another worker that leaves may remove the group before this worker has entered it.
+        // The group may be removed after it was made and before this worker has entered it.
         for _ in 1..ENTER_TRIES {
             let entered = Self::enter_once(group, limit, undo);
             if !is_gone(&entered) {
@@ -186,7 +187,8 @@ impl MemoryGroup {
         Ok(Self { home })
     }
 
-    /// Moves the process back to its previous group. The guardian removes the group.
+    /// Moves the process back to its previous group. The guardian removes the group that the
+    /// process left.
     ///
     /// # Errors
     /// Returns errors of the file of members.

@@ -59,7 +59,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .flat_map(|cpu| std::iter::repeat_n(cpu, threads))
         .collect();
     // After the first round, errors such as a reached limit of mappings are caused by the other
-    // threads.
+    // threads, so they are only counted.
     threads::repeat(worker, &cpus, "change the address space", |_| {
         Ok(move || {
             once(size).map(|()| RoundWork {

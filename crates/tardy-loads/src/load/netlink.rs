@@ -40,7 +40,8 @@ const FLAGS: u16 = 0x1 | 0x300;
 /// NLMSG_ERROR and NLMSG_DONE of the same file.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// struct nlmsghdr, and the longest message after it that these queries use (struct ifinfomsg).
+/// Size of struct nlmsghdr, and of a query: this header and the longest body that the queries use
+/// (struct ifinfomsg), in bytes.
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: usize = HEADER_BYTES + 16;
 

@@ -42,7 +42,7 @@ const ECHO_REPLY: u8 = 0;
 const HEADER_BYTES: usize = 8;
 /// Length of the longest IPv4 header.
 const IP_HEADER_MAX: usize = 60;
-/// Maximum wait for an answer. An answer from the own machine arrives sooner, unless it was
+/// Maximum wait for an answer. An answer from the same machine arrives sooner, unless it was
 /// dropped.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 
@@ -102,8 +102,8 @@ struct Flood {
 
 impl Flood {
     fn new(socket: UdpSocket, kind: EchoKind, data_bytes: usize) -> Self {
-        // Raw sockets receive every echo on the machine. They recognise their own by the
-        // identifier, the low half of the process number.
+        // A raw socket also receives the answers to other programs. The worker recognises its own
+        // answers by the identifier, the low half of the process number.
         let identifier = std::process::id() as u16;
         let mut request = vec![0x5a; HEADER_BYTES + data_bytes];
         request[0] = ECHO_REQUEST;
@@ -133,8 +133,8 @@ impl Flood {
         loop {
             match self.socket.recv(&mut self.answer) {
                 Ok(count) if self.is_own_answer(count) => return true,
-                // The packet is another program's, or the own request on its way through the
-                // loopback interface.
+                // The packet is another program's, or the worker's own request on its way through
+                // the loopback interface.
                 Ok(_) => {}
                 Err(_) => return false,
             }

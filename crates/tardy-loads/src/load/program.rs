@@ -24,7 +24,7 @@ pub(super) enum Outcome {
 
 /// Interval between checks whether a program has ended.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(20);
-/// Maximum time until a program and its children end after SIGTERM.
+/// Maximum time until a program ends after SIGTERM. Then its process group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
 /// Runs `command` until it ends or the load is asked to stop. Calls `line` with each line of its
@@ -68,7 +68,7 @@ pub(super) fn run(
     }
 }
 
-/// Asks the program's group to stop, and kills the group if it does not stop.
+/// Asks the program's group to stop, and kills the group if the program does not end in time.
 fn end(worker: &mut Worker, pid: i32, output: &mut Output) -> Result<(), WorkError> {
     let deadline = tardy_sys::clock::monotonic() + TERMINATE_LIMIT.get();
     let _ = process::kill_group(pid, signal::TERMINATE);

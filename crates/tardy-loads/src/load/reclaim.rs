@@ -58,8 +58,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Memory of each of the two areas, in quarters of the group's memory. One area fits, both together
-/// do not.
+/// Memory of each of the two areas, in quarters of the worker's part of the group's limit. One area
+/// fits, both together do not.
 const AREA_QUARTERS: u64 = 3;
 /// Size of the steps in which the area is touched, in bytes. The worker checks for the stop request
 /// between two steps.
@@ -120,7 +120,8 @@ fn work(
     Ok(())
 }
 
-/// Fills the area. The kernel reclaims it when the other area needs memory.
+/// Fills the area, then marks its pages as free. The kernel reclaims them when the other area needs
+/// memory.
 fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
     // With small pages, the kernel must scan the area page by page.
     let _ = area.forbid_huge_pages();
@@ -136,8 +137,9 @@ fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
         .doing("free memory lazily (MADV_FREE, needs Linux 4.5)")
 }
 
-/// Makes a sparse file larger than the group's limit. Reading it fills the page cache, and nothing
-/// is ever written. Returns `None` if files are only in memory anyway.
+/// Makes a sparse file twice as large as the worker's part of the group's limit. Reading it fills
+/// the page cache, and nothing is ever written. Returns `None` if files are only in memory anyway,
+/// or if the file cannot be made.
 fn empty_file(size: u64) -> Option<File> {
     let host = Host::of_this_machine();
     if matches!(Backing::of(&host.scratch, &host), Backing::Memory(_)) {

@@ -17,7 +17,8 @@ pub struct LoadRequest {
     pub info: &'static LoadInfo,
     /// The text that the user wrote.
     pub text: String,
-    /// Whether the user wrote this load's name, rather than the name of a list that contains it.
+    /// Whether the load was requested by its own name: by the user, or by a list with
+    /// [`Composite::names_dangers`].
     pub by_name: bool,
     /// The list that contained the load. If a load of a list cannot run, the others still run.
     pub list: Option<&'static str>,
@@ -83,13 +84,13 @@ impl LoadRequest {
     /// for each of its loads.
     ///
     /// # Errors
-    /// Returns the error and an example of a valid request.
+    /// Returns the wrong part of the text, and what to write instead.
     pub fn parse(text: &str) -> Result<Vec<Self>, RequestError> {
         let (name, rest) = text
             .trim()
             .split_once(':')
             .map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
-        // Names of loads contain no comma, so the text is a list of requests.
+        // Names of loads contain no comma, so a comma before the first colon separates requests.
         if let Some((first, others)) = text.split_once(',').filter(|_| name.contains(',')) {
             let mut requests = Self::parse(first)?;
             requests.extend(Self::parse(others)?);

@@ -53,9 +53,9 @@ impl Resolution<'_> {
         self.given.contains_key(name)
     }
 
-    /// Returns the size of parameter `name`, if the load's share of `resource` allows it. A worker
-    /// needs `times` as much as the size. A default that is too large shrinks to the limit; a value
-    /// that the user gave does not.
+    /// Returns the value of parameter `name`, if the load's share of `resource` allows it. A worker
+    /// needs `times` times the value. Sizes are rounded down to whole pages. A default that is too
+    /// large shrinks to the limit; a value that the user gave does not.
     ///
     /// # Errors
     /// Returns the limit, if a given value or the parameter's minimum exceeds it.
@@ -74,8 +74,8 @@ impl Resolution<'_> {
         self.fit_within(name, limit, resource.name())
     }
 
-    /// Works like [`Resolution::fit`], with a given limit of the value. `what` names the limited
-    /// thing in the error.
+    /// Works like [`Resolution::fit`], with a given limit on the value. `what` names the limited
+    /// resource in the error.
     ///
     /// # Errors
     /// Returns the limit, if a given value or the parameter's minimum exceeds it.

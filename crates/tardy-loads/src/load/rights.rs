@@ -73,8 +73,8 @@ impl Rights {
         if user::is_root() {
             match self {
                 Self::Nobody { .. } => {
-                    // The kernel does not limit the number of root's processes, and the load's plan
-                    // bounds them.
+                    // The kernel does not limit the number of root's processes. The limit is lifted
+                    // for nobody, too, because the load's plan bounds the number.
                     let _ = rlimit::set(
                         rlimit::Resource::Processes,
                         rlimit::UNLIMITED,

@@ -65,11 +65,11 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     Ok(own)
 }
 
-/// Makes this worker's own folder inside the load's folder, which only root can access, and enters
-/// it. Any user may write there, so that the worker can do so as the user nobody.
+/// Makes a folder inside this worker's own folder, and enters it. Only root can access the outer
+/// folder. Any user may write in the inner one, so the worker can do so as the user nobody.
 ///
 /// # Errors
-/// Returns the errors of [`own_folder`]; a file system that has no permissions.
+/// Returns the errors of [`own_folder`], and an error if the file system has no permissions.
 pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
     let own = own_folder(worker)?.join(WORK);
     match std::fs::create_dir(&own) {
@@ -102,7 +102,8 @@ pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     check_floor(&opened, folder, bytes)
 }
 
-/// Checks that the file system of `file`, in `folder`, keeps its reserve after `bytes` more.
+/// Checks that the file system of `file`, in `folder`, keeps its reserve after `bytes` more are
+/// written.
 ///
 /// # Errors
 /// Returns [`WorkError::Bound`] with the free space and the reserve if it does not.

@@ -3,8 +3,8 @@
 //!
 //! Each worker gets a separate session if the kernel groups tasks by session (sched(7), autogroup),
 //! otherwise a control group if the `cpu` controller is available (cgroups(7), version 1 or 2). If
-//! neither is available, loads of hundreds of tasks get fewer of them. The journal lists the
-//! groups.
+//! neither is available, the number of tasks of loads with hundreds of tasks is reduced. The
+//! journal lists the groups.
 //!
 //! A load on several CPUs has a group for each worker, not one for the load. The kernel divides a
 //! group's weight among the CPUs by its estimate of the group's load on each of them. With one
@@ -23,7 +23,7 @@ use super::request::LoadRequest;
 /// File of a version 2 group that lists the controllers of its children.
 const CHILDREN_HAVE: &str = "cgroup.subtree_control";
 /// File of a version 1 group that limits the time of its real-time tasks (CONFIG_RT_GROUP_SCHED).
-/// New groups have 0, so no real-time task may enter them.
+/// The limit of a new group is 0, so no real-time task may enter it.
 const REAL_TIME: &str = "cpu.rt_runtime_us";
 
 /// For versions 1 and 2: the file of a group's weight, the weight of a new group and the maximum
@@ -198,7 +198,7 @@ impl Groups {
         ))
     }
 
-    /// Returns the file that gives the children the controller, if they do not have it yet.
+    /// Returns the file through which the children get the controller, if they do not have it yet.
     fn to_enable(&self) -> Option<PathBuf> {
         (self.is_version_2 && !has_cpu(&self.parent, CHILDREN_HAVE))
             .then(|| self.parent.join(CHILDREN_HAVE))
@@ -214,7 +214,8 @@ fn has_cpu(group: &Path, file: &str) -> bool {
         .is_ok_and(|text| text.split_whitespace().any(|name| name == "cpu"))
 }
 
-/// Returns whether the kernel groups tasks by session, which it does only in the root group.
+/// Returns whether the kernel groups this process's tasks by session, which it does only for tasks
+/// in the root group.
 fn has_sessions(proc: &Path, groups: Option<&Groups>) -> bool {
     let is_on = std::fs::read_to_string(proc.join("sys/kernel/sched_autogroup_enabled"))
         .is_ok_and(|text| text.trim() == "1");
@@ -245,10 +246,10 @@ pub fn is_of_all(undo: &Undo) -> bool {
 /// Returns the weight of a worker relative to a worker on a single CPU. A worker on all CPUs has
 /// its weight once, while other loads have theirs on each CPU.
 ///
-/// The kernel's division among CPUs favours a load with many tasks on each of them: when the kernel
-/// decides, more of its tasks wait than on average (kernel/sched/fair.c, calc_group_shares). On two
-/// CPUs, such a load got twice the share of each other load when nine others ran, and 1.3 times the
-/// share when 23 others ran.
+/// The kernel's division among CPUs favours a load with many tasks on each CPU: at the moments when
+/// the kernel computes the division, more of the load's tasks wait than on average
+/// (kernel/sched/fair.c, calc_group_shares). On two CPUs, such a load got twice the share of each
+/// other load when nine others ran, and 1.3 times the share when 23 others ran.
 #[must_use]
 pub fn weight(load: &LoadPlan) -> f64 {
     const FAVOUR: f64 = 1.5;

@@ -81,8 +81,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             .last_mut()
             .map_or(Ok(0), TimerFd::fired)
             .doing("read a timer")?;
-        // A timer that was armed after its due time has fired, too. A timer that has not fired yet
-        // counts as a failure; it fires a little later.
+        // Only the last timer is checked. A timer that was armed after its due time has fired, too.
+        // If the timer has not fired yet, it fires a little later, and the worker counts a failure.
         if last == 0 {
             worker.failed();
         }

@@ -162,7 +162,8 @@ fn order(message: &[u8]) -> io::Result<()> {
     refusal(&answer[..bytes]).map_or(Ok(()), Err)
 }
 
-/// Returns the kernel's error in an answer; `None` for code 0.
+/// Returns the kernel's error in an answer, `None` for code 0. Bytes that are not an answer are an
+/// error, too.
 fn refusal(answer: &[u8]) -> Option<io::Error> {
     let kind = answer
         .get(4..6)

@@ -1,9 +1,9 @@
 //! One working process of a load, below the guardian: `tardy __load PLAN`.
 //!
 //! The process is started as a new program with one thread, and is bound to its CPUs. It works
-//! until its standard input ends, and reports its work on standard output once a second. Then it
-//! undoes its changes and sleeps until the guardian ends. It must not exit earlier, because the
-//! exit of a process delays samples.
+//! until its standard input ends, and reports its work on standard output once a second. After the
+//! end of its input, it undoes its changes and sleeps until the guardian ends. It must not exit
+//! earlier, because the exit of a process delays samples.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,7 +50,8 @@ pub struct Work {
     pub bytes: u64,
     /// Number of operations that failed.
     pub errors: u64,
-    /// CPU time of the worker and its ended children, and of living children that are programs.
+    /// CPU time of the worker and its ended children, and of living descendants if the load runs
+    /// programs.
     pub cpu_time: Nanos,
     /// The part of `cpu_time` spent in the kernel.
     pub kernel_time: Nanos,

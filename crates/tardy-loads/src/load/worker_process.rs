@@ -53,7 +53,7 @@ fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>)
         Ok(()) => {
             if let Some(at) = worker.stopped_at() {
                 worker.say(&WorkerReport::Resting(at));
-                // The process sleeps until the guardian kills it or ends.
+                // The process sleeps until it is killed, at the latest when the guardian ends.
                 loop {
                     std::thread::park();
                 }
@@ -75,8 +75,7 @@ fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>)
 /// (init/init_task.c, `.timer_slack_ns = 50000`).
 const TIMER_SLACK_DEFAULT: u32 = 50_000;
 
-/// Resets settings that the worker may have inherited from the tool's parent, and binds the worker
-/// to its CPUs.
+/// Resets settings that the worker may have inherited, and binds the worker to its CPUs.
 fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     // The guardian blocks the signals that it waits for. A program that inherited this would not
     // end when it is asked to.
@@ -84,8 +83,9 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     process::set_parent_death_signal(process::KILL)
         .doing("request a signal for the parent's death")?;
     process::become_subreaper().doing("become the reaper of the load's processes")?;
-    // A tool that was started under chrt passes its real-time policy to the worker. A negative nice
-    // value can always be given up; a positive one can be given up only with the right to do so.
+    // Makes the worker an ordinary task, whether it inherited a real-time policy or the guardian's
+    // nice value. A negative nice value can always be given up; a positive one can be given up only
+    // with the right to do so.
     sched::set_policy(0, Policy::Other { nice: 0 })
         .or_else(|_| sched::set_policy(0, Policy::Other { nice: 19 }))
         .doing("leave the real-time policy")?;

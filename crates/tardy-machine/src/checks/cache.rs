@@ -1,4 +1,4 @@
-//! Checks whether the last-level cache is partitioned, if the CPU supports partitions.
+//! Checks whether the caches are divided into partitions, if the CPU supports it.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 

@@ -2,8 +2,8 @@
 //! severities are those of the rules ("info" is low here).
 //!
 //! Other modules check the debug options ([`super::kernel_debug`]), PREEMPT_RT
-//! ([`super::kernel_real_time`]) and EFI ([`super::firmware`]), because the running kernel is a
-//! better source than its configuration.
+//! ([`super::kernel_real_time`]) and EFI ([`super::firmware`]). For PREEMPT_RT and EFI, the running
+//! kernel is a better source than its configuration.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 

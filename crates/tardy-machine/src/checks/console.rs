@@ -13,7 +13,8 @@ pub(super) const CHECK: Check = Check {
     look: |examined| either(look(examined)),
 };
 
-/// KERN_ERR and more severe levels. A healthy machine prints no such messages.
+/// The console log level at which only messages of KERN_ERR (3) and more severe levels are printed.
+/// A healthy machine has no such messages.
 const LEVEL_MAX: i64 = 4;
 
 fn look(examined: &CheckInput<'_>) -> Result<State, State> {

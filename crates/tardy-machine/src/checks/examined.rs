@@ -2,7 +2,7 @@
 //! results.
 //!
 //! If a file is missing from a mounted /proc, /sys, debugfs or tracefs, the kernel lacks the
-//! feature. If the file system is not mounted, nothing follows.
+//! feature. If the file system is not mounted, a missing file shows nothing.
 
 use std::cell::OnceCell;
 use std::io::{self, ErrorKind, Read};
@@ -36,9 +36,10 @@ const MOUNTED: [(&str, &str); 4] = [
     ("proc/", "/proc is not mounted"),
     ("sys/", "/sys is not mounted"),
 ];
-/// Maximum number of files that a check reads for a pattern, such as one per CPU.
+/// Maximum number of files, such as one per CPU, that [`CheckInput::refused`] tries to read for a
+/// pattern.
 const TRIED_MAX: usize = 256;
-/// errno-base.h. The task has ended since its folder was listed.
+/// From errno-base.h. A read returns it if the task has ended since its folder was listed.
 const ESRCH: i32 = 3;
 
 /// The input of the checks.
@@ -238,8 +239,9 @@ impl<'a> CheckInput<'a> {
             .map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
     }
 
-    /// Returns the first of a check's files that exists but cannot be read, or whose file system is
-    /// not mounted. Of alternatives (`a|b`), one readable file suffices, and none has to exist.
+    /// Returns a message about the first of a check's files that exists but cannot be read, or
+    /// whose file system is not mounted. Of alternatives (`a|b`), one readable file suffices, and
+    /// none has to exist.
     pub(super) fn refused(&self, reads: &[&str]) -> Option<String> {
         let root = self.root?;
         if root.is_empty("proc") && root.is_empty("sys") {

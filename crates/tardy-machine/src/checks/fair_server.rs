@@ -1,5 +1,5 @@
-//! Checks the share of the CPU that the scheduler gives to ordinary tasks that real-time tasks
-//! starve.
+//! Checks the share of a CPU that the scheduler gives to ordinary tasks when real-time tasks starve
+//! them.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -65,7 +65,8 @@ fn look_at_ext(examined: &CheckInput<'_>) -> State {
     }
 }
 
-/// Returns the longest gap that a rule causes on the CPUs of interest, and how to set it to zero.
+/// Judges the longest gap that the rules selected by `is_rule` cause on the CPUs of interest. The
+/// remedy sets the gap to zero.
 fn longest_gap(
     examined: &CheckInput<'_>,
     folder: &str,

@@ -152,7 +152,8 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
                 "no counter of SMIs is known for CPUs of {vendor}"
             )))
         }
-        // On Arm and RISC-V, the file names no vendor, and CPUs have no system management mode.
+        // On Arm and RISC-V, /proc/cpuinfo names no vendor, and CPUs have no system management
+        // mode.
         Err(SmiUnavailable::NotIntel { vendor })
             if vendor == "unknown" && !examined.text("proc/cpuinfo")?.contains("flags") =>
         {

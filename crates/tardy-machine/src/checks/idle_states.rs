@@ -1,4 +1,4 @@
-//! Checks how deep the CPUs' idle states are.
+//! Checks which idle states the CPUs may enter.
 
 use std::io::Read;
 
@@ -23,7 +23,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-/// The exit latency of C1 is about 2 us; longer ones are noticeable.
+/// Maximum exit latency that is not noticeable. C1 has about 2 us.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(2);
 /// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: the value if no process requested a
 /// limit.

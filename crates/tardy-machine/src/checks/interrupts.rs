@@ -1,5 +1,5 @@
-//! Checks of interrupts beyond [`super::interrupt_affinity`]: counted, new, pending and managed
-//! interrupts.
+//! Checks of interrupts beyond [`super::interrupt_affinity`]: their counts, the affinity of new
+//! interrupts, pending moves, and managed interrupts.
 
 use tardy_core::cpu::CpuList;
 

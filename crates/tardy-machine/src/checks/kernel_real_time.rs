@@ -1,5 +1,5 @@
-//! Checks whether the kernel is preemptible nearly everywhere, and for remaining causes of delay in
-//! such a kernel.
+//! Checks whether the kernel is preemptible nearly everywhere, and whether such a kernel has
+//! remaining causes of delay.
 
 use tardy_core::units::Nanos;
 

@@ -132,7 +132,8 @@ fn write_back(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
     let mounts = examined.text("proc/mounts")?;
-    // Only file systems on a device cause writes to it.
+    // Only file systems on a device are checked, because in others access times cause no writes to
+    // a device.
     let on_device = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let (device, point, _, options) =

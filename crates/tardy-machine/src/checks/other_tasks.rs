@@ -1,9 +1,10 @@
-//! Checks for programs that preempt a CPU, set the clock, or make the kernel patch its code.
+//! Checks for programs that take the CPU from real-time tasks, set the clock, or make the kernel
+//! patch its code.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::tasks::{Policy, Task};
 
-/// The highest priority that `tardy run` uses for a probe by default.
+/// The highest priority that `tardy run` gives a probe without --force.
 const PRIORITY_OF_PROBES: u32 = 98;
 const SHOWN: usize = 4;
 
@@ -93,7 +94,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Returns names and process numbers of the processes that have one of `names`.
+/// Returns the name of each running process that is called one of `names`.
 fn running(examined: &CheckInput<'_>, names: &[&str]) -> Result<Vec<String>, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {

@@ -1,5 +1,5 @@
-//! Checks the rights of this user that a run needs: one check per right, with the line that grants
-//! it. docs/rights.md describes runs without these rights.
+//! Checks the rights of this user that a run needs: one check per right, whose remedy grants the
+//! right. docs/rights.md describes runs without these rights.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -49,7 +49,7 @@ const DAC_OVERRIDE: u32 = 1;
 const IPC_LOCK: u32 = 14;
 const SYS_ADMIN: u32 = 21;
 const SYS_NICE: u32 = 23;
-/// The highest priority that a probe uses.
+/// The highest priority that a probe may have without --force.
 const PRIORITY_MAX: u32 = 98;
 /// Possible mount points of the tracing file system.
 const TRACING_PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];

@@ -86,10 +86,11 @@ pub(super) const FUTEX_HASH: Check = Check {
     look: |examined| either(futex_hash(examined)),
 };
 
-/// Timer slack that is not felt; the default is 50 us.
+/// Maximum timer slack that is too short to matter; the default is 50 us.
 const SLACK_MAX_NS: u64 = 1_000;
 const SHOWN: usize = 4;
-/// Slots of the hash of futexes that the first thread gets (kernel/futex/core.c, Linux 7.3).
+/// Initial, and also minimum, number of slots of a program's hash of futexes (kernel/futex/core.c,
+/// Linux 7.3).
 const FUTEX_SLOTS_LEAST: usize = 16;
 
 fn program<'a>(examined: &CheckInput<'a>) -> Result<&'a Program, State> {
@@ -317,8 +318,9 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Computes the number of slots that the kernel chooses. Only the program itself can ask the kernel
-/// for the number, and whether the program fixed it.
+/// Judges the number of slots that the kernel chooses for the program's hash of futexes. The number
+/// is computed, because only the program itself can ask the kernel for it. Whether the program
+/// fixed the number stays unknown for the same reason.
 fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     if !examined.configuration()?.is_built_in("FUTEX_PRIVATE_HASH") {
@@ -332,7 +334,8 @@ fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
         .len();
     let count = program.threads.len();
     let threads = format!("{count} thread{}", if count == 1 { "" } else { "s" });
-    // The hash of all programs, which is the limit, has 256 slots for each possible CPU.
+    // The limit is the size of the hash of all programs: 256 slots for each possible CPU, which
+    // this number never reaches.
     let slots = (4 * count.min(cpus)).next_power_of_two();
     Ok(if slots <= FUTEX_SLOTS_LEAST {
         State::good(format!(

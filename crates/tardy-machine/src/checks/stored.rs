@@ -56,7 +56,7 @@ impl StoredFinding {
         })
     }
 
-    /// Returns whether the finding is a fault that costs milliseconds or more.
+    /// Returns whether the finding is a fault of fatal or high importance.
     #[must_use]
     pub fn is_grave(&self) -> bool {
         self.state == StoredState::Improvable && self.importance <= Importance::High

@@ -207,7 +207,8 @@ impl Case {
     }
 }
 
-/// Makes the increments of counters in one second: all zero if `is_calm`, otherwise some for each.
+/// Makes the increments of counters in one second: all zero if `is_calm`, otherwise at least one
+/// increment of each counter.
 fn watched(is_calm: bool) -> WatchDelta {
     let line = InterruptLineDelta {
         label: "9".into(),
@@ -276,7 +277,7 @@ fn first_good(check: &Check) -> usize {
     found.unwrap_or_else(|| panic!("{} is good on no machine", check.name))
 }
 
-/// Hides files of a simulated machine until it is dropped.
+/// Hides files of a simulated machine until this value is dropped.
 struct HiddenFiles<'a> {
     tree: &'a FakeRoot,
     files: Vec<String>,

@@ -179,8 +179,8 @@ impl Preemption {
     }
 }
 
-/// Returns the preemption model named in the version. init/Makefile writes it; patched kernels
-/// before 4.x wrote `PREEMPT RT`.
+/// Returns the preemption model named in the version. init/Makefile writes it; older kernels with
+/// the PREEMPT_RT patch, such as 4.19, wrote `PREEMPT RT`.
 fn compiled(version: &str) -> CompiledPreemption {
     let mut words = version
         .split_whitespace()

@@ -25,8 +25,8 @@ impl KeptFile {
         self.file.is_some()
     }
 
-    /// Returns the content. `buffer` is reused, and grows to the largest file. After an error, such
-    /// as a CPU that went offline, the file is opened again.
+    /// Returns the content. `buffer` is reused, and grows to the largest file. After an error, for
+    /// example because a CPU went offline, the next call opens the file again.
     pub(super) fn read<'a>(&mut self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();

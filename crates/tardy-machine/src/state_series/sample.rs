@@ -74,7 +74,7 @@ pub struct CpuState {
 }
 
 impl CpuState {
-    /// Returns a sample without values.
+    /// Returns a state without values.
     #[must_use]
     pub fn unknown(cpu: CpuId) -> Self {
         Self {

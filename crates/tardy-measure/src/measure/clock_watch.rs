@@ -1,4 +1,4 @@
-//! Detects steps of the clocks that a run's timers or grids use.
+//! Detects steps of the clocks that a run's timers, grids or probes use.
 //!
 //! Clocks are stepped by time synchronisation when it starts, and by users. Leap seconds are steps
 //! of CLOCK_REALTIME. Adjustments of the rate are not steps, because CLOCK_MONOTONIC follows them.
@@ -30,8 +30,9 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Starts the watch for a run that starts at `start`. Watches the clocks of `threads`, which
-    /// must have been read before, and the time of day if a probe reads it.
+    /// Starts the watch for a run that starts at `start`. Watches the clocks of `threads`, and the
+    /// time of day if a probe reads it. The plans of `threads` must already contain the clocks'
+    /// readings.
     pub(super) fn new(start: Nanos, threads: &[ThreadEntry], reads_time_of_day: bool) -> Self {
         let clocks = threads
             .iter()

@@ -1,9 +1,9 @@
 //! The progress of the probes in a phase that is counted in cycles.
 //!
-//! Cycles count from the time when all loads of the phase work, so that at least the requested
-//! number of samples is taken under load, as in the papers. For probes with a grid, the clock shows
-//! how many due times have passed. The duration of sleeps is unknown, so the recorder counts them.
-//! The phase ends after the slowest probe.
+//! Cycles are counted from the time at which all loads of the phase work, so that at least the
+//! requested number of samples is taken under load, as in the papers. For probes with a grid, the
+//! clock shows how many due times have passed. Probes without a grid sleep for unknown times, so
+//! the recorder counts their cycles. The phase ends after the slowest probe.
 //!
 //! A single phase without loads is different: there each thread ends by itself after exactly the
 //! requested number of cycles.
@@ -14,8 +14,8 @@ use tardy_samples::series_writer::FLUSH_INTERVAL;
 /// Maximum delay until the recorder knows of a cycle.
 const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
-/// Maximum wait for loads that do not start to work. After it, cycles count without them, so that
-/// every run ends.
+/// Maximum wait for loads that do not start to work. After this time, cycles are counted without
+/// these loads, so that every run ends.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// The cycles of one phase.

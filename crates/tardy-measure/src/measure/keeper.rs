@@ -1,4 +1,4 @@
-//! A separate thread that replaces, extends or syncs files of the run while the run lasts.
+//! A separate thread that replaces, extends, folds or syncs files of the run while the run lasts.
 //!
 //! A new file is synced before it takes the old file's place. On a busy disk this can take half a
 //! minute, and the file system's journal then delays every other write, too. The threads that end
@@ -118,7 +118,7 @@ impl BackgroundWriter {
         }
     }
 
-    /// Requests that the data about the newest segment of a series be synced later. Returns at
+    /// Requests that the head and the name of a series' newest segment be synced later. Returns at
     /// once.
     pub fn settle(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The progress display of a run: a screen, a line that is rewritten on a terminal, or elsewhere a
+//! The progress display of a run: a screen; on a terminal, a line that is rewritten; elsewhere, a
 //! line every 10 s. It writes to standard error.
 
 use std::fmt::Write as _;
@@ -31,7 +31,8 @@ pub enum ProgressDisplay {
     Lines,
     /// A screen, if there is a terminal; otherwise lines.
     Screen(Look),
-    /// No display. The listener is called each time the run checks its phases.
+    /// No display. The listener is called each time the run checks its phases, unless the run is
+    /// endless.
     Told(ProgressListener),
 }
 
@@ -44,7 +45,7 @@ impl ProgressDisplay {
     }
 }
 
-/// The live view.
+/// The progress display of a run in progress.
 pub(super) struct Live {
     style: Style,
     listener: Option<ProgressListener>,
@@ -186,7 +187,8 @@ fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress
                 seconds(left)
             )
         }
-        // Usually the loads of a phase take long to stop, and the next phase waits for them.
+        // The usual reason is that the loads of a phase were slow to stop, and that the next phase
+        // waited for them.
         Some((_, left)) => format!(
             "{} s, {} s more than planned, {phase}",
             seconds(elapsed),

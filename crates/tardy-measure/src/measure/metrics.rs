@@ -37,7 +37,7 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 const READERS_MAX: usize = 64;
 /// Maximum wait for new numbers. The recorder publishes eight times a second.
 const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
-/// Maximum length of a request's first line in bytes.
+/// Maximum length of a request in bytes.
 const QUESTION_BYTES_MAX: usize = 8 << 10;
 
 /// The data that the run shares with the server's thread.
@@ -90,7 +90,7 @@ impl Desk {
         }
     }
 
-    /// Publishes the record and the progress of the run.
+    /// Publishes the status of the run, unless the server is reading the older one at this moment.
     pub fn leave_run(&self, record: &RunRecord, now: Nanos) {
         let Ok(mut numbers) = self.numbers.try_lock() else {
             return;
@@ -310,7 +310,7 @@ struct Reader {
 enum RequestState {
     Incomplete,
     Complete,
-    /// The client disconnected, or sent an invalid request.
+    /// The client disconnected, or its request is too long.
     Failed,
 }
 
@@ -557,7 +557,8 @@ mod tests {
             .collect();
         let mut half = TcpStream::connect(address).unwrap();
         half.write_all(b"GET / HTTP").unwrap();
-        // One after the other, the idle connections would delay this one for four minutes.
+        // If the server waited for one connection after the other, the idle ones would delay this
+        // one for four minutes.
         let text = asked(&server, address, "GET / HTTP/1.1\r\n\r\n");
         assert!(text.contains("200 OK"), "{text}");
         drop(idle);

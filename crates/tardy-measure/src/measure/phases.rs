@@ -1,14 +1,14 @@
 //! The run's timeline: its current phase and the next step. It reads no clock and starts no
 //! processes, so that it can be tested.
 //!
-//! A phase ends on time even if its loads do not, so that the run takes as long as `--for`
-//! requests. At the start of the last tenth of a phase (at most 500 ms), its loads are asked to
-//! stop; halfway through this time they are killed. Their changes are undone before the next phase.
-//! The last phase's loads work until the run's end.
+//! A phase ends on time even if its loads ignore the request to stop, so that the run takes as long
+//! as `--for` requests. At the start of the last tenth of a phase (at most 500 ms), its loads are
+//! asked to stop; halfway through this time they are killed. Their changes are undone before the
+//! next phase. The last phase's loads work until the run's end.
 //!
 //! Loads that still exist 5 s after they should be gone are abandoned, but only after their
-//! guardian had a chance to answer. So a machine that its host did not run for a while loses no
-//! loads.
+//! guardian had a chance to answer. So no load is abandoned only because the host did not run this
+//! machine for a while.
 //!
 //! The recorded working time of a load ends when the load sees the request to stop. The load's
 //! worker then undoes its changes and sleeps until the probes are disarmed, because on a kernel
@@ -19,7 +19,7 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;
 use tardy_run::record::PhaseRecord;
 
-/// The part at the end of a phase in which its loads stop and the system settles: one in ten.
+/// The last 1 / `ENDING_PART` of a phase, in which its loads stop and the system settles.
 const ENDING_PART: i64 = 10;
 /// Maximum length of this part.
 const ENDING_MAX: Nanos = Nanos::from_millis(500);
@@ -58,8 +58,8 @@ fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
 
-/// Walks through the phases. Each phase ends as planned, even if its loads fail or hang, and the
-/// next one starts then.
+/// Walks through the phases. Each phase ends as planned even if its loads fail, and at most
+/// [`STUCK`] later if the guardian does not confirm that they are gone. The next phase starts then.
 ///
 /// Loads are stopped before the end of their phase, so that none of them is still there in the next
 /// phase. The loads of the last phase work until it ends.
@@ -101,7 +101,8 @@ impl Timeline {
         Self { began, ..self }
     }
 
-    /// Returns the next step at `now`. Must be called repeatedly until it returns `None`.
+    /// Returns the next step at `now`. Must be called repeatedly until it returns `None` or
+    /// [`Step::Done`].
     pub fn step(&mut self, now: Nanos) -> Option<Step> {
         let Some(plan) = self.plans.get(self.current) else {
             return Some(Step::Done(self.end_of_last().min(now)));
@@ -174,7 +175,7 @@ impl Timeline {
         }
     }
 
-    /// Returns when the last phase ends; `None` before it has started.
+    /// Returns when the last phase ends; `None` unless that phase is running.
     #[must_use]
     pub fn end(&self) -> Option<Nanos> {
         (self.current + 1 == self.plans.len() && self.stage != Stage::Before)
@@ -191,7 +192,8 @@ impl Timeline {
     }
 
     /// Returns the planned end of the current phase. A phase that started late, because the
-    /// previous loads were slow to stop, still gets half of its length.
+    /// previous loads were slow to stop, still gets half of its length. The end of a phase that is
+    /// counted in cycles is [`Nanos::MAX`] until its cycles are complete.
     fn end_of_current(&self) -> Nanos {
         let length = self
             .plans
@@ -212,7 +214,7 @@ impl Timeline {
         (self.planned + length).max(begin + Nanos(length.get() / 2))
     }
 
-    /// Returns when loads are abandoned that were asked to stop and still exist.
+    /// Returns the time at which loads that were asked to stop and still exist are abandoned.
     fn stuck(&self) -> Nanos {
         self.end_of_current().max(self.asked) + STUCK
     }
@@ -247,7 +249,8 @@ impl Timeline {
         self.stage = Stage::Before;
     }
 
-    /// Records the activity of the CPUs in the last phase. Only the first call for a phase counts.
+    /// Records the activity of the CPUs in the phase that ended last. Only the first call for a
+    /// phase has an effect.
     pub fn note_busy(&mut self, busy: std::collections::BTreeMap<tardy_core::cpu::CpuId, Nanos>) {
         if let Some(record) = self
             .records
@@ -272,8 +275,8 @@ impl Timeline {
         self.current = self.plans.len();
     }
 
-    /// Records that the user stopped an endless run at `now`. Its current phase then counts as
-    /// ended as planned.
+    /// Records that the user stopped an endless run at `now`. Its current phase is then recorded as
+    /// having ended as planned.
     pub fn end_as_asked(&mut self, now: Nanos) {
         self.cut(now);
         if let Some(record) = self.records.last_mut() {

@@ -28,7 +28,7 @@ use crate::plan::other_runs::RECORDER;
 /// Number of flushes between two writes of the histograms of series that do not store every sample.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
 /// Number of flushes between two syncs of the series, which makes a sync every ten seconds. A power
-/// failure loses at most this time plus the disk's delay.
+/// failure loses at most the samples of this time plus the disk's delay.
 const FLUSHES_A_SYNC: u64 = 80;
 /// Space reserved for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
@@ -42,7 +42,8 @@ pub struct Progress {
     pub counts: Counts,
     /// The worst sample of the series.
     pub worst: Option<WorstSample>,
-    /// Time between two due times, if the clock determines them.
+    /// Time between two due times; absent if the clock does not determine them, or if another
+    /// program takes the samples.
     pub period: Option<Nanos>,
     /// Whether the last sample of the series has arrived.
     pub is_closed: bool,
@@ -209,7 +210,7 @@ impl Work {
                 self.keeper.settle(Arc::clone(rotation));
             }
             if is_histogram_due && let Some(histogram) = encoded_histogram(series) {
-                // On a full disk the older file stays. Space is reserved for the last one.
+                // On a full disk the older file stays. Space is reserved for the final histogram.
                 self.keeper
                     .replace(&histogram_path(series.path()), histogram);
             }

@@ -30,7 +30,7 @@ use super::session::{SessionError, first_record, system};
 
 /// Capacity of a ring: the same as for a probe.
 const RING_SAMPLES: usize = 32_768;
-/// Default time between two stimuli. It is only used to predict due times in the file.
+/// Assumed time between two stimuli. It is only used to predict due times in the file.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
 /// The request for a responder's run.
@@ -70,7 +70,7 @@ impl RespondRun {
         let folder = RunFolder::create(out)?;
         let started = Self::start_in(folder, asked, root);
         started.inspect_err(|_| {
-            // The folder was made just above, and is empty.
+            // The folder was made just above, and has no samples yet.
             let _ = std::fs::remove_dir_all(out);
         })
     }

@@ -28,8 +28,8 @@ const LOOKS_A_TIMEOUT: i64 = 4;
 /// Minimum and maximum time between two checks. The minimum holds even if the manager wants to be
 /// notified more often.
 const LOOK: (Nanos, Nanos) = (Nanos::from_millis(10), Nanos::from_secs(10));
-/// Shortest pause after which a series counts as hanging. The recorder empties rings eight times a
-/// second.
+/// Shortest pause after which a series is considered to hang. The recorder empties rings eight
+/// times a second.
 const STILL_MIN: Nanos = Nanos::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
@@ -188,7 +188,7 @@ struct Mover {
 }
 
 impl Motion {
-    /// Makes a check in which a counter counts as hanging if it does not change for longer than
+    /// Makes a check that regards a counter as hanging if it does not change for longer than both
     /// `still_max` and two of its periods.
     fn new(still_max: Nanos) -> Self {
         Self {

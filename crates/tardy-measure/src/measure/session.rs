@@ -64,10 +64,10 @@ pub enum SessionError {
          the samples up to the move; do not move the folder of a run in progress"
     )]
     FolderGone(PathBuf),
-    /// A system call failed without which nothing can be measured.
+    /// A system call that every measurement needs failed.
     #[error("{what}: {error}{}", remedy(error))]
     System {
-        /// The failed operation, and the remedy.
+        /// The failed operation.
         what: &'static str,
         /// The error of the system.
         error: std::io::Error,

@@ -32,8 +32,8 @@ const BUSY_LOOKS: u32 = 4;
 /// shortest allowed period uses a quarter. A probe that never sleeps gets at most 95 %, because the
 /// kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
 const BUSY_PERCENT: i64 = 80;
-/// How long a thread may run without blocking before the kernel ends the process, in us. The
-/// watchdog acts much earlier.
+/// How long a thread may run without blocking before the kernel sends SIGXCPU, in us. After twice
+/// this time, the kernel kills the process. The watchdog acts much earlier.
 const RUNAWAY_MICROS: u64 = 10_000_000;
 const STACK_BYTES: usize = 256 << 10;
 

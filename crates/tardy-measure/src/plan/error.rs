@@ -134,7 +134,8 @@ pub enum PlanError {
         /// Space that must stay free on this file system, in bytes.
         left: u64,
         free: u64,
-        /// Space needed if the run stores few samples, in bytes; absent if even that does not fit.
+        /// Space needed if the run stores only histograms, in bytes; absent if even that does not
+        /// fit.
         least: Option<u64>,
         folder: PathBuf,
     },

@@ -70,8 +70,8 @@ pub fn resolve(
         return Err(PlanError::PriorityNeedsForce);
     }
     let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
-    // The length of an endless run is unknown. The run may start if there is enough space for this
-    // time.
+    // The length of an endless run is unknown. The run may start if there is enough space for
+    // `UNTIL_STOPPED_PART`.
     let stored_length = if request.until_stopped {
         UNTIL_STOPPED_PART
     } else {
@@ -232,7 +232,8 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     Ok(probes)
 }
 
-/// Gives probes of the same kind distinct names: given names, otherwise the kind with a number.
+/// Makes the name of a probe distinct: refuses a given name that is taken, and adds a number to the
+/// kind of a probe without a given name.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
     if plan.kind.is_some()
@@ -274,8 +275,8 @@ fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     }
 }
 
-/// Returns a warning if probes have the same policy and priority: they wait for each other when
-/// they are due together.
+/// Returns a warning if probes on the same CPU have the same policy and priority: they wait for
+/// each other when they are due together.
 fn sharing(probes: &[Probe]) -> Option<Warning> {
     let of_one = probes.iter().map(|(_, plan)| {
         let meet = |other: &ProbePlan| match (&other.cpus, &plan.cpus) {
@@ -310,7 +311,7 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
     })
 }
 
-/// Checks that a probe limited to CPUs has a thread for each CPU, and is limited to measured CPUs.
+/// Checks that the CPUs of a probe limited to CPUs can be chosen, and are measured.
 fn check_cpus(probes: &[Probe], measured: &CpuList) -> Result<(), PlanError> {
     for (info, plan) in probes {
         let Some(cpus) = &plan.cpus else { continue };
@@ -416,8 +417,8 @@ fn isolation(
     })
 }
 
-/// Returns the instances of all probes. Their start times are random, so that they are in step
-/// neither with each other nor with the tick.
+/// Returns the instances of all probes. Unless the request sets them, their start times are random,
+/// so that they are in step neither with each other nor with the tick.
 fn threads_of(
     request: &Request,
     cycles: Option<u64>,

@@ -18,8 +18,8 @@ const BLOCKS: usize = 10;
 const WAKES_A_BLOCK: i64 = 25;
 const INTERVAL: i64 = 100_000;
 
-/// Returns the CPU time of one wake-up on `cpu`, under `policy`. The cheapest of several blocks of
-/// wake-ups counts, because disturbances only add to the time.
+/// Returns the CPU time of one wake-up on `cpu`, under `policy`. Uses the cheapest of several
+/// blocks of wake-ups, because disturbances only add to the time.
 ///
 /// # Errors
 /// Returns errors of starting a thread and of sleeping. Ignores a refused policy or CPU.

@@ -1,4 +1,4 @@
-//! Parses values of a scenario and checks them at once, because the parser then knows their line.
+//! Parses values of a scenario. Also checks them, because the parser knows their lines.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};

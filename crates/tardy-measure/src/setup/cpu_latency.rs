@@ -18,8 +18,8 @@ impl CpuLatencyRequest {
     /// # Errors
     /// Returns the errors of [`CpuLatencyRequest::hold`].
     pub fn is_allowed(root: &Root) -> io::Result<()> {
-        // Opening the file makes a request without a limit, which ends when the file is closed at
-        // once.
+        // Opening the file makes a request without a limit. Closing it at once withdraws the
+        // request.
         open(root).map(drop)
     }
 
@@ -30,7 +30,8 @@ impl CpuLatencyRequest {
     /// `cpu_latency_qos_write` in kernel/power/qos.c.
     ///
     /// # Errors
-    /// Returns EACCES without the right to write the file; ENOENT if the file is absent.
+    /// Returns EACCES without the right to write the file; ENOENT if the file is absent; an error
+    /// of kind `InvalidInput` if the file is not a device.
     pub fn hold(root: &Root, micros: i32) -> io::Result<Self> {
         let mut file = open(root)?;
         file.write_all(&micros.to_ne_bytes())?;

@@ -57,7 +57,8 @@ pub struct AppMemory {
 }
 
 impl AppMemory {
-    /// Makes memory for `loops` loops, with rings of `slots` cycles, which must be a power of two.
+    /// Makes memory for `loops` loops, each with a ring of `slots` cycles. `slots` must be a power
+    /// of two.
     ///
     /// # Errors
     /// Returns errors of making and mapping a file in memory.

@@ -79,7 +79,7 @@ impl Program {
     /// Starts `command`; `name` is for messages. Must be called on the thread that will wait for
     /// the program, before memory is locked and other threads start.
     ///
-    /// The program may use all of `cpus`, independent of this thread's affinity. Its standard
+    /// The program may use all of `cpus`, in addition to the CPUs of this thread. Its standard
     /// output goes to standard error, because the tool prints its result to standard output.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl Drop for Program {
     }
 }
 
-/// Returns what the loop has not done yet.
+/// Returns what the loop has not done yet; `None` if it has completed a cycle.
 fn missing(reader: &LoopReader) -> Option<String> {
     match reader.introduction() {
         None => Some("opened no loop".to_owned()),

@@ -21,7 +21,8 @@ pub struct RunningLoop {
     pub period: Option<Nanos>,
     /// The first due time of the loop's series. Earlier cycles are ignored.
     pub first: Nanos,
-    /// Whether the loop reports when its work is done. If not, its start is used instead.
+    /// Whether the loop reports when its work is done. If not, the start of the cycle is used
+    /// instead.
     pub tells_done: bool,
     /// The source of the loop's cycles.
     pub reader: LoopReader,
@@ -78,8 +79,8 @@ pub fn relay(
     loop {
         std::thread::sleep(INTERVAL);
         let is_over = control.is_past_end(Nanos(clock::monotonic()) - PATIENCE);
-        // This must come before the read: cycles that a program wrote before its end are then still
-        // read.
+        // The check comes before the cycles are read. Otherwise, cycles that a program wrote just
+        // before its end would not be read.
         let is_gone = !memory.is_anybody_there().unwrap_or(true);
         if let Some(end) = line
             .take_waiting(control)

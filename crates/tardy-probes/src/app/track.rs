@@ -67,7 +67,8 @@ impl Track {
         Ok(())
     }
 
-    /// Returns the number of due times between the last cycle and one due at `due`.
+    /// Returns the number of due times between the last cycle and one due at `due`; without a grid,
+    /// the number of lost cycles.
     fn skipped_before(&self, due: Nanos) -> Result<u64, OffGrid> {
         let Some(period) = self.period else {
             return Ok(self.lost);
@@ -90,7 +91,7 @@ impl Track {
         }
     }
 
-    /// Passes on the held cycle, which `skipped` due times follow. Some of these belong to lost
+    /// Passes on the held cycle. `skipped` due times follow it, some of which belong to lost
     /// cycles.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
@@ -103,8 +104,8 @@ impl Track {
             self.producer.begin_cycle();
             self.producer.push(sample);
         }
-        // It is unknown which of the lost cycles skipped the due times. Before the first cycle
-        // there is nothing to report.
+        // These due times are in no sample: it is unknown which of the lost cycles skipped them,
+        // and before the first cycle there is no sample.
         if lost > 0 || not_lost > 0 {
             self.producer.lose(lost, not_lost);
         }

@@ -9,14 +9,14 @@ use crate::recording::ring::Producer;
 /// The series that a responder writes.
 #[derive(Debug)]
 pub struct AnswerLog {
-    /// Series of wake-up latencies; only for links whose stimuli the kernel stamps.
+    /// Series of wake-up latencies; only for links whose stimuli the kernel timestamps.
     wake_up: Option<Producer>,
     answer: Producer,
 }
 
 impl AnswerLog {
-    /// Makes a log that writes into these series. `wake_up` is set if the kernel stamps the link's
-    /// stimuli.
+    /// Makes a log that writes into these series. `wake_up` is set if the kernel timestamps the
+    /// link's stimuli.
     #[must_use]
     pub fn new(wake_up: Option<Producer>, answer: Producer) -> Self {
         Self { wake_up, answer }
@@ -26,7 +26,7 @@ impl AnswerLog {
     /// `woken`, and its answer was sent at `sent`.
     #[inline]
     pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
-        // A stamp later than the clock read is a conversion error between the two clocks.
+        // A time stamp later than the clock read is a conversion error between the two clocks.
         let due = stamp.map_or(woken, |stamp| stamp.min(woken));
         if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
             ring.begin_cycle();

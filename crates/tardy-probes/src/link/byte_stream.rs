@@ -38,8 +38,8 @@ const BITS_PER_SECOND: u32 = 115_200;
 /// EIO, the error of a terminal whose other end is closed.
 const EIO: i32 = 5;
 
-/// The byte of a stimulus is its number modulo this. So an answer can be matched with a stimulus at
-/// most this many stimuli back.
+/// The byte of a stimulus is its number modulo this constant. So an answer can only be matched with
+/// one of this many latest stimuli.
 const NUMBERS: u64 = 0xf0;
 const HELLO: u8 = 0xf0;
 /// The answer to the question whether the other end is present.
@@ -239,7 +239,7 @@ impl Initiator for ByteInitiator {
         if low >= NUMBERS {
             return Ok(None);
         }
-        // Several earlier stimuli have the same byte; the latest of them counts.
+        // Several earlier stimuli have the same byte; the latest of them is assumed.
         let behind = (self.sent % NUMBERS + NUMBERS - low) % NUMBERS;
         Ok(Some(Answer {
             number: self.sent.saturating_sub(behind),

@@ -18,7 +18,7 @@ pub trait Initiator {
     /// Sends the stimulus with this number.
     ///
     /// # Errors
-    /// Returns errors of the link; the stimulus then counts as unanswered.
+    /// Returns errors of the link; the stimulus is then recorded as unanswered.
     fn send(&mut self, number: u64) -> io::Result<()>;
 
     /// Polls for an answer.
@@ -50,13 +50,14 @@ pub struct Pace {
     pub period: Nanos,
     /// Maximum time to wait for an answer.
     pub time_out: Nanos,
-    /// If the time between two polls exceeds this, the round trip counts as interrupted.
+    /// If the time between two polls exceeds this, the round trip is counted as interrupted.
     pub interrupted_above: Nanos,
     /// Number of stimuli to send; absent to send until stopped.
     pub cycles: Option<u64>,
 }
 
-/// The responder counts as gone if no answer arrives for this time and for several stimuli.
+/// The responder is assumed to be gone if no answer arrives for this time and for [`GONE_STIMULI`]
+/// stimuli.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 const GONE_STIMULI: usize = 10;
 /// Maximum number of unanswered stimuli that are held until it is known whether the responder is
@@ -196,8 +197,9 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // The pause is as long as the wait, because continuous polling would take the
-                    // CPU away from all other tasks.
+                    // The next stimulus follows after two time-outs at the earliest, counted from
+                    // this one. At least one of them is a pause, because continuous polling would
+                    // take the CPU away from all other tasks.
                     rest = self.pace.time_out.saturating_add(self.pace.time_out)
                         - (now - sent).min(self.pace.time_out);
                 }
@@ -222,8 +224,8 @@ impl<L: Initiator> Exchange<'_, L> {
             before = now;
             match looked {
                 Ok(Some(answer)) if answer.number == number => {
-                    // A stamp from before the stimulus is a conversion error between the two
-                    // clocks.
+                    // A time stamp before the stimulus, or after the poll, is a conversion error
+                    // between the two clocks.
                     let round_trip = answer
                         .received
                         .filter(|&received| received > sent && received <= now)

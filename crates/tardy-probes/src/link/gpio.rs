@@ -1,5 +1,5 @@
 //! `gpio`: two lines of a GPIO chip at each end, one output and one input, connected crosswise.
-//! Stimulus and answer are edges, which the kernel stamps in its interrupt handlers.
+//! Stimulus and answer are edges, which the kernel timestamps in its interrupt handlers.
 
 use std::fmt;
 use std::io;
@@ -28,7 +28,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// Maximum time for the other end to follow the line when the link is opened.
+/// Maximum time for the other end to follow the line, when the link is opened and after a lost
+/// answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// Two lines of a GPIO chip.

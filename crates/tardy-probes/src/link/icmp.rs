@@ -135,8 +135,8 @@ impl IcmpInitiator {
     fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = ECHO_REQUEST;
-        // A ping socket writes its own identifier. With a raw socket, the identifier distinguishes
-        // answers to this process from answers to others.
+        // A ping socket replaces the identifier with its own. With a raw socket, this identifier is
+        // sent, but answers are recognised by the conversation.
         packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
         packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());

@@ -1,5 +1,5 @@
-//! The open initiator's end of a link: properties of the path before the first stimulus, and the
-//! exchange of stimuli and answers.
+//! The initiator's end of an open link: the properties of the path that are known before the first
+//! stimulus, and the exchange of stimuli and answers.
 //!
 //! The exchange is compiled separately for each type of link, so that its polling loop calls the
 //! link directly. An indirect call would be part of every poll.

@@ -9,8 +9,8 @@
 //!
 //! Kinds 3 to 5 belong to sessions with a secret. The responder answers a hello with a challenge,
 //! whose nonce replaces number and time. The opening and its answer (opened) repeat the nonce. Each
-//! of them has 32 bytes more, a tag of the 40 bytes before. A responder never sends more bytes than
-//! it received.
+//! of these two is 32 bytes longer: a tag of its first 40 bytes follows them. A responder never
+//! sends more bytes than it received.
 
 use tardy_core::units::Nanos;
 
@@ -19,7 +19,7 @@ use super::secret::{Secret, TAG_BYTES};
 const MAGIC: [u8; 4] = *b"tdy1";
 /// Length of a packet in bytes.
 pub(super) const BYTES: usize = 40;
-/// Length of a packet with a tag in bytes.
+/// Length in bytes of a packet with its tag.
 pub(super) const TAGGED_BYTES: usize = BYTES + TAG_BYTES;
 
 /// The kind of a packet.
@@ -46,8 +46,8 @@ pub(super) struct Packet {
     pub conversation: u64,
     /// Number of the stimulus.
     pub number: u64,
-    /// In an answer: time from the kernel's receive stamp to just before the answer was sent, on
-    /// the responder's clock; below zero if the kernel gave no stamp.
+    /// In an answer: time from the kernel's receive time stamp to just before the answer was sent,
+    /// on the responder's clock; below zero if the kernel gave no time stamp.
     pub in_responder: Nanos,
     /// In an answer: digest of the responder's boot.
     pub machine: u64,

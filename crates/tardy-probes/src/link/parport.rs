@@ -166,7 +166,7 @@ impl Initiator for PortInitiator {
             return Ok(None);
         }
         self.unread -= 1;
-        // An unexpected pulse counts as another answer to the last stimulus.
+        // An unexpected pulse is reported as another answer to the last answered stimulus.
         self.answered = self.waits_for.take().unwrap_or(self.answered);
         Ok(Some(Answer {
             number: self.answered,

@@ -39,8 +39,8 @@ impl Session {
             .is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
     }
 
-    /// Returns whether to answer a question without a secret: it must continue the session, or open
-    /// a new one.
+    /// Returns whether a responder without a secret answers a question: the question must continue
+    /// the session, or open a new one.
     #[inline]
     pub(super) fn admits(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         if self.continues(from, conversation, now) {

@@ -34,15 +34,17 @@ pub trait Responder: Debug + Send {
 pub struct ResponderResult {
     /// Number of stimuli answered.
     pub answers: u64,
-    /// Wake-up latency of the responder for these stimuli: from the kernel's receive stamp to the
-    /// responder's clock read. Empty on links without stamps.
+    /// Wake-up latency of the responder for these stimuli: from the kernel's receive time stamp to
+    /// the responder's clock read. Empty on links without time stamps.
     pub wake_up: Histogram,
-    /// Time from the kernel's receive stamp to just before the answer was sent.
+    /// Time from the kernel's receive time stamp to just before (`udp`) or just after (`gpio`) the
+    /// answer was sent.
     pub in_responder: Histogram,
-    /// Number of times that the received data was not a stimulus.
+    /// Number of received messages that were not requests. On parallel ports: number of pulses that
+    /// got no separate answer.
     pub others: u64,
-    /// Number of stimuli that were not answered, because they came from another sender than the
-    /// session's peer, or without the secret.
+    /// Number of requests (not only stimuli) that were not answered, because they came from another
+    /// sender than the session's peer, or without the secret.
     pub strangers: u64,
     /// Number of sessions; 0 on links that only the other end can reach.
     pub sessions: u64,

@@ -1,8 +1,8 @@
 //! Detects whether an address is outside this machine.
 //!
-//! A responder shows this by the digest of its machine's boot. The target of echo requests counts
-//! as outside if the network device of its route has hardware. If a link does not leave this
-//! machine, its series has `external=false` and supports no verdict.
+//! A responder shows this by the digest of its machine's boot. The target of echo requests is
+//! assumed to be outside if the network device of its route has hardware. If a link does not leave
+//! this machine, its series has `external=false` and supports no verdict.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,7 +10,8 @@ use tardy_machine::root::Root;
 
 /// Returns whether a path to the address leaves this machine. Returns false for the machine's own
 /// addresses, and for those reached through devices without hardware: the loopback interface, and
-/// the pairs, bridges and tunnels of containers and network namespaces.
+/// the pairs, bridges and tunnels of containers and network namespaces. For IPv6, only the
+/// machine's own addresses are recognised.
 #[must_use]
 pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     // Only a local address can be bound to. Binding to port 0 cannot fail because of other

@@ -1,4 +1,4 @@
-//! Converts the kernel's receive stamps to the run's clock.
+//! Converts the kernel's receive time stamps to the run's clock.
 
 use tardy_core::units::Nanos;
 use tardy_sys::clock;

@@ -1,4 +1,4 @@
-//! `udp`: datagrams with the kernel's receive stamps at both ends.
+//! `udp`: datagrams with the kernel's receive time stamps at both ends.
 
 use std::fmt;
 use std::io;
@@ -193,7 +193,7 @@ impl UdpInitiator {
         ))
     }
 
-    /// Asks until a responder answers, and with a secret until both ends have proved that they know
+    /// Asks until a responder answers; with a secret, until both ends have proved that they know
     /// it. Returns the digest of the responder's machine.
     fn hello(&mut self, secret: Option<&Secret>) -> io::Result<u64> {
         let mut buffer = [0; packet::TAGGED_BYTES + 1];
@@ -334,7 +334,8 @@ impl Initiator for UdpInitiator {
     }
 }
 
-/// Sends a datagram to its own socket, and polls until it arrives.
+/// Measures the lower bound of a round trip: a socket sends a datagram to itself, and polls until
+/// it arrives.
 fn own_floor() -> io::Result<Nanos> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(socket.local_addr()?)?;

@@ -1,5 +1,5 @@
-//! The responder's end of `udp`: answers the peer of its session. Each datagram gets one answer of
-//! the same length.
+//! The responder's end of `udp`: answers the peer of its session. Each answered datagram gets one
+//! answer of the same length.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -254,7 +254,7 @@ impl Responder for UdpResponder {
             answered.sessions = self.session.opened;
             if let Some(until) = rest {
                 answered.rests += 1;
-                // If a signal ends this sleep early, the next datagram leads to another sleep.
+                // If this sleep fails, the next datagram leads to another sleep.
                 let _ = clock::sleep_until(&clock::Instant::from_nanos(until.get()));
             }
         }

@@ -65,8 +65,8 @@ impl Share {
         }
     }
 
-    /// Sleeps for the rest of the window if the window's share is used up. Returns whether it
-    /// slept.
+    /// Sleeps for the rest of the window if the window's share is used up. Returns whether a new
+    /// window started.
     #[inline]
     pub(super) fn give_up_when_used(&mut self, now: Nanos) -> io::Result<bool> {
         if !self.is_real_time || now < self.window + WINDOW_OCCUPIED {

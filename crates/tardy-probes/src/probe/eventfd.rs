@@ -1,4 +1,5 @@
-//! `eventfd`: a thread reads a counter that another thread adds to, as event loops are woken up.
+//! `eventfd`: a thread reads a counter that another thread adds to. Event loops are woken up in
+//! this way.
 
 use std::io;
 

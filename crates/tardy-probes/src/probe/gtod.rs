@@ -7,8 +7,8 @@
 //!
 //! If the time of day is set during a gap, the gap's length is taken from the run's clock.
 //! Otherwise a step forward by an hour would be a gap of an hour, and a step back would keep the
-//! thread reading for an hour. Only a gap without a bin can contain a step, so other reads need no
-//! check.
+//! thread reading for an hour. Gaps that have a bin are not checked, because a step in such a gap
+//! is short, too.
 
 use std::io;
 
@@ -60,7 +60,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// Duration of one clock's turn. Within a turn, only reads of the same clock lie between two timed
+/// Duration of one clock's turn. Within a turn, the other clock is not read between two timed
 /// reads.
 const TURN: Nanos = Nanos::from_millis(1);
 
@@ -127,7 +127,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         reader
     }
 
-    /// Starts a turn. The time since the clock's last turn does not count.
+    /// Starts a turn. The time since the clock's last turn is not part of a gap.
     #[inline]
     fn begin(&mut self) {
         (self.last, self.last_ahead) = self.read_exactly();

@@ -39,8 +39,8 @@ pub struct ProbeInfo {
     /// Default period.
     pub period: Nanos,
     /// Whether a process or a machine has only one of the probe's resource, so that two probes of
-    /// this kind would conflict. POSIX timers and queues exist once per thread, and a signal
-    /// between two threads once per pair, so these probes are not single.
+    /// this kind would conflict. POSIX timers exist once per thread, and message queues once per
+    /// pair of threads, so these probes are not single.
     pub is_single: bool,
     /// The event that the probe waits for. It is not a timer for pairs of threads, for externally
     /// started cycles, and for interval errors, which do not show a constant latency such as that
@@ -105,7 +105,7 @@ pub enum Placement {
 pub enum Refusal {
     /// The machine lacks a requirement.
     Absent(Unsupported),
-    /// The request is contradictory. The text is a fragment that ends with the remedy.
+    /// The request is invalid. The text is a fragment that ends with the remedy.
     Request(String),
 }
 

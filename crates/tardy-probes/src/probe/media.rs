@@ -4,17 +4,17 @@
 //!
 //! Reports of a real player are used without further interpretation. mpv plays an endless clip that
 //! libavfilter makes, without a file. Its statistics have frame times, its JSON interface has the
-//! skew, and the frame count joins the two. A frame without a reported skew counts as lost, a frame
-//! that was not shown as skipped. The series of simulated players have separate names, so no table
-//! mixes a simulated and a real player.
+//! skew, and the frame count joins the two. A frame without a reported skew is recorded as lost, a
+//! frame that was not shown as skipped. The series of simulated players have separate names, so no
+//! table mixes a simulated and a real player.
 //!
 //! The time of the audible sound is computed from the position of the card's hardware pointer at
-//! the kernel's stamp, and extrapolated to the frame's time at the nominal rate. It is only as
+//! the kernel's time stamp, and extrapolated to the frame's time at the nominal rate. It is only as
 //! exact as the pointer's steps are even; the run reports this, and the rate of the card's clock.
 //! After an xrun, the sound resumes where it was interrupted.
 //!
-//! The series `media.alsa` has the clock of a card, `media` a modelled clock. Without `player=` the
-//! machine determines which of them is measured; the run stores the choice with its reason.
+//! The series `media.alsa` uses the clock of a card, `media` a modelled clock. Without `player=`,
+//! the card's clock is used if there is a card; the run stores the choice with its reason.
 
 mod alsa;
 mod audio;
@@ -59,8 +59,9 @@ const FRAME: SeriesInfo = SeriesInfo {
 
 /// Value of `delay` for an audio clock without deliberate delay.
 const NO_DELAY: &str = "0ns";
-/// The values of `player`: the built-in player with the audio clock of a card if available, of a
-/// card, or of a model; and the external player.
+/// The values of `player`. The first three mean the built-in player: with the audio clock of a card
+/// if there is a card, always with a card, or with a modelled clock. The last one is the external
+/// player.
 const PLAYERS: &[&str] = &["auto", "alsa", "simulated", "mpv"];
 /// Frame periods that a real player supports.
 const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nanos::from_secs(1);

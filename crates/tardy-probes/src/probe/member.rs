@@ -29,10 +29,11 @@ pub struct OpenContext<'a> {
 pub struct ProbeInstance {
     /// The threads of the instance, in the order in which they are started.
     pub members: Vec<Member>,
-    /// Error of the clock that the probe reads. Only a larger deviation counts as an early wake-up.
+    /// Error of the clock that the probe reads. A wake-up is judged as early only if it is early by
+    /// more than this.
     pub clock_error: Nanos,
-    /// The series that the instance has, if only opening shows this: the first ones of the
-    /// description.
+    /// The series that the instance has, if only opening shows this. They replace those of the
+    /// description, and there may be fewer.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that was found on opening, and that the plan could not know.
     pub grid: Option<DetectedGrid>,
@@ -198,7 +199,7 @@ pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Depa
 /// Makes the usual instance: one thread that runs `measure` for the first series.
 ///
 /// # Errors
-/// Returns no error. Panics without a producer, which is a mistake of the caller.
+/// Returns an error without a producer, which is a mistake of the caller.
 pub fn one_thread(
     mut opening: OpenContext<'_>,
     measure: MeasuringLoop,

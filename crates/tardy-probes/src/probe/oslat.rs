@@ -12,8 +12,8 @@
 //! hundred ns longer. If interrupts cannot be counted, a note states the reason, and the last two
 //! series are absent.
 //!
-//! The probe's own work (a clock read each ms, and recording a gap) does not count as observed
-//! time. Gaps during this work are found if they last 50 us or more.
+//! The probe's own work (a clock read each ms, and recording a gap) is not part of the observed
+//! time. Gaps during this work are found only if they last at least 50 us and at least `least`.
 
 use std::io;
 
@@ -71,7 +71,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
-    // After each gap, the probe asks how often it was switched out.
+    // After each gap and each ms, the probe asks how often it was switched out.
     system_calls: &["getrusage"],
     // Reads the counters of interrupts.
     traced_system_calls: &["read"],
@@ -166,7 +166,7 @@ struct Series {
     tasks: Producer,
     by_interrupts: Producer,
     unseen: Producer,
-    /// The shortest gap that counts, in ticks.
+    /// The shortest gap that is recorded, in ticks.
     least: u64,
     /// Number of involuntary switches at the last read.
     switches: u64,

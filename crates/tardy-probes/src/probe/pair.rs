@@ -1,14 +1,14 @@
-//! Shared code of the thread-to-thread probes: one thread wakes another one, and both record the
-//! time.
+//! Shared code of the thread-to-thread probes: one thread wakes another one, and the time that this
+//! takes is recorded.
 //!
 //! The woken thread has a higher priority than the waker, so that on the same CPU the wake-up
 //! itself switches to the woken thread. One of the two keeps the time: it sleeps until each due
 //! time of a grid, and records the latency of that timer in a separate series.
 //!
-//! A pair of threads has two series: wake-ups, each due at the waker's stamp, and the timer that
-//! paces them, on a grid. A late timer is therefore not a late wake-up. If a period passes before
-//! the woken thread has returned, the period has no wake-up and counts as skipped. One atomic step
-//! decides this, so each period counts once.
+//! A pair of threads has two series: wake-ups, each due at the waker's clock read, and the timer
+//! that paces them, on a grid. A late timer is therefore not a late wake-up. If a period passes
+//! before the woken thread has returned, the period has no wake-up and is recorded as skipped. One
+//! atomic step decides this, so each period is counted once.
 
 use std::io;
 use std::sync::Arc;
@@ -140,8 +140,8 @@ struct Pair<C> {
     stamp: AtomicI64,
     /// [`IDLE`], or the number of periods that have passed since the start of the current wake-up.
     under_way: AtomicU64,
-    /// Number of periods that the waker started. The number of expected samples is taken from this
-    /// count, so that it does not depend on the woken thread.
+    /// Number of periods that the waker started, if it keeps the time. The number of expected
+    /// samples is then taken from this count, so that it does not depend on the woken thread.
     periods: AtomicU64,
     is_ending: AtomicBool,
 }
@@ -186,7 +186,8 @@ impl<C: Channel> Pair<C> {
         }
     }
 
-    /// Stores the stamp and wakes the other thread. Must follow a [`Turn::Wake`].
+    /// Stores the clock's time as the wake-up's due time, and wakes the other thread. Must follow a
+    /// [`Turn::Wake`].
     #[inline]
     fn wake(&self) -> io::Result<()> {
         self.stamp.store(clock::monotonic(), Ordering::Relaxed);
@@ -352,8 +353,8 @@ fn woken_by_waker<C: Channel>(
             Ok(())
         };
         let result = measure();
-        // The waker started these periods, but this thread did not see them. They count as
-        // expected, so their missing samples show as unexplained.
+        // The waker started these periods, but this thread did not see them. They are counted as
+        // expected, so their missing samples are reported as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
         leave_or_stop(&start, result)

@@ -158,7 +158,7 @@ impl ProbeSpec {
     /// Parses one request.
     ///
     /// # Errors
-    /// Returns the error and an example of a valid request.
+    /// Returns [`ProbeRequestError`].
     pub fn parse(text: &str) -> Result<Self, ProbeRequestError> {
         let (name, rest) = text
             .trim()
@@ -269,7 +269,8 @@ impl ProbeSpec {
         }
     }
 
-    /// Returns the clock that was given in the request itself, as `clock` or as `align`.
+    /// Returns the clock that was given in the request itself, by the parameter `name` (`clock` or
+    /// `align`).
     #[must_use]
     pub fn clock(&self, name: &str) -> Option<SystemClock> {
         match self.given.get(name) {

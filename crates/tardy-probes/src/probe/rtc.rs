@@ -115,8 +115,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Ends the interrupts from a thread without real-time priority. The kernel waits in a loop for the
-/// timer's callback. On PREEMPT_RT, a thread with a low real-time priority on this CPU runs the
+/// Stops the interrupts, from a thread without real-time priority. The kernel waits in a loop for
+/// the timer's callback. On PREEMPT_RT, a thread with a low real-time priority on this CPU runs the
 /// callback, and a waiting measuring thread would keep it from running.
 fn stop(rtc: &Rtc) -> io::Result<()> {
     std::thread::scope(|scope| {
@@ -149,8 +149,8 @@ fn measure(
         if control.is_past_end(due) {
             break;
         }
-        // The device counts its interrupts, so those that were not read are known and count as
-        // skipped.
+        // The device counts its interrupts, so the number of those that were not read is known.
+        // They are recorded as skipped.
         let interrupts = rtc.wait()?;
         let now = Nanos(clock::monotonic());
         (0..interrupts).for_each(|_| producer.begin_cycle());

@@ -1,9 +1,9 @@
 //! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and
 //! work that may exceed it.
 //!
-//! The kernel does not allow such a thread to be bound to a CPU. It throttles a thread that has
-//! used up its runtime until the next period, and sends SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the
-//! run counts.
+//! The kernel does not allow such a thread to be bound to a CPU. When a thread has used up its
+//! runtime, the kernel throttles it until the next period, and sends SIGXCPU
+//! (SCHED_FLAG_DL_OVERRUN), which the run counts.
 
 use std::io;
 
@@ -80,7 +80,7 @@ fn deadline(probe: &ProbePlan) -> Nanos {
     }
 }
 
-/// Returns the CPUs on which the kernel allows such a thread: all, or none.
+/// Returns all online CPUs. The kernel accepts such a thread only if it may run on all of them.
 fn everywhere() -> CpuList {
     Root::system().online_cpus().unwrap_or_default()
 }

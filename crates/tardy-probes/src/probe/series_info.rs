@@ -24,8 +24,8 @@ pub struct SeriesInfo {
 pub enum SeriesKind {
     /// Latency relative to due times on a grid, some of which can be skipped.
     Grid,
-    /// Latency relative to a time requested in each cycle, or to a stamp of another thread. Due
-    /// times cannot be skipped.
+    /// Latency relative to a time requested in each cycle, or to a clock read of another thread.
+    /// There is no grid: as many samples are expected as cycles were started.
     Event,
     /// Time from a due time on a grid to the end of the work. Work that was due and skipped was
     /// never done, so it misses any deadline.

@@ -52,7 +52,7 @@ impl TimerClock {
             let woken = clock::sleep_until_on(self.clock(), self.at(due));
             let now = clock::monotonic();
             match woken {
-                // If the timer fires early without a step, its error belongs into the sample.
+                // If the timer fires early without a step, its error is part of the sample.
                 Ok(()) if now >= due || !self.was_stepped() => return Ok(now),
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {

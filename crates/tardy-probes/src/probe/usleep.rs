@@ -1,10 +1,10 @@
 //! `usleep`: relative sleeps with the CPU's cycle counter read before and after, as in test B of
 //! abeni2002.
 //!
-//! The counter is calibrated against CLOCK_MONOTONIC before the run. A wake-up counts as early only
-//! if it is early by more than the error of the two clocks. This error is 500 parts per million of
-//! the requested time, by which the kernel may slew its own clock (adjtimex(2)), plus the
-//! uncertainty of the calibration.
+//! The counter is calibrated against CLOCK_MONOTONIC before the run. A wake-up is judged as early
+//! only if it is early by more than the error of the two clocks. This error is 500 parts per
+//! million of the requested time, by which the kernel may slew its own clock (adjtimex(2)), plus
+//! the uncertainty of the calibration.
 
 use std::io;
 

@@ -220,7 +220,7 @@ fn measure(
         unit.run()?;
         let finished = clock::monotonic();
         let due = Nanos(walk.due().to_nanos());
-        // Due times that pass during the work are skipped by both the work and the next start.
+        // Due times that pass during the work are recorded as skipped in both series.
         let skipped = walk.advance_past(finished, || end.min(control.end()));
         started.push(Sample {
             due,

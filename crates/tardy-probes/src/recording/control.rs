@@ -38,8 +38,9 @@ pub struct Control {
 }
 
 impl Control {
-    /// Makes the control; threads run until [`Control::stop`]. When a latency stops the run, a line
-    /// is written to `trace_marker`, and then a 0 to `tracing_on`.
+    /// Makes the control; threads run until [`Control::stop`], or until the time given to
+    /// [`Control::stop_at`]. When a latency stops the run, a line is written to `trace_marker`, and
+    /// then a 0 to `tracing_on`.
     #[must_use]
     pub fn new(trace_marker: Option<File>, tracing_on: Option<File>) -> Self {
         Self {
@@ -89,8 +90,9 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// Returns the time from which on due times do not count. If the run was stopped at once,
-    /// returns `Nanos::MAX`, because all due times before the stop still count.
+    /// Returns the end of the run: due times at or after it are not counted as skipped. If the run
+    /// was stopped at once, returns `Nanos::MAX`, because due times that passed before the stop are
+    /// still counted.
     #[cold]
     #[must_use]
     pub fn end(&self) -> Nanos {

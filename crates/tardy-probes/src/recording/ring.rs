@@ -6,9 +6,10 @@
 //! a separate counter: its position is known, and due times in the file stay predictable.
 //!
 //! The ring consists of plain atomics in safe code, with three words per sample: due time, latency,
-//! skipped periods. Its memory is first touched on its CPU, which puts it on that CPU's NUMA node.
+//! skipped periods. Its memory is first touched on the CPU of the measuring thread, which puts it
+//! on that CPU's NUMA node.
 //!
-//! The ring holds 32,768 samples: 1.6 s at 20 kHz, 32 s at 1 kHz.
+//! The rings of a run hold 32,768 samples: 1.6 s at 20 kHz, 32 s at 1 kHz.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -99,8 +100,8 @@ pub fn ring(capacity: usize) -> (Producer, Consumer) {
     ring_with_bins(capacity, 0)
 }
 
-/// Makes a ring with a counter for each value from 0 up to `bins`, for values that are too frequent
-/// to pass on.
+/// Makes a ring with a counter for each value from 0 to `bins` - 1, for values that are too
+/// frequent to pass on.
 #[must_use]
 pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
     let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4))

@@ -1,6 +1,7 @@
 //! Moves one series from the ring to its file: counts the samples, then writes them in chunks.
 //!
-//! Computes only the counts, the running maximum, and a histogram of values that are not stored.
+//! Computes only the counts, the running maximum, a histogram of all samples, and data for live
+//! views and metrics.
 
 use std::io;
 use std::path::PathBuf;
@@ -70,7 +71,8 @@ struct Tally {
     watch: Option<Watch>,
 }
 
-/// The samples in the chunk being built. They count as unstored if the chunk cannot be written.
+/// The samples in the chunk being built. They are counted as unstored if the chunk cannot be
+/// written.
 #[derive(Debug, Default)]
 struct UnwrittenChunk {
     samples: u64,
@@ -101,7 +103,7 @@ impl PreparedSeries {
     /// Makes a series whose oldest samples are folded by `rule`. Continues existing histograms.
     ///
     /// # Errors
-    /// Returns errors of creating the file.
+    /// Returns errors of reading existing histograms, and of creating the file.
     pub fn create_rotating(
         folder: &std::path::Path,
         descriptor: Descriptor,

@@ -1,4 +1,4 @@
-//! Finds the number of steps that take a given time. The minimum of many trials counts, because
+//! Finds the number of steps that take a given time. The minimum of many trials is used, because
 //! disturbances only make a trial longer.
 
 use std::io;
@@ -10,7 +10,7 @@ use tardy_core::units::Nanos;
 /// time.
 const TRIAL_MIN: Nanos = Nanos::from_micros(100);
 const TRIALS_OF_A_STEP: u64 = 25;
-/// Number of trials of the whole unit, if their sum stays below [`TRIALS_LENGTH_MAX`].
+/// Number of trials of the whole unit, if they take less than [`TRIALS_LENGTH_MAX`] in all.
 const TRIALS_OF_THE_UNIT: i64 = 25;
 const TRIALS_LENGTH_MAX: Nanos = Nanos::from_millis(200);
 const TRIALS_OF_THE_UNIT_MIN: i64 = 3;
@@ -87,8 +87,8 @@ mod tests {
     use proptest::prelude::*;
     use rand::{RngExt, SeedableRng};
 
-    /// Simulates a machine with a time per step in ps and an additional time per trial in ns. Every
-    /// other trial is disturbed.
+    /// Simulates a machine with a time per step in ps and an additional time per trial in ns. About
+    /// half of the trials are disturbed.
     fn machine(step_ps: u64, fixed: i64) -> impl FnMut(u64) -> io::Result<Nanos> {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
         move |steps| {

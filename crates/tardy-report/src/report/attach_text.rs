@@ -17,7 +17,7 @@ use super::table::Table;
 const ROWS_MAX: usize = 16;
 /// Number of threads whose parts are shown.
 const PARTS_MAX: usize = 4;
-/// Column heads of the parts, in their order.
+/// Column heads of the parts, in the order of [`Parts::NAMES`].
 const PARTS: [&str; Parts::NAMES.len()] = ["set late", "slack", "timer", "waking", "switch"];
 
 /// Returns the result as text, in lines of at most `columns`.

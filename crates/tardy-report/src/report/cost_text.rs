@@ -154,8 +154,9 @@ fn row(
     cells
 }
 
-/// Returns the share of an instruction count in which the emulated machine waited, because its
-/// clock advances while it waits. The text is empty if the share is negligible.
+/// Returns the share of an instruction count that passed while the emulated machine waited. The
+/// count includes this share, because the machine's clock advances while it waits. The text is
+/// empty if the share is negligible.
 fn waiting(metric: &MetricSummary) -> String {
     metric
         .idle_share

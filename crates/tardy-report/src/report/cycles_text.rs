@@ -20,11 +20,11 @@ const ROWS_MAX: usize = 8;
 pub(super) const PLACES_MAX: usize = 3;
 /// Number of intervals of a cycle on the screen of `attach`.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
-/// Chains that are listed.
+/// Maximum number of chains that are listed.
 pub(super) const CHAINS_MAX: usize = 3;
-/// Loops whose rules are listed.
+/// Maximum number of loops whose rules are listed.
 const LOOPS_MAX: usize = 3;
-/// Cycles that are listed.
+/// Maximum number of cycles that are listed.
 const CYCLES_MAX: usize = 20;
 
 /// Returns the cycles of a run folder as text.
@@ -107,8 +107,8 @@ pub(super) fn rules(out: &mut String, loops: &[LoopRow], columns: usize) {
     }
 }
 
-/// Formats a chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14
-/// waiting for the CPU behind kworker/1:2/99; last link 380 us".
+/// Formats a chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which motor/14 waited 380 us
+/// for the CPU behind kworker/1:2/99; last link 380 us".
 #[must_use]
 pub fn chain_words(chain: &WakeUpChain) -> String {
     let first = match (&chain.origin, chain.is_longer) {
@@ -148,7 +148,7 @@ pub fn chain_words(chain: &WakeUpChain) -> String {
     format!("{way}: {}{of_which}; last link {last}", chain.latency_ns)
 }
 
-/// Returns a sentence about the largest parts of a cycle.
+/// Returns a sentence about the largest part of a cycle.
 #[must_use]
 pub fn headline(cycle: &Cycle) -> String {
     let shares = cycle.shares;
@@ -267,7 +267,7 @@ pub(super) fn ends_in(place: &WaitPlace) -> String {
     format!("cycles end in {} ({})", place.call, place.function)
 }
 
-/// Returns the response times of each thread, and its wait places during cycles.
+/// Writes the response times of each thread, and the wait places of the first thread.
 pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     if threads.is_empty() {
         return;

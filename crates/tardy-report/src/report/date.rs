@@ -10,7 +10,7 @@ pub fn date_and_time(realtime: Nanos) -> String {
     written(realtime, "%Y-%m-%d %H:%M:%S")
 }
 
-/// Formats as `20261121-031200`, for names of files and folders.
+/// Formats ns since 1970 as `20261121-031200`, for names of files and folders.
 #[must_use]
 pub fn compact(realtime: Nanos) -> String {
     written(realtime, "%Y%m%d-%H%M%S")

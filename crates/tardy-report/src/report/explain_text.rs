@@ -49,7 +49,7 @@ pub(super) fn time(ns: u64) -> String {
     super::advise::words::time(ns as f64)
 }
 
-/// Formats a period. Fractions of a ns are kept, because they show a clock's drift.
+/// Formats a period, which need not be a whole number of ns.
 fn time_of(ns: f64) -> String {
     super::advise::words::time(ns)
 }
@@ -280,7 +280,7 @@ pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplaine
 }
 
 fn percent(part: u64, all: u64) -> String {
-    // The first column of a table is left-aligned, and numbers are right-aligned.
+    // A table left-aligns its first column, so the numbers in it are padded here.
     format!("  {:>7}", share(part, all))
 }
 

@@ -1,5 +1,5 @@
-//! A user's program on several kernels, as text: which kernel meets the deadline, by what margin, and
-//! what delayed the program where a kernel does not.
+//! A user's program on several kernels, as text: which kernels meet the deadline, by what margin,
+//! and what delayed the program on the others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tardy_results::lab_app::{
 use super::screen::push_wrapped;
 use super::table::Table;
 
-/// Returns the table and its notes, in lines of at most `columns`. `out` is the folder of the guests.
+/// Returns the table and its notes, in lines of at most `columns`. `out` is the guests' folder.
 #[must_use]
 pub fn text(found: &LabApp, out: &Path, columns: usize) -> String {
     let mut text = String::new();
@@ -86,7 +86,7 @@ fn runs(found: &LabApp) -> impl Iterator<Item = (&AppKernel, &AppCell, &AppRun)>
     cells.flat_map(|(kernel, cell)| cell.runs.iter().map(move |run| (kernel, cell, run)))
 }
 
-/// Answers the question: how many kernels meet the deadline, and which does so by the largest margin.
+/// Returns how many kernels meet the deadline, and which does so by the largest margin.
 fn headline(found: &LabApp) -> String {
     let met: Vec<&AppKernel> = found
         .kernels
@@ -149,7 +149,7 @@ fn place(kernel: &str, run: &AppRun, found: &LabApp) -> String {
     }
 }
 
-/// Counts how the program ended.
+/// Returns how the program ended, with the number of guests for each way.
 fn ends(found: &LabApp) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (_, _, run) in runs(found).filter(|(_, _, run)| run.outcome.is_some()) {

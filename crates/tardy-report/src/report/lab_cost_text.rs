@@ -81,7 +81,7 @@ fn left_out(text: &mut String, comparison: &CostComparison) {
     }
 }
 
-/// Returns all metrics of all variants, in the order of tables.
+/// Returns each metric of the variants once, sorted by group.
 fn metrics(comparison: &CostComparison) -> Vec<&MetricResult> {
     let mut found: Vec<&MetricResult> = Vec::new();
     for metric in comparison

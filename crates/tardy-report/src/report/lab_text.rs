@@ -203,7 +203,7 @@ fn block(
     text.push_str(&table.in_blocks(width));
 }
 
-/// Writes a line about failures among the runs of a variant.
+/// Writes a line about failed runs of a variant, and a line about repeated runs that differ.
 pub(super) fn remarks(text: &mut String, name: &str, runs: &[RunResult]) {
     let failed = runs.iter().filter(|run| run.failure.is_some()).count();
     let mut line = |words: String| {

@@ -24,7 +24,7 @@ const COLUMNS: usize = 1000;
 /// of a grid.
 const POINTS: usize = 5000;
 
-/// The name by which a figure means the phase with loads. The run names this phase after its loads.
+/// A figure's name for the phase with loads. The run names this phase after its loads.
 const LOADED: &str = "load";
 
 /// A figure of a paper, with charts of our runs.

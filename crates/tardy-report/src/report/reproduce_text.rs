@@ -210,7 +210,7 @@ fn of_experiment(out: &mut String, found: &ExperimentResult) {
     }
 }
 
-/// Formats a cause of latency, for example `none by 11.1 ms: kernel code of cp, ... (a < b)`.
+/// Formats a cause of latency, for example `kernel none, 11.1 ms late: kernel code of cp (a, b)`.
 pub(super) fn late(culprit: &Culprit) -> String {
     let functions = if culprit.functions.is_empty() {
         String::new()

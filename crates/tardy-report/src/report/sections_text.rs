@@ -10,7 +10,7 @@ use tardy_outside::kind::Kind;
 use super::sections_theory_text::theory;
 use super::table::Table;
 
-/// Maximum number of functions listed for each variant.
+/// Maximum number of longest sections listed for each variant.
 const PLACES: usize = 10;
 /// Maximum number of listed differences.
 const DIFFERENCES: usize = 40;

@@ -507,8 +507,8 @@ fn five_digits(nanos: f64) -> String {
     format!("{micros:.*}", 5_usize.saturating_sub(before_point).min(3))
 }
 
-/// Formats a share as a percentage with the digits of williams2002, or with more if a part would
-/// otherwise be shown as 100 %.
+/// Formats a share as a percentage with the digits of williams2002, or with more if a share below 1
+/// would otherwise be shown as 100 %.
 fn percent(share: f64, is_partial: bool) -> String {
     let text = format!("{:.5} %", share * 100.0);
     if is_partial && text == "100.00000 %" {

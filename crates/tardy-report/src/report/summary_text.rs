@@ -478,8 +478,9 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the first `parts` of the following, by importance: the next step, the sampling gap,
-    /// the machine.
+    /// Returns the last lines: the first `parts` of the following, by importance: the next step,
+    /// the sampling gap, the machine. Grave settings, and the decision of a run with a verdict, are
+    /// always shown.
     fn foot(&self, parts: usize) -> String {
         let mut out = String::new();
         if parts > 1 {

@@ -113,8 +113,8 @@ fn cell(load: &OfLoad) -> String {
     median(&load.goal_ns).map_or("-".to_owned(), |value| format!("{value} {sign}"))
 }
 
-/// Returns a function that describes a decided effect for a given goal without the setting; `None`
-/// if the effect is undecided.
+/// Returns a function that describes the effect, given the metric's value without the setting;
+/// `None` if no effect was seen.
 fn effect(load: &OfLoad) -> Option<impl Fn(Nanos) -> String> {
     let verb = match load.outcome? {
         Outcome::Lowers => "lowers",

@@ -276,7 +276,8 @@ fn goal(question: &Question) -> String {
     }
 }
 
-/// Formats a difference of logarithms as a time, relative to the goal with all settings as found.
+/// Formats a difference of logarithms as a time, relative to `base_ns`, the value of the metric
+/// with all settings as found.
 fn words(result: &SettingResult, base_ns: f64) -> String {
     let interval = result.difference.interval;
     let by = |logarithm: f64| three_digits((base_ns * logarithm.exp_m1().abs()).round());

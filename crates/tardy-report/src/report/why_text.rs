@@ -8,7 +8,7 @@ use tardy_results::why::{Why, WhySide};
 
 use super::table::Table;
 
-/// Functions that are listed.
+/// Maximum number of functions that are listed, unless all are requested.
 const FUNCTIONS: usize = 20;
 
 /// Returns the comparison, with every function if `is_full`.

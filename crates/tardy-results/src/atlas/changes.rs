@@ -14,7 +14,7 @@ use super::{AtlasCell, AtlasKernel, CellNumbers};
 
 /// Minimum ratio of the medians for a change. Smaller changes are not reported.
 const RATIO_MIN: f64 = 1.25;
-/// Maximum expected share of changes that chance causes.
+/// Maximum expected share of the reported changes that chance causes.
 const FALSE_SHARE: f64 = 0.05;
 /// A fixed seed, so that the same cells give the same text.
 const SEED: u64 = 1;
@@ -30,8 +30,8 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Returns the statistics to compare. With fewer than 1000 samples, the 99.9 % latency is the
-    /// maximum, so only the maximum is compared.
+    /// Returns the statistics to compare. If the 99.9 % latency of every replica is its maximum, as
+    /// with fewer than 1000 samples, only the maximum is compared.
     fn of_cells(before: &CellNumbers, behind: &CellNumbers) -> &'static [Self] {
         let is_the_largest =
             |numbers: &CellNumbers| numbers.p999_of_runs_ns == numbers.max_of_runs_ns;
@@ -79,7 +79,8 @@ pub struct Change {
     pub probability: f64,
 }
 
-/// Returns the changes, largest first, and the number of compared pairs.
+/// Returns the changes, largest first, and the number of comparisons: one for each pair of cells
+/// and statistic.
 pub(super) fn changes(
     kernels: &[AtlasKernel],
     loads: &[String],
@@ -115,8 +116,8 @@ pub(super) fn changes(
     (found, compared)
 }
 
-/// Returns the largest probability with which a change is reported, by the procedure of Benjamini
-/// and Hochberg; a negative number if no change is.
+/// Returns the largest probability at which a change is still reported, by the procedure of
+/// Benjamini and Hochberg; a negative number if no change is reported.
 fn limit(mut probabilities: Vec<f64>) -> f64 {
     probabilities.sort_by(f64::total_cmp);
     let all = probabilities.len() as f64;

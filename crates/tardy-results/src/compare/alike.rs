@@ -1,6 +1,6 @@
-//! Checks that the runs of one side repeat the same measurement (probes, loads, CPUs, kernel,
-//! tool). Otherwise, the side is refused, because the pooled samples of two measurements describe
-//! neither of them.
+//! Checks that the runs of one side repeat the same measurement: probes, loads, CPUs, kernel and,
+//! for imports, tool. Otherwise, the side is refused, because the pooled samples of two
+//! measurements describe neither of them.
 
 use serde_json::json;
 use tardy_run::record::{RunKind, RunRecord};
@@ -8,8 +8,8 @@ use tardy_run::tracing::TracingRecord;
 
 use super::side::{CompareError, RunSide, Side};
 
-/// Aspects that must be equal in all runs of a side. Each has a name, a value, and a text for the
-/// reader.
+/// Aspects that must be equal in all runs of a side, each with its name and value, and one text
+/// that describes the measurement in messages.
 struct Measurement {
     aspects: [(&'static str, String); 6],
     words: String,
@@ -23,7 +23,7 @@ impl Measurement {
             .iter()
             .map(|phase| phase.name.as_str())
             .collect();
-        // The order of phases may be random, so it does not count.
+        // Phases may run in random order, so their order is ignored.
         phases.sort_unstable();
         phases.dedup();
         let kernel = if with_kernel {
@@ -80,8 +80,8 @@ pub(super) fn is_same_measurement(one: &RunRecord, other: &RunRecord) -> bool {
         && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects
 }
 
-/// A word in which the lab's replicas differ. It is ignored, because replicas repeat the same
-/// measurement.
+/// Start of a word of the kernel's command line in which the lab's replicas differ. The word is
+/// ignored, because replicas repeat the same measurement.
 const PAD_WORD: &str = "tardy.pad=";
 
 fn command_line(record: &RunRecord) -> String {

@@ -16,8 +16,8 @@ const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
 /// The numbers that decide whether both sides can estimate a quantile.
 pub(super) enum Bounds {
-    /// The number of samples in the shortest run. In virtual time, a value is exact, but another
-    /// seed gives another value.
+    /// The number of samples in the shortest run. If `is_exact`, a run's value has no random error,
+    /// but another seed gives another value.
     OfRuns { is_exact: bool },
     /// The number of independent samples: for each quantile, that of the baseline and that of the
     /// candidate.
@@ -80,7 +80,7 @@ pub(super) fn split_by_bounds(
     (known, unknown)
 }
 
-/// Returns which multiple of its samples a side would need; at most 1 if it has enough.
+/// Returns which multiple of its samples a side would need; 1 if it has enough.
 fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
     let for_bounds = if side.bounds(quantile, effective) {
         1.0

@@ -54,8 +54,8 @@ pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the parameters of the search in each of `tracks` numbers. They share the probability,
-/// because some of many numbers change by chance.
+/// Returns the search parameters for each of `tracks` numbers. The numbers share the allowed
+/// probability, because among many numbers, some change by chance.
 pub(super) fn search(tracks: usize) -> Search {
     let one = Search::default();
     Search {
@@ -64,8 +64,8 @@ pub(super) fn search(tracks: usize) -> Search {
     }
 }
 
-/// Returns the changes in one number per run. The test uses logarithms, because the logarithms of
-/// high quantiles and of costs are approximately normal.
+/// Returns the changes in one number per run that exceed `margin`. The test uses logarithms,
+/// because the logarithms of high quantiles and of costs are approximately normal.
 pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step> {
     let logarithms: Vec<f64> = values.iter().map(|value| value.max(1.0).ln()).collect();
     let difference_min = match margin {
@@ -105,8 +105,8 @@ pub(super) fn changes<'a>(
         .collect()
 }
 
-/// Returns the verdict on the latest changes, and its text. If any number got worse, this is the
-/// verdict on the worst number, otherwise on the best one.
+/// Returns the verdict on the latest changes, and its text. If any number got worse, the worst
+/// number decides; otherwise, the best one.
 pub(super) fn verdict(
     latest: impl Iterator<Item = (Step, String)>,
     runs: usize,

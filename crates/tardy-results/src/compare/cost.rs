@@ -225,8 +225,8 @@ fn candidate(
         .filter(|name| !side.metrics(name).is_empty())
         .collect();
     let of_runs = base.runs.len().min(side.runs.len()) >= RUNS_MIN;
-    // With many metrics, some differ by chance. Trials are numerous enough to adjust the
-    // confidence. Runs are too few, so a warning is shown instead.
+    // With many metrics, some differ by chance. Trials are numerous enough to adjust the confidence
+    // for this; runs are too few.
     let each = if of_runs {
         confidence
     } else {

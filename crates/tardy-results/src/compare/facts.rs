@@ -65,8 +65,8 @@ pub fn of_names<const COUNT: usize>(
     names.map(|name| facts.remove(name))
 }
 
-/// Returns the checks of `tardy doctor` that are good on one side only. Counts in their texts vary
-/// between runs and are ignored.
+/// Returns the checks of `tardy doctor` that are good on one side only. Only the states are
+/// compared, because counts in the texts vary between runs.
 fn settings<'a>(
     base: &'a [StoredFinding],
     candidate: &'a [StoredFinding],

@@ -18,7 +18,7 @@ pub struct GroupedComparison {
 }
 
 /// Compares the groups of runs at or below `path`. Only groups that have a counterpart are
-/// compared; the one with the earliest run is the baseline.
+/// compared. Of these, the group with the earliest run is the baseline.
 ///
 /// # Errors
 /// Returns [`CompareError`] if nothing can be compared, and the errors of [`super::read::compare`].

@@ -119,7 +119,8 @@ fn is_same(base: &Histogram, candidate: &Histogram) -> bool {
     base.count() == candidate.count() && counts(base) == counts(candidate)
 }
 
-/// Returns the spread between the runs of one side that is assumed at `quantile`.
+/// Returns the spread between the runs of one side at `quantile`, as measured, stated or
+/// documented; `None` if the values are exact.
 fn between_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -292,8 +293,8 @@ fn rows_of_blocks(
         let (base_ns, candidate_ns) =
             (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
         let mut row = row(settings, found.quantile, base_ns, candidate_ns);
-        // Blocks know values only to 1/1024. The interval is shifted by the resulting error of the
-        // difference.
+        // Blocks store values with a precision of only 1/1024. The interval is shifted by the
+        // resulting error of the difference.
         let moved = row.difference_ns - found.difference;
         row.interval_ns = found.interval.map(|interval| Interval {
             lower: interval.lower + moved,
@@ -429,8 +430,8 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
 
 /// Widens the intervals so that all tables hold together, and adds the verdicts of rows and tables.
 ///
-/// The rows of all block comparisons share the confidence. Rows of runs and replicas already share
-/// it among the tables.
+/// The rows of all block comparisons share the confidence. The intervals of other methods are
+/// already wide enough for the number of tables.
 pub fn settle(tables: &mut [Table], settings: &Settings) {
     let is_of_blocks = |table: &&Table| matches!(table.method, Method::Blocks { .. });
     let rows = tables
@@ -471,7 +472,8 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
     }
 }
 
-/// Marks the numbers in the overview for which the comparison has a verdict.
+/// Marks the numbers in the overview that the comparison decides: those with a verdict other than
+/// inconclusive, or all of them if both sides have the same samples.
 fn mark_decided(table: &mut Table) {
     let of_maxima = table.maxima.as_ref().and_then(|maxima| maxima.verdict);
     let of_quantile = |quantile: f64| {

@@ -1,7 +1,7 @@
 //! The margin: the largest difference that does not matter to the user.
 //!
-//! The default margin of a latency is 5 %, but at least 1 us. With enough samples, every difference
-//! is significant, and 5 % of 2 us are only 100 ns.
+//! The default margin of a latency is 5 %, but at least 1 us: 5 % of 2 us are only 100 ns, and with
+//! enough samples, even such a difference is significant.
 
 use std::fmt;
 use std::str::FromStr;

@@ -2,7 +2,7 @@
 //!
 //! The maxima of two single runs differ by chance, so only a test gives a verdict. The test counts
 //! how many samples of one side exceed the other side's maximum by more than the margin and by more
-//! than runs differ. In at most 1 % of comparisons, any of these verdicts is wrong, so the rate of
+//! than runs differ. At most 1 % of comparisons have a wrong verdict of this kind, so the rate of
 //! false discoveries is at most 1 %, too.
 
 use tardy_statistics::compare::equal_length::median_maximum;

@@ -2,8 +2,8 @@
 //!
 //! Misses count as clusters. Their number comes from the variance of the number of misses, or from
 //! the extremal index if that shows more dependence. A side with few misses cannot show how they
-//! cluster, and gets the clustering of both sides together. With at least four runs per side, the
-//! share of misses of each run counts as one number, as for quantiles.
+//! cluster, so each side counts as clustered at least as much as both sides together. With at least
+//! four runs per side, the share of misses of each run counts as one number, as for quantiles.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;
@@ -87,9 +87,9 @@ fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
 
 /// Compares the pooled misses of both sides, counted as clusters.
 ///
-/// Runs with different levels have different numbers of misses, although nothing changed. The ends
-/// of the interval therefore assume that the candidate's latencies are lower, and higher, by the
-/// spread between the sides.
+/// The levels of runs differ even if nothing changed, and with them the numbers of misses. The ends
+/// of the interval therefore assume that the candidate's latencies are lower, or higher, by as much
+/// as runs usually differ.
 fn of_clusters(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -139,8 +139,8 @@ fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     Some(share(to) / share(from)).filter(|ratio| ratio.is_finite())
 }
 
-/// Returns the number of clusters per miss for each side. A side with few misses gets the value of
-/// both sides together.
+/// Returns the number of clusters per miss for each side: at most the value of both sides together,
+/// because a side with few misses cannot show how they cluster.
 fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f64) {
     let sides = [base, candidate].map(|side| {
         (

@@ -58,7 +58,7 @@ pub struct Settings {
 /// Probability that any verdict in a comparison is wrong. It limits the false-discovery rate.
 pub const CHANCE_OF_ANY: f64 = 0.01;
 
-/// Quantiles that are compared by default, as far as both sides bound them.
+/// Quantiles that are compared by default, if enough samples lie beyond them.
 pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
 
 impl Settings {
@@ -149,8 +149,9 @@ impl Outcome {
         }
     }
 
-    /// Combines several verdicts. The result is mixed if one is worse and another is better.
-    /// Otherwise it is the first of worse, better and inconclusive that occurs.
+    /// Combines several verdicts; `None` without any. The result is mixed if one is mixed, or if
+    /// one is worse and another is better. Otherwise, it is the first of worse, better,
+    /// inconclusive and equivalent that occurs.
     #[must_use]
     pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
         let both = |one, other| match (one, other) {
@@ -242,7 +243,7 @@ pub enum Method {
 pub struct Table {
     /// The key of the compared series.
     pub key: Key,
-    /// The verdict over its rows.
+    /// The verdict over its rows, maxima and misses.
     pub verdict: Outcome,
     /// The numbers that decide the verdict. A mixed verdict has a better and a worse number. An
     /// inconclusive verdict has the number that is most likely to exceed the margin.
@@ -260,7 +261,7 @@ pub struct Table {
     pub base: Body,
     /// The candidate's samples.
     pub candidate: Body,
-    /// A row for each quantile that both sides bound.
+    /// A row for each compared quantile.
     pub rows: Vec<Row>,
     /// The other requested quantiles, which were not compared.
     pub not_compared: Vec<NotCompared>,
@@ -355,11 +356,12 @@ pub struct Row {
     pub candidate_ns: f64,
     /// Candidate minus baseline.
     pub difference_ns: f64,
-    /// Interval of the difference; absent if it is unbounded. If each run counts as one number, it
-    /// is the interval of the runs' shift, extended to the difference if that lies outside.
+    /// Interval of the difference; absent if it is unbounded, or if the table is undecided. If each
+    /// run counts as one number, it is the interval of the runs' shift, extended to the difference
+    /// if that lies outside.
     pub interval_ns: Option<Interval>,
-    /// How far the spread between runs extends each half of the interval. Both are combined as
-    /// independent errors.
+    /// How far the spread between runs extends each half of the interval. The spread and the half
+    /// are combined as independent errors.
     pub between_runs_ns: Reach,
     /// Maximum difference that does not matter for this value.
     pub margin_ns: f64,
@@ -384,7 +386,7 @@ pub struct Maxima {
     /// A value for each run of the candidate.
     pub candidate_ns: Vec<f64>,
     /// Probability that chance alone puts all values of one side above those of the other; absent
-    /// if the values of the sides overlap.
+    /// if the values of the sides overlap, or if a side has only one run.
     pub all_above_by_chance: Option<f64>,
     /// Number of the baseline's samples above the candidate's largest sample, and the reverse. A
     /// sample counts only if it is higher by more than the margin and by more than runs usually
@@ -393,7 +395,7 @@ pub struct Maxima {
     /// Probability that chance alone puts at least this many independent samples beyond.
     pub beyond_by_chance: f64,
     /// The verdict of the test; absent if too few samples lie beyond, because two maxima differ by
-    /// chance.
+    /// chance, or if the user named quantiles.
     pub verdict: Option<Outcome>,
 }
 
@@ -404,8 +406,9 @@ pub struct Misses {
     pub base: (u64, u64),
     /// Number of misses and of due times in the candidate.
     pub candidate: (u64, u64),
-    /// Ratio of the candidate's misses to the baseline's. With at least four runs per side, it is
-    /// the median of the runs' ratios. Absent if the baseline has no misses.
+    /// Ratio of the candidate's share of misses to the baseline's. With at least four runs per
+    /// side, it is the median of the ratios of all pairs of runs. Absent if the baseline has no
+    /// misses.
     pub ratio: Option<f64>,
     /// Interval of the ratio. An absent end means unbounded.
     pub interval: (f64, Option<f64>),

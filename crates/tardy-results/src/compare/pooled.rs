@@ -1,4 +1,4 @@
-//! One side of a table: its runs, all samples together, and their effective number.
+//! One side of a table: its runs, all samples together, and the number of independent samples.
 
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::numbers::{Numbers, Percentile};
@@ -90,8 +90,8 @@ impl<'a> PooledRuns<'a> {
         self.runs.iter().all(|run| run.is_exact)
     }
 
-    /// Returns the value of a quantile, and whether it is exact. If an import has only the number
-    /// of samples there, the value is a lower bound.
+    /// Returns `value`, a quantile of this side, and whether it is exact. If an import has only the
+    /// number of samples there, the returned value is a lower bound.
     pub(super) fn known(&self, value: f64) -> (f64, bool) {
         let open = self
             .runs
@@ -165,7 +165,8 @@ impl<'a> PooledRuns<'a> {
         ranks.lower.is_some() && ranks.upper.is_some()
     }
 
-    /// Returns whether the summary of each run bounds a quantile, which `tardy show` marks.
+    /// Returns whether the summary of every run bounds a quantile: the rule by which `tardy show`
+    /// marks quantiles.
     pub(super) fn is_bounded_in_summary(&self, quantile: f64) -> bool {
         let is_bounded = |numbers: &Numbers| {
             let known = numbers

@@ -276,8 +276,8 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     }
 }
 
-/// Sorts the tables: worse first, then undecided, better and equivalent. Within each group, the
-/// table with the largest change of a high quantile comes first.
+/// Sorts the tables: worse first, then mixed, undecided, better and equivalent. Within each group,
+/// the table whose 99.9 % quantile grew most comes first.
 fn worst_first(tables: &mut [Table]) {
     let rank = |table: &Table| match table.verdict {
         Outcome::Worse => 0,
@@ -298,7 +298,7 @@ fn worst_first(tables: &mut [Table]) {
     });
 }
 
-/// Returns the problems of a side's runs, one text for each kind of problem.
+/// Returns the kinds of serious warnings about a side's runs.
 fn shortcomings(side: &Side) -> BTreeSet<String> {
     let serious = |warning: &&Warning| {
         matches!(
@@ -389,7 +389,8 @@ fn warnings(
         };
         run.summary.probes.iter().map(worded).collect()
     };
-    // Probes that differ only in name are reported separately, so names are ignored here.
+    // For a single probe, `beside` already warns about different names, so only periods are
+    // compared.
     let times = |run: &RunSide| {
         run.summary
             .probes
@@ -470,7 +471,7 @@ fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     ))
 }
 
-/// Returns a note about how far the runs show the spread between runs.
+/// Returns a note about the spread between runs, if the runs do not show it.
 fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     let of_source = |source: SpreadSource| {
         tables

@@ -80,7 +80,7 @@ pub enum CompareError {
     /// A series could not be read.
     #[error(transparent)]
     Series(#[from] tardy_samples::read_series::SeriesError),
-    /// A run recorded stacks of the kernel.
+    /// A run recorded kernel stacks or ran timerlat, which adds too much to its latencies.
     #[error(
         "{} recorded kernel stacks or ran timerlat (--explain=stacks, --explain=timerlat). This \
          adds tens of microseconds to its latencies, so they cannot be compared: measure again \
@@ -115,11 +115,11 @@ pub enum CompareError {
         aspect: &'static str,
         /// Folder of one run.
         one: PathBuf,
-        /// The aspect's value in the first run.
+        /// Description of the run in `one`.
         one_is: Box<str>,
         /// Folder of the other run.
         other: PathBuf,
-        /// The aspect's value in the other run.
+        /// Description of the run in `other`.
         other_is: Box<str>,
     },
     /// All runs of the folder repeat the same measurement, so there is only one side.

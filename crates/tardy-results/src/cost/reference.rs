@@ -194,8 +194,8 @@ fn mckenney2009_published() -> PublishedTable {
     }
 }
 
-/// Returns how many percent less time `fast` takes than `slow`, relative to `fast`: the paper's
-/// "throughput advantage of real fast".
+/// Returns how many percent more time `slow` takes than `fast`: the paper's "throughput advantage
+/// of real fast".
 #[must_use]
 pub fn advantage_percent(fast: f64, slow: f64) -> f64 {
     (slow / fast - 1.0) * 100.0

@@ -62,7 +62,7 @@ pub fn is_cost(path: &Path) -> bool {
 /// Reads runs for one chart. All runs must be of kind `cost` and have the same unit.
 ///
 /// # Errors
-/// Returns the reason why the runs cannot be in one chart, in words.
+/// Returns, in words, why a run cannot be read, or why the runs cannot be in one chart.
 pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<CostRun>, String> {
     let runs = paths
         .into_iter()

@@ -34,7 +34,7 @@ pub struct CycleExplanation {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups, slowest first.
     pub chains: Vec<WakeUpChain>,
-    /// The threads that the rules for real-time loops are for.
+    /// The threads to which the rules for real-time loops apply.
     pub loops: Vec<LoopRow>,
 }
 
@@ -80,7 +80,7 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
     }
 }
 
-/// Returns the real-time threads that cycles were measured of, the thread with the longest cycle
+/// Returns the real-time threads whose cycles were measured, the thread with the longest cycle
 /// first; if there are none, the thread with the longest cycle.
 pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
     let of_thread = |row: &CycleRow| {
@@ -90,7 +90,7 @@ pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
             .map(LoopRow::of)
     };
     let mut loops: Vec<LoopRow> = cycles.threads.iter().filter_map(of_thread).collect();
-    // Of several rows of a thread, the first one.
+    // Keeps the first of several rows of a thread.
     let mut seen = HashSet::new();
     loops.retain(|looped| seen.insert(looped.id));
     if loops.iter().any(LoopRow::is_real_time) {
@@ -101,7 +101,8 @@ pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
     loops
 }
 
-/// Only the longest cycles of each thread are stored.
+/// Returns the response time above which the folder has all cycles. Only the longest cycles of each
+/// thread are stored.
 fn complete_above(cycles: &Cycles) -> Nanos {
     let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
     for cycle in &cycles.worst {
@@ -109,7 +110,7 @@ fn complete_above(cycles: &Cycles) -> Nanos {
         *count += 1;
         *shortest = cycle.response_ns.min(*shortest);
     }
-    // A recording that was resumed has a row of each part.
+    // A resumed recording has a row for each of its parts.
     let all = |thread: i32| {
         let rows = cycles.threads.iter().filter(|row| row.thread == thread);
         rows.map(|row| row.cycles).sum::<u64>()

@@ -1,5 +1,5 @@
 //! Due times of threads whose timers are not in the trace. They lie on a grid with the thread's
-//! period, which is as late as possible without a wake-up before its due time.
+//! period. The grid is as late as possible without a wake-up before its due time.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 use tardy_trace::explain::{Explainer, Grid};
 use tardy_trace::merge::Item;
 
-/// Maximum number of threads with the same name that get a grid.
+/// Maximum number of threads that get a grid.
 const THREADS_MAX: usize = 10_000;
 
 /// Returns the grid of each thread that was woken in at least two periods, by thread ID.

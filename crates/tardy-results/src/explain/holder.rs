@@ -14,8 +14,8 @@ pub struct HolderFacts {
     pub name: String,
     /// The kernel's priority of the thread; absent for interrupts and softirqs.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with, or that an interrupt of another CPU ran:
-    /// its name, otherwise its address.
+    /// The function that a kernel worker was running, or that an interrupt sent by another CPU ran
+    /// on this one: its name, or its address if the name is unknown.
     pub work: Option<String>,
     /// For an interrupt from another CPU: the thread that ran on the sending CPU.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! Remedies for interrupts that other CPUs send, by the function that they run. Names are those of
-//! Linux 7.3; a kernel that calls a function otherwise gets no remedy.
+//! Remedies for interrupts that other CPUs send, by the function that such an interrupt runs. Names
+//! are those of Linux 7.3. Where a kernel names a function differently, there is no remedy.
 
 use tardy_trace::explain::Cause;
 
@@ -11,7 +11,7 @@ struct Remedy {
     remedy: &'static str,
 }
 
-/// Each with the files of the kernel that send the function.
+/// Above each remedy are the files of the kernel whose code makes other CPUs run its functions.
 const REMEDIES: [Remedy; 7] = [
     // arch/x86/mm/tlb.c.
     Remedy {

@@ -41,7 +41,7 @@ pub struct LoopRow {
     /// ID of the thread, if several threads may have the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i32>,
-    /// The kernel's priority of it.
+    /// The kernel's priority of the thread.
     pub priority: i32,
     pub rules: Vec<RuleRow>,
 }

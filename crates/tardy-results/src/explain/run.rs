@@ -80,7 +80,7 @@ pub enum RunError {
          with `tardy run --explain --keep-trace`"
     )]
     NotKept,
-    /// The trace around the worst samples is damaged.
+    /// The trace around the worst samples cannot be explained.
     #[error("{}: {error}", path.display())]
     Trace {
         path: PathBuf,
@@ -287,7 +287,8 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
 #[must_use]
 pub fn is_evidence(trace: &Path) -> bool {
     let name = trace.file_name().and_then(|name| name.to_str());
-    // A recording by `tardy attach` has one such file per hour.
+    // A recording by `tardy attach` has such a file for each hour, and another one if it is resumed
+    // within the hour: worst-00007.dat, worst-00007-1.dat.
     let is_named_so = name.is_some_and(|name| name.starts_with("worst") && name.ends_with(".dat"));
     is_named_so
         && trace

@@ -22,8 +22,8 @@ pub fn who(row: &StackRow) -> String {
     })
 }
 
-/// Writes folded stacks, as flame graph tools read them: one line per stack, with the frames from
-/// the outermost to the innermost, and ns.
+/// Writes folded stacks, as flame graph tools read them: one line per stack, with its cause, its
+/// frames from the outermost to the innermost, and its time in ns.
 ///
 /// # Errors
 /// Returns errors of writing.

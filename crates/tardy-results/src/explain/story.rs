@@ -17,7 +17,8 @@ pub struct Story {
     pub cpu: u32,
     /// Due time of the wake-up, in ns of the trace's clock.
     pub due_ns: u64,
-    /// Where the due time comes from: the timer, or, without a timer, the wake-up itself.
+    /// Where the due time comes from: the timer, a fitted period, or, without both, the wake-up
+    /// itself.
     pub due_from: DueFrom,
     /// The context that woke the thread.
     pub waker: String,

@@ -91,7 +91,7 @@ impl Threshold {
     }
 }
 
-/// Samples or wake-ups below the threshold, for comparison.
+/// The samples or wake-ups that are not ranked, for comparison.
 #[derive(Debug, Serialize)]
 pub struct Ordinary {
     /// Number of these samples or wake-ups.

@@ -128,7 +128,7 @@ impl PaperRuns {
         found
     }
 
-    /// Returns the number of replicas that have a quantity's runs.
+    /// Returns the number of replicas that measured a quantity.
     #[must_use]
     pub fn replicas(&self, quantity: &Quantity, experiment: &str) -> usize {
         self.runs
@@ -232,8 +232,8 @@ fn of_another_kind((experiment, _): &(String, String)) -> Refusal {
     ))
 }
 
-/// Returns the share of services measured on both kernels that cost at most `percent` more than on
-/// the other.
+/// Returns the share of the services in both runs whose cost in `costs` is at most `percent` above
+/// that in `others`; `None` without a common service.
 fn costs_within(costs: &CostSummary, others: &CostSummary, percent: f64) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = costs
         .metrics
@@ -258,7 +258,7 @@ fn share_within(pairs: &[(f64, f64)], percent: f64) -> Option<f64> {
     (!pairs.is_empty()).then(|| within as f64 / pairs.len() as f64)
 }
 
-/// In the order of replicas.
+/// Returns the runs below `folder`, in the order of replicas.
 fn runs_below(folder: &Path) -> Vec<PathBuf> {
     if folder.exists() {
         folder::folders(folder)
@@ -346,7 +346,8 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     }
 }
 
-/// Returns a statistic in ns, or as a share between 0 and 1.
+/// Returns a statistic: in ns, as a share between 0 and 1, or as a number of samples. `None`
+/// without samples.
 fn worth(cell: &Cell, statistic: Statistic) -> Option<f64> {
     let latency = &cell.latency;
     let samples = latency.count();
@@ -401,7 +402,8 @@ mod tests {
         assert_eq!(worth(&Cell::default(), Statistic::Max), None);
     }
 
-    /// The published table of koolwal2009 too has more than half of its services within a tenth.
+    /// In the published table of koolwal2009, too, more than half of the services are within a
+    /// tenth.
     #[test]
     fn services_within_a_percentage_are_counted_up_to_the_limit() {
         let pairs = [

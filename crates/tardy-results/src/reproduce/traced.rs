@@ -1,9 +1,9 @@
 //! Reasons made from traces. An experiment that runs again in watched guests has the same samples,
 //! so the trace shows the cause of each largest latency that a claim is about.
 //!
-//! A reason needs the cause of all of them: a sample of the watched guest must have exactly the
-//! latency of the first run. A share of samples below a limit has such a latency too, if few samples
-//! are above the limit.
+//! A reason needs the cause of every such latency, so a sample of the watched guest must have
+//! exactly the latency of the first run. For a share of samples below a limit, the reason is that
+//! of the largest latency, if few samples are above the limit.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::explain::words;
 
 /// Number of functions named per latency.
 const FUNCTIONS: usize = 4;
-/// Number of explained samples read per run: the plugin keeps at most as many per phase.
+/// Number of explained samples read per run: the plugin keeps at most this many per phase.
 const STORIES: usize = 1024;
 
-/// A largest latency.
+/// A largest latency that a claim is about.
 struct Maximum {
     experiment: String,
     quantity: Quantity,
@@ -135,7 +135,7 @@ pub(super) fn reason(
     ))
 }
 
-/// Returns each text once, in the order of the first.
+/// Returns each text once, in order of first occurrence.
 fn distinct(texts: Vec<String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in texts {
@@ -146,7 +146,8 @@ fn distinct(texts: Vec<String>) -> Vec<String> {
     found
 }
 
-/// Returns the holder of the CPU for most of the time before the sample of this latency.
+/// Describes the holder of the CPU during the longest piece of the sample with this latency; `None`
+/// if no sample has exactly this latency.
 fn cause(latency: f64, stories: &[SampleStory]) -> Option<String> {
     let story = stories
         .iter()
@@ -184,7 +185,8 @@ mod tests {
         assert_eq!(experiments_to_trace(&papers, &found), []);
         let claims = found.papers.iter_mut().flat_map(|paper| &mut paper.claims);
         for claim in claims {
-            // Of the first, another reason is known; the last compares shares.
+            // The first claim already has a reason, and the last one compares shares, so only one
+            // is traced.
             let reason = match claim.id.as_str() {
                 "low-latency-fixes-memory" => Reason::Traced("x".into()),
                 "preemptible-fixes-io" | "bulk-and-tail-rank-kernels-in-opposite-orders" => {

@@ -57,7 +57,8 @@ pub struct Exceedance {
     pub an_hour_upper: Option<f64>,
 }
 
-/// The number of samples that a statement needs.
+/// Number of samples after which the maximum would cover `share` of all samples, with the
+/// confidence of [`Bounds`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SamplesNeeded {
     pub share: f64,
@@ -121,7 +122,7 @@ pub fn bounds(
 
 fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile> {
     let samples = histogram.count() as f64;
-    // Percentiles far beyond the last sample have no value.
+    // Percentiles far beyond the last sample are left out.
     let wanted: Vec<f64> = PERCENTILES
         .into_iter()
         .filter(|probability| (1.0 - probability) * samples >= 0.1)

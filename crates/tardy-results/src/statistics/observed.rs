@@ -5,7 +5,7 @@ use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_statistics::moments::Moments;
 
-/// The first layer of statistics.
+/// Observations: the first of the three layers ([`crate::statistics`]).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ObservedStatistics {
     /// Number of samples.

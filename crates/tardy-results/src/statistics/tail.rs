@@ -22,7 +22,8 @@ use crate::summary::read::SeriesData;
 /// Number of steps in the model's curve.
 const CURVE_POINTS: usize = 48;
 
-/// The third layer of statistics.
+/// The tail model, or the checks that refused it: the third of the three layers
+/// ([`crate::statistics`]).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TailModel {
     /// The requested horizon.
@@ -131,7 +132,7 @@ pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tai
     }
 }
 
-/// How numbers of a series are converted to ns.
+/// The steps of a series in ns: in time and in value.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     /// Time between two samples.
@@ -166,7 +167,7 @@ fn tail(
             .at_rank(samples.saturating_sub(samples / 100).max(1))
             .unwrap_or_default()
     };
-    // Without an accepted threshold, the gate still shows the reason.
+    // If no threshold is accepted, the gate still judges one, to show why.
     let threshold = scan
         .chosen()
         .or(scan.candidates.last())

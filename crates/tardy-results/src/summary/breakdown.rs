@@ -28,8 +28,8 @@ pub enum Source {
     /// The timer fires later than requested. An idle system with the probe at the highest priority
     /// isolates this source.
     TimerResolution,
-    /// A task of higher priority runs. This source is isolated if the only other task is a
-    /// competitor of higher priority.
+    /// A task of higher or equal priority runs. This source is isolated if there is such a task, no
+    /// load has a lower priority, and timers have a high resolution.
     SchedulingJitter,
     /// IRQs or preemption are off when the task should start. A run under load, with the probe at
     /// the highest priority and high-resolution timers, isolates this source.

@@ -11,7 +11,7 @@ use super::model::{LoadShare, LoadSummary, PhaseSummary};
 use super::read::{SeriesData, measured, names};
 use super::verdict::{Judge, Part};
 
-/// Minimum share of a CPU's time, in percent, for a load that counts as stressing the CPU.
+/// Minimum share of a CPU's time, in percent, that a load must use to count as stressing the CPU.
 const STRESSED_PERCENT: i64 = 10;
 
 /// Summarises each phase, in order of time.
@@ -95,7 +95,7 @@ pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<O
     names.into_iter().map(of_name).collect()
 }
 
-/// Summarises all phases with the same name together, worst first.
+/// Summarises all phases with the same name together; worst first if [`is_ranked`].
 pub(super) fn loads(
     record: &RunRecord,
     series: &[SeriesData],
@@ -277,8 +277,8 @@ fn numbers_of(
     probes.into_iter().map(of_probe).collect()
 }
 
-/// Returns the verdict on each probe in `phases`, without the CPUs in `left_out`. Probes that lack
-/// samples are omitted.
+/// Returns the verdict on each probe in `phases`, without the CPUs in `left_out`. Probes whose
+/// samples are not all stored are omitted.
 fn verdicts_of(
     series: &[SeriesData],
     phases: &[usize],

@@ -24,8 +24,9 @@ const DEADLINES: [Nanos; 5] = [
     Nanos::from_millis(1),
 ];
 
-/// Returns the ladder of a probe. `all` are the samples of all its series together. Absent if the
-/// values are not latencies, if the time is virtual, or without samples.
+/// Returns the ladder of a probe. `all` are the samples of all its series together. `None` if the
+/// values are not latencies, if misses cannot be counted, if the time is virtual, or without
+/// samples.
 pub(super) fn ladder(
     judge: &Judge<'_>,
     series: &[&SeriesData],

@@ -28,8 +28,8 @@ pub struct Summary {
     pub clock: ClockKind,
     /// Caveats to read before the numbers, most important first.
     pub warnings: Vec<Warning>,
-    /// The verdict on the deadline. With several probes, it is the worst of their verdicts. Absent
-    /// without a deadline.
+    /// The verdict on the deadline or on the limit of skipped periods. With several probes, it is
+    /// the worst of their verdicts. Absent without such a requirement.
     pub verdict: Option<Verdict>,
     /// Time from the first due time to the last wake-up.
     pub measured_ns: Nanos,
@@ -41,8 +41,8 @@ pub struct Summary {
     pub series: Vec<SeriesSummary>,
     /// Numbers of each phase, for all CPUs together.
     pub phases: Vec<PhaseSummary>,
-    /// Numbers of all phases with the same name together, on the CPUs that their loads stressed,
-    /// worst first.
+    /// Numbers of all phases with the same name together, on the CPUs that their loads stressed;
+    /// worst first if `is_ranked`.
     pub loads: Vec<LoadSummary>,
     /// Whether the order of `loads` ranks them. This is so only if phases were repeated in random
     /// order.
@@ -130,8 +130,8 @@ pub struct ProbeSummary {
     /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// The verdict on the deadline; absent without a deadline, or if the values cannot be compared
-    /// with one.
+    /// The verdict on the probe; absent without a requirement, or if the values cannot be compared
+    /// with a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// Miss counts for common deadlines; absent if the run had a deadline.
@@ -282,8 +282,8 @@ pub struct LoadSummary {
     pub shares: Vec<LoadShare>,
     /// Numbers of each probe while all loads worked; `None` without samples.
     pub probes: Vec<(String, Option<Numbers>)>,
-    /// The verdict on each probe under this load; absent without a deadline, for values that cannot
-    /// be compared with one, or if not all samples were stored.
+    /// The verdict on each probe under this load; absent without a requirement, for values that
+    /// cannot be compared with a deadline, or if not all samples were stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<(String, Verdict)>,
 }

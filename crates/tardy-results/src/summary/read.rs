@@ -28,8 +28,8 @@ use tardy_sys::scoped;
 /// Maximum number of time intervals in which samples are counted, over all series. Each interval
 /// needs up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
-/// Minimum number of intervals per series, which shows how samples of several phases depend on each
-/// other.
+/// Minimum number of intervals per series. Fewer would not show how samples of several phases
+/// depend on each other.
 const STRETCHES_LEAST: usize = 64;
 /// Why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ pub struct SeriesData {
     /// Number of samples that the run counted but that none of its files contain.
     pub(super) gone: u64,
     /// Due time of the first individually stored sample, if earlier samples are in hourly
-    /// histograms; the end of time if there is no such sample.
+    /// histograms; the largest possible time if there is no such sample.
     pub(super) single_from: Option<Nanos>,
 }
 
@@ -266,8 +266,8 @@ impl SeriesData {
         &self.file
     }
 
-    /// Returns the samples in any of `phases`. Gaps that were only counted in the ring's bins have
-    /// no time, so they count only in runs with a single phase.
+    /// Returns the samples in any of `phases`. Short gaps that were only counted have no time, so
+    /// they are included only in runs with a single phase.
     pub(super) fn of_phases(&self, phases: &[usize]) -> Cell {
         if self.has_short_gaps() && self.accumulator.phase_count() == 1 {
             return self.whole.clone();
@@ -275,7 +275,7 @@ impl SeriesData {
         self.accumulator.phases(phases)
     }
 
-    /// Returns whether the ring's bins counted gaps that are shorter than the shortest stored one.
+    /// Returns whether the run counted gaps that are too short to be stored with their times.
     pub(super) fn has_short_gaps(&self) -> bool {
         matches!(self.descriptor.meaning, Meaning::Gap { .. })
             && self.whole.latency.count() > self.accumulator.samples
@@ -605,7 +605,7 @@ pub(super) fn measured(series: &[SeriesData]) -> Nanos {
     }
 }
 
-/// Returns the rule by which this machine throttles real-time tasks, and for how long; `None`
+/// Returns the rule by which the run's machine throttles real-time tasks, and for how long; `None`
 /// without such a rule.
 pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
     record
@@ -615,8 +615,8 @@ pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
         .next()
 }
 
-/// Returns the names of all probes with series, without duplicates and in the order of the plan.
-/// The parts of a probe with several series count as separate names, and their series alternate.
+/// Returns the names of all probes with series, without duplicates and in the order of the series.
+/// If a probe has several parts, each part has its own name, and the parts' series alternate.
 pub(super) fn names(series: &[SeriesData]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for read in series {

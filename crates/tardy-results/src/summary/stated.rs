@@ -20,8 +20,8 @@ pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Nu
     }
 }
 
-/// Returns the numbers of several series together. Percentiles come from the series that have them;
-/// if a series has none, they are absent.
+/// Returns the numbers of several series together. If one of them has only stated totals, the
+/// result has no percentiles.
 pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) -> Option<Numbers> {
     let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
     if stated.len() < series.len() {
@@ -170,8 +170,9 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
 }
 
 /// Returns the number of samples for which the file does not decide whether they missed the window.
-/// If only the extremes of a series are known, these are all samples that are not sure misses; in
-/// other series, the samples in buckets that contain the limit.
+/// In a series with buckets, these are the samples in buckets that contain the limit. In a series
+/// of which only the extremes are known, these are all samples that are not sure misses, unless the
+/// extremes show that every sample is in time.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => {

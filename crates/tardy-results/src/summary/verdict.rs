@@ -203,7 +203,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns the loads of the whole run.
+    /// Returns whether loads ran in the whole run, and whether they changed.
     pub(super) fn stress(&self) -> Stress {
         self.stress
     }
@@ -233,7 +233,7 @@ impl<'a> Judge<'a> {
             .any(|read| is_limited(read) && read.is_skipped_unknown())
     }
 
-    /// Returns the facts that the requirement needs but the series do not have.
+    /// Returns the reasons why the series may not show whether the requirement is met.
     fn shortcomings(&self, series: &[&SeriesData]) -> Vec<String> {
         let requirement = self.run.requirement();
         let of_extremes = requirement
@@ -281,7 +281,8 @@ pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict
                 .iter()
                 .filter(|(_, verdict)| verdict.outcome == worst);
             let imported = run.record.imported.as_ref();
-            // `tardy attach` has a series for each kind of wake-up, however rare.
+            // `tardy attach` has a series for each kind of wake-up, however rare, so the verdict
+            // with the most misses, or else the most due times, is preferred.
             let (probe, verdict) = if imported.is_some_and(ImportRecord::is_of_timers) {
                 let weight = |verdict: &Verdict| {
                     let evidence = &verdict.evidence;
@@ -299,7 +300,8 @@ pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict
     }
 }
 
-/// Returns the loads that ran during the measurement. For an import, they are unknown.
+/// Returns whether loads ran during the measurement, and whether they changed. The loads of an
+/// import are unknown.
 fn stress(record: &RunRecord) -> Stress {
     let mut loads: Vec<&[String]> = record
         .phases

@@ -10,7 +10,8 @@ use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 
 use super::read::{SeriesData, throttling};
 
-/// Share of wake-ups with skipped periods from which the period counts as too short.
+/// Share of skipped periods, and of wake-ups that skip some, above which a period counts as too
+/// short.
 const MOST_PERIODS: f64 = 0.5;
 /// Number of stalls in one series from which throttling is suspected.
 const STALLS_OF_THROTTLING: u64 = 2;

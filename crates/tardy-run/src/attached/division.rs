@@ -4,8 +4,8 @@ use tardy_samples::rotation::DiskDivision;
 
 /// Maximum number of series with `--until-stopped`.
 pub(super) const SERIES_MAX: usize = 256;
-/// Maximum number of shared series, for threads without their own series: one for each kind of
-/// timer.
+/// Number of series that are reserved for sharing among the threads without their own series: one
+/// for each kind of wake-up.
 pub(super) const OTHERS_MAX: usize = 8;
 /// Number of series for the smallest disk budget.
 const SERIES_LEAST: usize = 16;

@@ -103,7 +103,7 @@ impl Series {
         ))
     }
 
-    /// Resumes the series at `path`. Folds all its earlier samples into histograms.
+    /// Resumes the series at `path`, whose earlier samples are all folded into histograms already.
     pub(super) fn take_up(path: &Path, rule: RotationRule, has_metrics: bool) -> io::Result<Self> {
         let descriptor = SeriesFile::open(path)
             .map_err(io::Error::other)?

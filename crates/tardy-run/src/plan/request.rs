@@ -161,8 +161,10 @@ options! {
     }, plan(of_plan::period);
     /// CPUs to measure: a list such as 1-3,6, or isolated, housekeeping, all
     ///
-    /// Isolated CPUs are those of isolcpus= or nohz_full=; all others are housekeeping CPUs. The
-    /// default is the isolated CPUs or, if there are none, all CPUs that this process may run on.
+    /// Isolated CPUs are those of isolcpus=, nohz_full= or an isolated cpuset partition; all others
+    /// are housekeeping CPUs. The default is the isolated CPUs. If there are none, or if this
+    /// process may not use all housekeeping CPUs (taskset, cpuset), the default is all CPUs that it
+    /// may run on.
     cpus: Option<MeasuredCpus> = {
         name: "cpus", value: "CPUS", group: PROBES, is_in_files: true, is_shown: true,
     }, plan(|plan| Some(MeasuredCpus::List(plan.measured_cpus.clone())));

@@ -3,12 +3,13 @@
 //!
 //! A cycle starts with the wake-up from a sleep in the thread's wait place, and ends when the
 //! thread sleeps there again. The wait place is determined for each group of sleeps. Only places
-//! with at least two sleeps are considered, because one long sleep before a loop is not the loop's
-//! wait.
+//! with at least two sleeps are considered, if there are any, because one long sleep before a loop
+//! is not the loop's wait.
 //!
 //! The wait place is the place where the thread's own timers ended the sleeps. These timers must be
-//! absolute, or the place must have at least a tenth of the time slept. If several places or none
-//! meet this rule, the place with the longest time slept is the wait place.
+//! absolute, or the place must have at least a tenth of the time slept. If several places meet this
+//! rule, the one of them with the longest time slept is the wait place. If none does, the longest
+//! time slept of all places decides.
 
 use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
@@ -34,7 +35,7 @@ const SLEEPS_MIN: u32 = 2;
 const TIMERS_SHARE: i64 = 10;
 /// Maximum number of parts without CPU time that are stored per cycle.
 const STRETCHES_MAX: usize = 32;
-/// Number of cycles stored for every thread.
+/// Minimum number of longest cycles to store for each thread.
 const WORST_OF_THREAD: usize = 10;
 /// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
@@ -162,8 +163,8 @@ impl Cutter {
         }
     }
 
-    /// Records that a running thread reached one of the two functions. The caller must add the
-    /// thread's earlier stints before. Returns the start and the end of the cycle that ends here.
+    /// Records that a running thread reached one of the two functions. The caller must have added
+    /// the thread's earlier stints. Returns the start and the end of the cycle that ends here.
     pub fn mark(&mut self, thread: i32, time: i64, is_end: bool) -> Option<(i64, i64)> {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
             self.has_more_threads = true;

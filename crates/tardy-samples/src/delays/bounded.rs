@@ -13,7 +13,7 @@ use foldhash::HashMap;
 use super::{DelayHolder, DelayReader, Encoder, FILE_MAGIC, SampleDelay};
 use crate::reserved_file;
 
-/// Number of worst explanations that are kept of the dropped ones.
+/// Number of worst explanations that are kept when older ones are dropped.
 const WORST: usize = 1000;
 
 /// The limits of a series' files of delays.
@@ -45,8 +45,9 @@ impl Bound {
         }
     }
 
-    /// Returns the size at which the newest file is full. The file of the worst explanations takes
-    /// a quarter of two full files, and is replaced as a whole.
+    /// Returns the size at which the newest file is full: 3/10 of the limit. Two such files exist,
+    /// and up to two copies of the file of the worst explanations, each at most 1/10 of the limit,
+    /// because this file is replaced as a whole.
     pub(super) fn file_bytes(&self) -> u64 {
         self.bytes * 3 / 10
     }

@@ -81,8 +81,8 @@ impl GrowingSeries {
     }
 }
 
-/// The results of a reader: number of samples by latency, counts, the worst sample, misses, and the
-/// individually stored samples.
+/// The results of a reader: number of samples by latency, skipped due times, the worst sample, and
+/// misses.
 #[derive(Debug, PartialEq)]
 struct ReadTotals {
     latencies: BTreeMap<i64, u64>,

@@ -6,9 +6,9 @@
 //! the length from [`super::block_length`]. The intervals hold for these runs only, because they do
 //! not contain the differences between runs. Source: H. R. Kuensch, Annals of Statistics 17, 1989.
 //!
-//! Blocks are counted in buckets with a relative width of 1/1024, about 500 buckets per run, so
-//! memory does not depend on the length of runs. The interval of a difference is wrong by less than
-//! a bucket. The values themselves are exact.
+//! Callers count blocks in buckets with a relative width of 1/1024, about 500 buckets per run, so
+//! memory does not depend on the length of runs. The interval of a difference is then wrong by less
+//! than a bucket.
 
 use serde::{Deserialize, Serialize};
 

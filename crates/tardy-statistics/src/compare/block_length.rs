@@ -20,7 +20,7 @@ pub struct BlockLength {
 /// all are equal.
 ///
 /// Takes `n` steps for each lag. The lags reach twice the distance at which correlations vanish,
-/// but at most `2 sqrt(n)`.
+/// but at most `sqrt(n)` plus the larger one of `log10(n)` and 5.
 #[must_use]
 pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let n = values.len() as f64;
@@ -64,7 +64,7 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     })
 }
 
-/// Returns the lag before the first `quiet` consecutive correlations that chance explains.
+/// Returns the first of the earliest `quiet` consecutive lags whose correlations chance explains.
 fn first_quiet_lag(centred: &[f64], quiet: usize, last_lag: usize) -> Option<usize> {
     let n = centred.len() as f64;
     let limit = 2.0 * (n.log10() / n).sqrt();

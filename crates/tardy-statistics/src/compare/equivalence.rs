@@ -46,8 +46,8 @@ pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivale
     }
 }
 
-/// Intervals shrink with the square root of the amount of data. To decide, the longer half must
-/// become shorter than the distance to the nearest limit.
+/// Returns which multiple of the data would decide. Intervals shrink with the square root of the
+/// amount of data, and the longer half must become shorter than the distance to the nearest limit.
 fn data_needed(difference: f64, interval: Interval, margin: f64) -> Option<f64> {
     let reach = (interval.upper - difference).max(difference - interval.lower);
     let way = (difference.abs() - margin).abs();

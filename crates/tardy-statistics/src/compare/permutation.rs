@@ -15,8 +15,8 @@ const SPLITS_MAX: u64 = 100_000;
 pub struct Permutation {
     /// Mean of the candidate's runs minus mean of the baseline's runs.
     pub difference: f64,
-    /// Share of splits with a difference at least as far from 0 as the observed split, which is
-    /// included.
+    /// Share of splits with a difference at least as far from 0 as that of the observed split. The
+    /// observed split is included.
     pub probability: f64,
     /// Whether all splits were tried. Otherwise, splits were drawn from the seed.
     pub exact: bool,

@@ -1,8 +1,8 @@
 //! Ratio of the deadline misses of two sides.
 //!
-//! Given the total number of misses, the number of misses on one side is binomial, for every common
-//! rate. The test is therefore exact, and works with few misses. Source: J. Przyborowski and H.
-//! Wilenski, Biometrika 31, 1940.
+//! If both sides have the same rate, whatever it is, and the total number of misses is given, the
+//! number of misses on one side is binomial. The test is therefore exact, and works with few
+//! misses. Source: J. Przyborowski and H. Wilenski, Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,8 @@ pub struct MissCount {
 /// The miss rate of the candidate divided by that of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateRatio {
-    /// The ratio, which is below 1 if the candidate misses less; `None` if neither side missed.
+    /// The ratio, which is below 1 if the candidate misses less, and infinite if only the candidate
+    /// missed; `None` if neither side missed.
     pub ratio: Option<f64>,
     /// Interval of the ratio; 0 to infinity if neither side missed.
     pub interval: Interval,

@@ -123,8 +123,8 @@ pub fn interval_of_few(
     }
 }
 
-/// Returns `interval` with its halves stretched by `factor` and extended by `reach`. Both are
-/// combined as independent errors.
+/// Returns `interval` with its halves stretched by `factor` and extended by `reach`. The stretched
+/// halves and `reach` are combined as independent errors.
 #[must_use]
 pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -> Interval {
     let half = |half: f64, reach: f64| (factor * half).hypot(reach);
@@ -165,7 +165,8 @@ fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
         .collect()
 }
 
-/// Returns the standard deviation around the mean of each side, and its degrees of freedom.
+/// Returns the common standard deviation of both sides, each around its own mean, and its degrees
+/// of freedom.
 fn pooled_deviation(baseline: &[f64], candidate: &[f64]) -> Option<(f64, f64)> {
     let squares = |values: &[f64]| {
         let moments: Moments = values.iter().copied().collect();

@@ -11,8 +11,8 @@ use crate::runs_test::RunsTest;
 use crate::stationarity::Kpss;
 use crate::threshold::EXCEEDANCES_MIN;
 
-/// Minimum probability in the three tests on time order. Each of them rejects one good series in a
-/// hundred.
+/// Minimum probability in the tests of order and of halves. Each of them rejects one good series in
+/// a hundred.
 const TIME_PROBABILITY_MIN: f64 = 0.01;
 /// Minimum probability in the test of the fit. It rejects one true model in twenty.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
@@ -47,7 +47,8 @@ pub enum Check {
     },
     /// Whether block maxima do not predict later block maxima.
     Independence {
-        /// The largest correlation at the first lags.
+        /// The largest magnitude of the correlations of block maxima with those 1 to 10 blocks
+        /// earlier.
         largest: f64,
         /// The number of block maxima.
         blocks: u64,

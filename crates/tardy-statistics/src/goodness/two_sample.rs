@@ -20,8 +20,8 @@ pub struct Test {
 /// Returns Kolmogorov and Smirnov's test: the largest distance between the cumulative shares.
 /// `None` if a sample is empty.
 ///
-/// The probability is exact for up to 1000 samples each; for more samples, it is the limit law.
-/// Ties can only make it too large.
+/// The probability is exact for up to 1000 samples each; for more samples, it comes from the limit
+/// law. Ties can only make it too large.
 #[must_use]
 pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total(), second.total());
@@ -99,8 +99,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     if n == 0.0 || m == 0.0 {
         return None;
     }
-    // The statistic compares the ranks in both samples together with the ranks in the own sample.
-    // Equal values share their mean rank.
+    // The statistic compares the rank of each value in both samples together with its rank in its
+    // own sample. Equal values share their mean rank.
     let sum_of_ranks = |side: usize, size: f64| {
         let of_step = |step: &Step| {
             let count = step.at[side] as f64;

@@ -178,8 +178,8 @@ impl Excesses {
 /// Returns the sum of `ln(1 + rate * value)`.
 ///
 /// The logarithms are the main cost of such a sum, so one logarithm is taken of a product of eight
-/// factors. If `rate * value` is so small that adding it to 1 would lose digits, each factor has
-/// its own logarithm.
+/// factors. Each factor has its own logarithm if `rate * value` is so small that adding it to 1
+/// would lose digits, or so large that the product could overflow.
 pub(super) fn sum_of_logarithms(values: &[f64], rate: f64) -> f64 {
     let largest = values.last().copied().unwrap_or(0.0);
     let exact = (rate * largest).abs() < 1e-3 || rate * largest > 1e30;

@@ -13,8 +13,8 @@ use super::return_level::Tail;
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Number of directions in which the edge is searched. With it, the ends of intervals have an error
-/// of about 1/500 of their distance.
+/// Number of directions in which the edge is searched. With this number, the ends of intervals have
+/// an error of about 1/500 of their distance.
 const DIRECTIONS: usize = 48;
 /// Shape below which the likelihood has no maximum.
 const SHAPE_MIN: f64 = -1.0;

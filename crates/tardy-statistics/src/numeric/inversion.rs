@@ -1,8 +1,7 @@
 //! Inverses of distribution functions, and the continued fractions with which these functions are
 //! computed.
 
-/// Maximum number of steps of an inversion. Each step at least halves the bracket, and Newton's
-/// steps usually need ten.
+/// Maximum number of steps of an inversion. Newton's steps usually need ten.
 const STEPS_MAX: u32 = 200;
 /// Number of terms after which a fraction is accepted. Near the median of 1e15 samples (more than
 /// thirty years at 1 MHz), all terms are necessary.

@@ -83,9 +83,9 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
 
 /// Returns place and value of a local minimum, from a start and the first step of each parameter.
 ///
-/// Points with an infinite or NaN value are avoided, so callers express constraints in this way. A
-/// simplex can collapse on a slope, so it is rebuilt around the best point as long as that improves
-/// the minimum. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
+/// Points with an infinite or NaN value are avoided, so callers can express constraints by such
+/// values. A simplex can collapse on a slope, so it is rebuilt around the best point as long as
+/// that improves the minimum. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
 pub(crate) fn minimum_near<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,
     start: [f64; N],

@@ -3,8 +3,9 @@
 /// Returns a root between `low` and `high`, at which `function` must have different signs. The
 /// function may be infinite at the ends.
 ///
-/// The method is regula falsi with halved ordinates (the Illinois rule). If that stalls, the
-/// interval is halved, so there are at most 200 evaluations.
+/// The method is regula falsi with halved ordinates (the Illinois rule). Every third step, and
+/// every step that would leave the interval, halves the interval instead. There are at most 200
+/// steps.
 pub(crate) fn root(mut function: impl FnMut(f64) -> f64, low: f64, high: f64) -> f64 {
     let (mut a, mut b) = (low, high);
     let (mut at_a, mut at_b) = (function(a), function(b));

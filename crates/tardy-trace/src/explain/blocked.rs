@@ -26,7 +26,7 @@ pub(super) struct ThreadWaits {
     threads: HashMap<i32, Stint>,
 }
 
-/// The waits and faults of a thread since its last voluntary sleep.
+/// The recent waits of a thread, and the events that may explain its next wait.
 #[derive(Debug, Default)]
 struct Stint {
     has_fault: bool,
@@ -119,7 +119,7 @@ impl ThreadWaits {
     }
 
     /// Replaces the parts of `pieces` during which the thread itself waited in the kernel. The task
-    /// that had the CPU then delayed nobody.
+    /// that had the CPU at that time did not delay the thread.
     pub(super) fn lay(&self, pid: i32, pieces: &mut Vec<Piece>) {
         let Some(stint) = self
             .threads
@@ -156,8 +156,8 @@ impl ThreadWaits {
                     laid.push(piece);
                     continue;
                 }
-                // For a lock, the thread that releases the lock is the waker. For a page, the trace
-                // shows the page fault itself.
+                // For a lock, the waker is taken for the thread that released the lock. For a page,
+                // the trace shows the page fault itself.
                 let known = if span.holder.cause == Cause::KernelLock {
                     Certainty::Inferred
                 } else {

@@ -1,5 +1,6 @@
-//! Rules for real-time loops, counted from the trace: those of the kernel's monitors `rtapp`
-//! (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), without these monitors.
+//! Counts in a trace how often real-time loops violate rules: those of the kernel's monitors
+//! `rtapp` (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17). The monitors themselves
+//! are not needed.
 
 use std::collections::BTreeMap;
 
@@ -64,13 +65,13 @@ pub struct LockWaits {
 pub(crate) struct RuleScopes {
     all: Rules,
     threads: Option<HashMap<i32, Rules>>,
-    /// Threads of the measuring tool: their wake-ups, which end a loop, do not count as a fault of
-    /// the loop.
+    /// Threads of the measuring tool. They wake a loop to end it, so their wake-ups are not counted
+    /// as violations.
     observers: Vec<i32>,
 }
 
 impl RuleScopes {
-    /// Nobody yet.
+    /// Counts threads individually; no thread is counted yet.
     pub(crate) fn single_threads() -> Self {
         Self {
             threads: Some(HashMap::default()),
@@ -122,7 +123,7 @@ impl RuleScopes {
 }
 
 impl Rules {
-    /// Takes an event of the thread in.
+    /// Processes an event of the thread.
     pub(crate) fn take(&mut self, event: &Event) {
         // Ignores what an interrupt does while the thread is on the CPU.
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
@@ -147,7 +148,7 @@ impl Rules {
         }
     }
 
-    /// Takes a wake-up of the thread in.
+    /// Processes a wake-up of the thread.
     pub(crate) fn woken(&mut self, thread: Thread, waker: Waker) {
         match waker {
             Waker::Softirq => self.woken_from_softirq += 1,
@@ -164,8 +165,8 @@ impl Rules {
         }
     }
 
-    /// Records that a timer woke the thread: its loop has started, and earlier behaviour is no
-    /// fault.
+    /// Records that a timer woke the thread: its loop has started, and earlier actions are no
+    /// violations.
     pub(crate) fn begin(&mut self) {
         if !self.has_begun {
             let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;
@@ -177,12 +178,12 @@ impl Rules {
         }
     }
 
-    /// Takes a sleep in that the thread itself started and that ended.
+    /// Processes a sleep that the thread itself started and that has ended.
     pub(crate) fn slept(&mut self, mode: Option<i64>, soft_expires: i64) {
         self.sleeps_relative += u64::from(mode.is_some_and(|mode| mode & RELATIVE != 0));
         self.sleeps_on_wall_clock += u64::from(soft_expires > WALL_CLOCK_NS);
     }
-    /// Takes in that the thread slept at a futex that knows no priority inheritance.
+    /// Records that the thread slept at a futex without priority inheritance.
     pub(crate) fn waited_at_futex(&mut self) {
         self.futex_waits_plain += 1;
     }

@@ -1,13 +1,9 @@
 //! Samples of a measuring thread, explained: from when each was due to when the thread read the
 //! clock.
 //!
-//! Explains samples: a sample carries its due time and clock read; the trace supplies what lay
-//! between. The pieces cover exactly that interval, even if the trace has gaps, so their sum is the
-//! sample's latency to the nanosecond.
-//!
-//! A sample's own times bound its explanation. The sample has the due time and the clock read, the
-//! trace what lay between. The sum is exact by construction, even if the trace lacks events; a gap
-//! in the trace is a piece called unknown.
+//! A sample carries its due time and its clock read, and the trace shows what happened in between.
+//! The pieces cover exactly this interval, even if the trace has gaps, so their sum is the sample's
+//! latency to the nanosecond. A gap in the trace is a piece whose cause is unknown or lost events.
 //!
 //! A sample of a probe with several threads belongs to the thread that had a CPU at the clock read.
 //! Probes therefore need not declare which thread records which series.
@@ -38,7 +34,7 @@ pub struct Samples {
     wake_ups: BTreeMap<i32, VecDeque<WakeUp>>,
 }
 
-/// The interval of a sample.
+/// The explained interval of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delay {
     /// The thread that took the sample, if the trace shows it.
@@ -83,7 +79,7 @@ impl Samples {
         self.explainer.add_observer(pid);
     }
 
-    /// Returns the counts of a thread and its last known state.
+    /// Returns the last known state of a thread, and its counts.
     #[must_use]
     pub fn rules(&self, pid: i32) -> Option<(Thread, &Rules)> {
         Some((self.explainer.thread(pid), self.explainer.rules_of(pid)?))

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::text::Text;
 
-/// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
+/// Names of the interrupts that CPUs send to each other: three of x86, and one for all of them on
+/// other architectures.
 const NAMES: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
-/// The one of them that runs no function.
+/// The interrupt of x86 that runs no function.
 const RESCHEDULE: &str = "reschedule";
-/// An interrupt that was sent comes within this time, or another one was; in ns.
+/// Maximum time in ns from sending an interrupt to its arrival. What was sent earlier does not
+/// explain an interrupt that arrives.
 const ARRIVES_NS: u64 = 1_000_000;
 
 /// The sender of an interrupt, and its reason.
@@ -29,7 +31,7 @@ pub(super) struct SentInterrupts {
 }
 
 impl SentInterrupts {
-    /// A function waits for the interrupt of `cpu`.
+    /// Records that a function was queued for `cpu`.
     pub(super) fn queue(&mut self, cpu: u32, time: u64, function: u64) {
         let first = self.functions.entry(cpu).or_insert((time, function));
         if !is_recent(first.0, time) {
@@ -37,7 +39,7 @@ impl SentInterrupts {
         }
     }
 
-    /// The thread `name` sends an interrupt to `cpu`.
+    /// Records that the thread `name` sends an interrupt to `cpu`.
     pub(super) fn send(&mut self, cpu: u32, time: u64, name: Text) {
         self.interrupts.insert(cpu, (time, name));
     }

@@ -1,4 +1,4 @@
-//! The sweep over a trace that finds the wake-ups of a thread.
+//! Sweeps over a trace to find the wake-ups of threads.
 //!
 //! Explained runs do not record the end of a timer's function. The end of its interrupt gives the
 //! same information; a wake-up in between counts as the timer's only if the interrupted thread is
@@ -33,8 +33,8 @@ const WORKERS_MAX: usize = 1 << 18;
 pub(super) const PIECES_USUAL: usize = 8;
 /// Maximum number of buffers for pieces that are kept for reuse.
 const SPARE_MAX: usize = 64;
-/// Upper bound of the distance between stamps of the monotonic clock and times that a timer of that
-/// clock reads.
+/// Maximum distance, in ns, between the time of an event on the monotonic clock and the time that a
+/// timer of this clock read.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
 /// Reads a trace event by event, and emits wake-ups.
@@ -50,8 +50,8 @@ pub struct Explainer {
     work: HashMap<i32, u64>,
     /// Unfinished wake-ups, by thread.
     waiting: HashMap<i32, WaitingThread>,
-    /// Due times of threads by number, used instead of timers, and the last due time for which the
-    /// thread was woken.
+    /// Due times of threads by number, used instead of timers, and the number of the last due time
+    /// for which the thread was woken.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
@@ -171,7 +171,7 @@ impl Explainer {
         self.judged.add(pid);
     }
 
-    /// Excludes wake-ups by this thread from the faults of a loop.
+    /// Stops counting wake-ups by this thread as violations of the rules for real-time loops.
     pub(super) fn add_observer(&mut self, pid: i32) {
         self.judged.add_observer(pid);
     }
@@ -188,7 +188,8 @@ impl Explainer {
     }
 
     fn event(&mut self, event: &Event) {
-        // A stack belongs to the event before it, but records the thread that is current after it.
+        // A stack belongs to the event before it. After a switch, it still names the thread that
+        // lost the CPU, so nothing else is learnt from it.
         if let Kind::Stack { place } = event.kind {
             if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(event.cpu)) {
                 timeline.apply_stack(place);
@@ -271,7 +272,7 @@ impl Explainer {
         }
     }
 
-    /// A CPU sends an interrupt to others.
+    /// Records that a CPU sends an interrupt to others.
     fn send(&mut self, event: &Event, cpus: impl IntoIterator<Item = u32>) {
         let name = self.threads.get(&event.head.pid).map_or_else(
             || {
@@ -502,7 +503,8 @@ impl Explainer {
         self.finish(waiting, cpu, ran, Some(woke));
     }
 
-    /// Forgets the activity of CPUs before `time`, and before every waiting thread.
+    /// Forgets the activity of CPUs before `time`, or before the earliest due time of a waiting
+    /// thread if that is earlier.
     pub(super) fn forget_before(&mut self, time: u64) {
         let time = self
             .waiting
@@ -544,7 +546,7 @@ impl Explainer {
         self.blocked.lay(pid, pieces);
     }
 
-    /// Returns the functions that led to the event of a CPU at `time`.
+    /// Returns the index of the stack that belongs to the event of a CPU at `time`.
     pub(super) fn stack_at(&self, cpu: u32, time: u64) -> Option<u32> {
         self.cpus
             .get(cpu)?
@@ -620,7 +622,7 @@ impl Explainer {
                 &mut pieces,
             );
         }
-        // Without migration events, only the CPU on which it ran is known.
+        // Without migration events, only the CPU on which the thread ran is known.
         let is_known = waiting.last_queue().1 == cpu;
         let (mut from, mut on) = if is_known {
             waiting.queue

@@ -96,7 +96,7 @@ fn buffer<'a>(
             what: "a page offset of",
             value: place,
         })?;
-        // A file without pages may name a position past its end.
+        // For a CPU without pages, the file may name a position past its end.
         let bytes = if length == 0 {
             &[]
         } else {
@@ -108,7 +108,7 @@ fn buffer<'a>(
             compression: Compression::None,
         });
     }
-    // An option without text only marks the position of the clock.
+    // An option without text means that the clock follows the table.
     let clock = options
         .clock
         .clone()

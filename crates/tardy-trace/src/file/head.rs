@@ -37,7 +37,8 @@ impl TraceHead {
         self.encode_with(lengths, None)
     }
 
-    /// The same with the pages of an instance, which follow the others: its name, and their bytes.
+    /// Returns the head of a file that also has the pages of `instance` (its name, and the bytes of
+    /// each CPU's pages), which follow the others.
     #[must_use]
     pub fn encode_with(&self, lengths: &[u64], instance: Option<(&str, &[u64])>) -> Vec<u8> {
         let mut out = [MAGIC, b"6\0", &[0, 8]].concat();
@@ -86,7 +87,8 @@ impl TraceHead {
         out
     }
 
-    /// Adds a table of pages without its numbers, and returns its place.
+    /// Adds a table of pages whose rows are still zero, followed by the clock, and returns the
+    /// table's place.
     fn table(&self, out: &mut Vec<u8>, cpus: usize) -> usize {
         out.extend_from_slice(TABLE_MARK);
         let table = out.len();
@@ -119,8 +121,8 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Fills in the position of each CPU's pages, which follow a head that ends at a page boundary.
-/// Returns the position after them.
+/// Extends the head to a page boundary, and fills in the position of each CPU's pages, which follow
+/// the head. Returns the position after them.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) -> u64 {
     out.resize(
         out.len().next_multiple_of((page_bytes as usize).max(4096)),

@@ -10,7 +10,7 @@ use super::{
 use crate::bytes::Cursor;
 use crate::layout::{PAGE_BYTES_MAX, PageLayout};
 
-/// Numbers of sections, and of the options with their positions.
+/// Numbers of sections. An option with a section's position has the same number as the section.
 const OPTIONS: u16 = 0;
 const HEADER_INFO: u16 = 16;
 const TRACER_FORMATS: u16 = 17;

@@ -10,8 +10,8 @@ use tardy_trace::timers::TimerKind;
 use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, START, SWITCH, WAKING};
 use crate::events::{OF_PROBES, WantedEvent};
 
-/// Maximum number of thread ID ranges per field: two fields with so many seven-digit ranges fit
-/// into a page.
+/// Maximum number of thread ID ranges per field: two fields with this many ranges of seven-digit
+/// IDs fit into a page.
 const RANGES_MAX: usize = 32;
 
 /// Returns the part of a filter that selects these threads. For many threads, it selects ranges of
@@ -48,8 +48,8 @@ fn ranges(threads: &BTreeSet<i32>) -> Vec<(i32, i32)> {
         .collect()
 }
 
-/// Returns the filter of each event for these threads. A recorded event costs the program some
-/// hundred ns, and most events are of no use here.
+/// Returns the filter of each event for these threads. The filters select only useful events,
+/// because each recorded event costs the program a few hundred ns.
 pub(super) fn filters(
     functions: &[(u64, TimerKind)],
     threads: impl Iterator<Item = i32>,

@@ -116,7 +116,8 @@ impl Function {
 }
 
 /// Returns the offset of a function in a file, or `None` if the file does not define it. Adds
-/// longer names that contain `name` to `similar`.
+/// longer names that contain `name` to `similar`, and if several Rust functions have the name,
+/// their symbols.
 fn find(
     file: File,
     name: &str,
@@ -146,7 +147,8 @@ where
     let header = Header::parse(data)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
-    // Functions of Rust, by address: several can have one name, as generic ones have.
+    // Rust functions with the decoded name `name`, by address. There can be several, such as the
+    // instances of a generic function.
     let mut decoded = BTreeMap::new();
     for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
         let symbols = sections.symbols(endian, data, kind)?;

@@ -10,8 +10,8 @@ use tardy_trace::symbols::Symbols;
 
 /// Maximum number of distinct wait places.
 const PLACES_MAX: usize = 4096;
-/// Maximum number of stacks whose place is remembered; twice the number that the trace's reader
-/// distinguishes, for relative and absolute timers.
+/// Maximum number of stacks whose place is remembered, counted separately for relative and absolute
+/// timers. The place of a further stack is determined at each of its sleeps.
 const STACKS_MAX: usize = 1 << 17;
 /// Maximum number of functions in a trace file.
 const FUNCTIONS_MAX: usize = 1 << 14;
@@ -55,7 +55,7 @@ const ENTRIES: [&str; 5] = [
     "invoke_syscall",
     "do_trap_ecall_u",
 ];
-/// The function of clock_nanosleep(2).
+/// The kernel's function that waits in clock_nanosleep(2).
 const NANOSLEEP: &str = "do_nanosleep";
 
 /// Wait places by stack.

@@ -191,7 +191,7 @@ impl Process {
     }
 
     /// Returns whether the program still runs. If /proc cannot be read, for example without a free
-    /// descriptor, the program counts as running.
+    /// descriptor, the program is assumed to run.
     #[must_use]
     pub fn is_there(&self) -> bool {
         let stat = match self.root.read(format!("proc/{}/stat", self.id)) {
@@ -297,7 +297,8 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Returns a process whose main thread has the process's ID, and one more thread.
+    /// Creates a machine with a process of two threads, a kernel thread, and a process that has
+    /// ended.
     fn machine() -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());

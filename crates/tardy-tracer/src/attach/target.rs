@@ -41,7 +41,8 @@ impl Target {
             Self::Process { process, .. } if !process.is_there() => Look::Ended,
             Self::Process { process, only } => {
                 let mut there = process.threads();
-                // A running program has a thread, so an empty list could not be read.
+                // A running program has at least one thread, so an empty list means that /proc
+                // could not be read.
                 if there.is_empty() {
                     return Look::Unknown;
                 }

@@ -1,7 +1,7 @@
-//! The kernel's trace of the followed threads, in two instances. The first one has the few events of
-//! their wake-ups. The second one has the events that only explain: stacks of sleeps, page faults,
-//! and waits for locks of the kernel. If tardy cannot keep up, the kernel overwrites explanations,
-//! and no wake-up.
+//! The kernel's trace of the followed threads, in two instances. The first one has the few events
+//! of their wake-ups. The second one has the events that only explain: stacks of sleeps, page
+//! faults, and waits for locks of the kernel. If these are too many for tardy, the kernel
+//! overwrites only explanations, and no wake-ups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -39,7 +39,7 @@ const EXPLANATIONS_KIB: u32 = BUFFER_KIB / 2;
 #[derive(Debug)]
 pub(super) struct Traces {
     wake_ups: Trace,
-    /// Absent if the kernel has no room for it.
+    /// Absent if the kernel refused it.
     explanations: Option<Trace>,
     /// Reason why the places where threads sleep are unknown.
     pub(super) no_stacks: Option<String>,
@@ -99,7 +99,8 @@ impl Traces {
                 .map_err(NotAttached::NoMarks)?;
         }
         let wake_ups = Trace::of(instance, &cpus)?;
-        // A stack follows its switch, so this instance is the second one that the kernel calls.
+        // A stack must come after its switch, so this instance is created second: the kernel then
+        // calls it second.
         let events = of_rules(threads.iter().copied());
         let explained = explanations(tracefs()?, &second, &cpus, events, root);
         let (explanations, mut no_stacks) = match explained {
@@ -174,7 +175,7 @@ impl Traces {
         linked: &BTreeSet<i32>,
         has_changed: bool,
     ) {
-        // If an event does not support filters, all of it is recorded anyway.
+        // If an event does not support filters, all events of this kind are recorded.
         let followed = || followed.iter().copied();
         self.wake_ups.filter(filters(functions, followed(), linked));
         if !has_changed {
@@ -199,7 +200,7 @@ impl Traces {
         traces.find_map(|trace| trace?.state.change())
     }
 
-    /// Stops to record.
+    /// Stops recording.
     pub(super) fn stop(&self) {
         self.wake_ups.instance.stop();
         if let Some(trace) = &self.explanations {
@@ -207,7 +208,8 @@ impl Traces {
         }
     }
 
-    /// Returns what was read of the events of wake-ups, and of explanations.
+    /// Returns the counts of what was read: first for the events of wake-ups, then for
+    /// explanations.
     pub(super) fn counts(&self) -> [Counts; 2] {
         let explanations = self.explanations.as_ref();
         let explanations = explanations.map(|trace| trace.live.counts());
@@ -226,7 +228,7 @@ impl Traces {
             .cloned()
             .collect();
         RecordedKinds {
-            // The stacks of sleeps show the waits, so that system calls need no event.
+            // The stacks of sleeps show waits at a futex, so the system call's event is not needed.
             futex: self.no_stacks.is_none(),
             ..RecordedKinds::of(&enabled)
         }
@@ -309,7 +311,8 @@ impl Trace {
     /// Reads every page with events from before the call. `first` is the place of the first CPU in
     /// `evidence`.
     fn read(&mut self, first: usize, evidence: &mut Option<Evidence>) -> io::Result<()> {
-        // The kernel may write pages as fast as they are read.
+        // The number of pages is limited, because the kernel may write pages as fast as they are
+        // read.
         let pages_max = (BUFFER_KIB as usize * 1024 / self.instance.layout.page_bytes) + 2;
         for place in 0..self.reader.cpus().len() {
             for _ in 0..pages_max {
@@ -332,7 +335,8 @@ impl Trace {
         }
     }
 
-    /// Records the stacks of the sleeps of these threads; returns why the kernel does not.
+    /// Makes the kernel record the stacks of these threads' sleeps. Returns the reason if the
+    /// kernel refuses.
     fn record_stacks(&self, threads: impl Iterator<Item = i32>) -> Option<String> {
         let recorded = self
             .instance

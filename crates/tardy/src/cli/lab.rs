@@ -109,7 +109,8 @@ impl From<AcceleratorArgument> for Accelerator {
 /// What is measured in each guest, and how often.
 #[derive(Debug, Clone, Args)]
 pub struct MeasureArguments {
-    /// Scenario to follow, as for `tardy run`: a built-in one or a file [default: lab]
+    /// Scenario to follow, as for `tardy run`: a built-in one or a file [default: lab, unless
+    /// --for, --cycles, --load, --program or arguments after -- are given]
     #[arg(long, value_name = "NAME|FILE")]
     pub scenario: Option<String>,
     /// How long each guest measures, in the guest's time

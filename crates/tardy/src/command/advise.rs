@@ -153,7 +153,7 @@ fn of_runs(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
     Ok(AdviceOutput { text, charts, exit })
 }
 
-/// Draws all charts side by side on the same axes, so that they can be compared.
+/// Draws all charts side by side with the same y axis, so that they can be compared.
 fn draw_figures(picture: Option<Picture>, mut charts: Vec<Chart>) -> Result<(), AdviseError> {
     let Some(picture) = picture else {
         return Ok(());

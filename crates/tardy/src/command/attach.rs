@@ -198,7 +198,7 @@ fn folder(
     made.map(Some)
 }
 
-/// Returns for each kind the number of timers whose end is missing from the trace.
+/// Returns for each kind the number of timers whose end may be among lost events.
 fn lost(recorded: &Recording) -> Vec<(TimerKind, u64)> {
     recorded
         .counts

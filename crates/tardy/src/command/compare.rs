@@ -189,8 +189,8 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
     Ok((decided(found.verdict, is_open), printed))
 }
 
-/// Returns the outcome for the exit code. An inconclusive result counts even if other results are
-/// better.
+/// Returns the outcome for the exit code: inconclusive if any result is inconclusive and none is
+/// worse, even if other results are better.
 fn decided(outcome: Outcome, is_open: bool) -> Outcome {
     if is_open && !outcome.has_worse() {
         Outcome::Inconclusive

@@ -37,7 +37,7 @@ pub fn run(args: &CyclictestArgs) -> Exit {
     }
 }
 
-/// Value of `--json` that stands for standard output.
+/// Value of `--json` and `--histfile` that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
 type Refusal = (Exit, String);

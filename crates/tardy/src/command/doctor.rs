@@ -137,8 +137,8 @@ fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<Watch
     Some(watch.end(root, args.watch))
 }
 
-/// Returns the CPUs of the work: the requested ones, otherwise those of the program's real-time
-/// threads, otherwise the isolated ones, otherwise all.
+/// Returns the CPUs for the real-time work: the requested ones, otherwise those of the program's
+/// real-time threads, otherwise the isolated ones, otherwise all.
 fn cpus(
     asked: Option<&MeasuredCpus>,
     facts: &MachineFacts,

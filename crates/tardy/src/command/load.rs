@@ -23,7 +23,7 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::cli::load::LoadArguments;
 
-/// Index of the only phase, because there is no run.
+/// Index of the phase. Without a run, there is only one.
 const PHASE: u32 = 0;
 
 /// The reason why loads could not run.

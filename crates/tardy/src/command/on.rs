@@ -417,7 +417,7 @@ fn conclude(
                 let _ = super::cost::show(out, None, request.is_json);
             }
             (CommandProduct::Run { .. } | CommandProduct::Cost, false) => {}
-            // All shards are shown together below.
+            // The caller shows all shards together.
             (CommandProduct::Guests, _) if !is_alone => {}
             (CommandProduct::Folder | CommandProduct::Guests | CommandProduct::Words, has_out) => {
                 if !is_alone {
@@ -432,7 +432,7 @@ fn conclude(
     }
     match runs.as_slice() {
         [] => {}
-        // The run's folder contains the deadline of the run.
+        // The run's folder contains the deadline of the run, so no requirement is given here.
         [(_, folder)] if is_alone => drop(show::show(
             folder,
             &Requirement::default(),
@@ -480,10 +480,11 @@ const FILES: [&str; 6] = [
     "--guest-binary",
     "--plugin",
 ];
-/// Flags of `lab run` that are not forwarded, because their files stay here.
+/// Flags of `lab run` that are refused with `--on`: those for files that are not copied to the
+/// machines, and `--shard`, because each machine gets a shard.
 const LEFT_HERE: [&str; 4] = ["--add", "--module", "--inject-modules", "--shard"];
 
-/// Returns whether the word is this flag, with or without its value.
+/// Returns whether the word is this flag, with or without `=VALUE`.
 fn is_flag(word: &str, flag: &str) -> bool {
     word.split_once('=').map_or(word, |(name, _)| name) == flag
 }
@@ -545,7 +546,8 @@ fn forwarded(
     forwarded
 }
 
-/// Returns a file to copy to the machine, or a plain word if the tool knows the name itself.
+/// Returns a file to copy to the machine. Returns a plain word if the value names a built-in
+/// scenario, or if there is no such file.
 fn file_or(value: &str, before: &str) -> Word {
     let path = Path::new(value);
     let is_file = built_in::find(value).is_none() && path.is_file();
@@ -617,7 +619,8 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     )
 }
 
-/// Runs this program as its copy on a board, which has a separate command line.
+/// Runs this program as the copy on a board, if it was started with the separate command line of
+/// that copy; otherwise returns `None`.
 #[must_use]
 pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let words: Vec<String> = words

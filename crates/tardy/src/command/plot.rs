@@ -274,7 +274,8 @@ fn most_frequent(runs: &[RunData], names: &[&str]) -> String {
             .map(|probe| probe.all().histogram.count())
             .sum::<u64>()
     };
-    // Of several, the first one.
+    // `max_by_key` returns the last of equal ones. Of probes with equally many samples, the first
+    // is shown, so the order is reversed.
     let most = names.iter().rev().max_by_key(|name| samples(name));
     let most = most.map_or_else(String::new, |name| (*name).to_owned());
     let others: Vec<&str> = names.iter().copied().filter(|name| *name != most).collect();

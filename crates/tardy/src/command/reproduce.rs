@@ -25,9 +25,9 @@ use crate::cli::reproduce::ReproduceArgs;
 
 /// How a step ended.
 enum StepEnd {
-    /// It has runs.
+    /// The command left usable runs.
     Done,
-    /// The experiment could not run on this machine.
+    /// The command failed, or some of its guests did; the runs of other guests are kept.
     Refused,
     /// The user stopped the experiment.
     Interrupted,
@@ -145,7 +145,7 @@ fn one(command: &ExperimentCommand, args: &ReproduceArgs, out: &Path) -> io::Res
     if folder.exists() {
         return Ok(StepEnd::Done);
     }
-    // Beside the experiment's folder, whose runs are read.
+    // The temporary folder is not in the experiment's folder, because all runs there are read.
     let part = out.join(format!("{}.part", name.replace('/', "-")));
     if part.exists() {
         fs::remove_dir_all(&part)?;
@@ -162,7 +162,6 @@ fn one(command: &ExperimentCommand, args: &ReproduceArgs, out: &Path) -> io::Res
     };
     match code {
         Some(130) | None => Ok(StepEnd::Interrupted),
-        // Guests that failed leave the others' runs.
         Some(0 | 1 | 4) => {
             // If there is a reason, an earlier command of this experiment failed and wrote it, in
             // this reproduction or in a previous try.
@@ -171,6 +170,7 @@ fn one(command: &ExperimentCommand, args: &ReproduceArgs, out: &Path) -> io::Res
             }
             keep().map(|()| StepEnd::Done)
         }
+        // Some guests failed. The runs of the others are kept.
         Some(3) if part.exists() && has_run(&part) => keep().map(|()| StepEnd::Refused),
         Some(code) => {
             let said = said.unwrap_or_else(|| format!("the command ended with exit code {code}"));
@@ -186,11 +186,11 @@ fn has_run(folder: &Path) -> bool {
         .any(|run| run.join("run.json").exists())
 }
 
-/// Starts this binary with `words`. Passes its messages on, and returns its exit code and its last
-/// error message.
+/// Runs this binary with `words`. Passes its messages on, unless `quiet`, and returns its exit code
+/// and its last error message.
 fn start(words: &[String], out: &Path, quiet: bool) -> io::Result<(Option<i32>, Option<String>)> {
     let program: PathBuf = std::env::current_exe()?;
-    // Arguments for the program in the guest follow `--`.
+    // The arguments after `--` are for the guest, so `--out` is inserted before them.
     let place = words
         .iter()
         .position(|word| word == "--")

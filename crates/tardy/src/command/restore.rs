@@ -1,5 +1,5 @@
-//! `tardy restore`: undoes the changes of a killed command. Every later command that changes the
-//! machine or makes a folder does this too.
+//! `tardy restore`: undoes the changes of a killed command. Most later commands that change the
+//! machine or make a folder do this too.
 
 use tardy_machine::journal::{self, UndoResult};
 use tardy_machine::root::Root;

@@ -27,8 +27,8 @@ impl Drop for TaiOffset {
     }
 }
 
-/// Runs `probe` for 3 s and, during the run, sets CLOCK_TAI from 100 s to `to` seconds ahead of
-/// UTC.
+/// Makes a run with `flags` for 3 s and, during the run, sets CLOCK_TAI from 100 s to `to` seconds
+/// ahead of UTC. Checks the exit code, and returns the output.
 fn stepped(place: &Workplace, flags: &str, to: i32, code: i32) -> String {
     clock::set_tai_offset(100).unwrap();
     let cpu = machine::last_cpu();

@@ -69,8 +69,8 @@ fn explain(place: &Workplace, tardy: &Path, cycles: u32) -> Explaining {
     let counted: Vec<u64> = files.map(totals).filter(|&total| total > 0).collect();
     assert_eq!(counted.len(), 1, "one thread explains: {counted:?}");
     let tracing = &place.record(&run)["tracing"];
-    // On a busy machine the loop under valgrind is late and skips most periods; every other period
-    // is explained.
+    // On a busy machine the loop under valgrind is late and skips most periods; all samples are
+    // explained.
     let series = &tracing["series"][0];
     assert!(
         series["explained"].as_u64() > Some(0) && series["explained"] == series["samples"],

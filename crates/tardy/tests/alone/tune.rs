@@ -84,7 +84,7 @@ fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
     assert_eq!(again.json(), found);
 }
 
-/// Whenever the tool is killed, `tardy restore` puts the kernel's settings back.
+/// Whenever the tool is killed, `tardy restore` restores the kernel's settings.
 #[test]
 fn after_a_kill_at_any_moment_restore_puts_every_file_back() {
     let _turn = crate::turn();

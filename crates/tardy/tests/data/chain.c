@@ -3,8 +3,8 @@
  *
  *     chain LINK CYCLES PERIOD_US
  *
- * Every 20th cycle has a delay of 3 ms in one link. LINK: recv (it computes for so long), control (it sleeps), motor (a thread of higher priority has its
- * CPU). It begins when a line comes on standard input, and ends when all cycles are over.
+ * Every 20th cycle has a delay of 3 ms in one link. LINK: recv (it computes for 3 ms), control (it sleeps), motor (a thread of higher priority occupies
+ * its CPU). The program starts its cycles when it reads a line from standard input, and ends after the last cycle.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -87,7 +87,7 @@ static void *motor(void *unused)
     return unused;
 }
 
-/* It has the CPU of motor before motor is woken. */
+/* Occupies the CPU of motor before motor is woken. */
 static void *hog(void *unused)
 {
     begin("hog", 30, 1);

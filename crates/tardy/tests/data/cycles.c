@@ -1,11 +1,11 @@
 /*
- * A periodic loop that blocks in one call now and then, for tests of the cycles of `tardy attach`: it stamps the call itself.
+ * A periodic loop that sometimes blocks in a call, for tests of the cycles of `tardy attach`. It times these calls itself.
  *
  *     cycles KIND CYCLES PERIOD_US
  *
- * KIND: lock (a mutex that a thread of lower priority holds), fsync, fault (a page of a file that was dropped from memory), pipe (one that is full).
- * It begins when a line comes on standard input, writes a line `BEFORE AFTER CPU` for each blocking call to standard output when all are over: the
- * monotonic clock before and after the call, and the CPU time of the thread between the two, in ns. It ends when its standard input does.
+ * KIND: lock (a mutex that a thread of lower priority holds), fsync, fault (a page of a file that was dropped from memory), pipe (a full one).
+ * It starts when it reads a line from standard input. After the last cycle, it writes a line `BEFORE AFTER CPU` for each blocking call to standard
+ * output: the monotonic clock before and after the call, and the thread's CPU time between the two, in ns. It ends when its standard input is closed.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* Without the right to it, the threads stay as they are. */
+/* Without the right to a real-time priority, the threads keep their policy. */
 static void set_priority(int priority)
 {
     struct sched_param param = { .sched_priority = priority };

@@ -1,9 +1,9 @@
 /*
- * A loop beside a flood of page faults, for tests of `tardy attach`: the flood fills the buffer of explanations, the loop's wake-ups do not.
+ * A loop beside a flood of page faults, for tests of `tardy attach`: the flood fills the buffer of explanations, but not that of wake-ups.
  *
  *     flood CYCLES PERIOD_US PAGES
  *
- * It begins when a line comes on standard input. It writes "over" when the flood is over, makes CYCLES more cycles, and ends.
+ * It starts when it reads a line from standard input. When the flood is over, it writes "over", makes CYCLES more cycles, and ends.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     if (argc != 4)
         return 2;
     cycles = atol(argv[1]);
-    /* The thread is there before the line comes, so that it is followed. */
+    /* The thread exists before the line is read, so that it is followed. */
     if (sem_init(&asked, 0, 0) || pthread_create(&thread, NULL, flood, (void *)(intptr_t)atol(argv[3])) || !fgets(line, sizeof(line), stdin))
         return 1;
     sem_post(&asked);

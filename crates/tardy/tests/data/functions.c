@@ -1,6 +1,6 @@
-/* Calls rx_frame and, after a sleep, tx_frame: `functions ROUNDS SLEEP_US`. It waits for a line
- * before, and another one after. Each round prints the time between the two calls by the program's
- * own clock, in ns. Every tenth round calls rx_frame a second time. */
+/* Calls rx_frame and, after a sleep, tx_frame: `functions ROUNDS SLEEP_US`. It waits for a line of
+ * input before the first round. After the last round, it prints the time between the two calls of
+ * each round, in ns, and waits for another line. Every tenth round calls rx_frame twice. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

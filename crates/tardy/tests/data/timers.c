@@ -1,11 +1,11 @@
 /*
- * A program with timers, for tests of `tardy attach`: it knows when it was to wake up, and when it did.
+ * A program with timers, for tests of `tardy attach`. It records its due times and when it woke up.
  *
  *     timers KIND CYCLES PERIOD_US
  *
- * KIND: monotonic, realtime, tai (clock_nanosleep until a time), timerfd, posix-timer, itimer, woken (a wait with a time limit that another thread ends
- * before it), busy (a timer that expires while nobody waits for it). It begins when a line comes on standard input, writes a line `DUE WOKE` a cycle to
- * standard output when all are over, in ns of the monotonic clock but for DUE, which is of the timer's own, and ends when its standard input does.
+ * KIND: monotonic, realtime, tai (clock_nanosleep until a time), timerfd, posix-timer, itimer, woken (a wait with a time limit, which another thread ends
+ * earlier), busy (a timer that expires while no thread waits for it). It starts when it reads a line from standard input. After the last cycle, it writes
+ * a line `DUE WOKE` per cycle to standard output, in ns: DUE on the timer's clock, WOKE on the monotonic clock. It ends when standard input is closed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@ static void fail(const char *what)
 
 static sem_t asked, answered;
 
-/* Ends each wait of the main thread, long before its time limit. It sleeps by no timer itself. */
+/* Ends each wait of the main thread, long before its time limit. This thread uses no timer. */
 static void *waker(void *unused)
 {
     (void)unused;

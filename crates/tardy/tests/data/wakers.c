@@ -1,11 +1,11 @@
 /*
- * A thread that another thread wakes, for tests of the kinds of wake-ups of `tardy attach`: each wake-up comes once the thread sleeps.
+ * A thread that another thread wakes, for tests of the kinds of wake-ups of `tardy attach`. It is only woken when it sleeps.
  *
  *     wakers ROUNDS
  *
  * The thread `waiter` waits ROUNDS times in each of these: read (of a pipe), futex (a condition variable), epoll_wait (an eventfd), recvfrom (a socket),
- * rt_sigtimedwait (a signal). It begins when a line comes on standard input, writes a line `CALL SLEEPS` for each to standard output when all are over,
- * where SLEEPS is how often the thread gave its CPU away to sleep, by the kernel's own count, and ends when its standard input does.
+ * rt_sigtimedwait (a signal). The program starts when it reads a line from standard input. At the end, it writes a line `CALL SLEEPS` for each call to
+ * standard output: SLEEPS is the kernel's count of the thread's voluntary context switches. It ends when its standard input is closed.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -88,7 +88,7 @@ static void wake(enum way way)
         pthread_mutex_lock(&lock);
         is_set = 1;
         pthread_mutex_unlock(&lock);
-        /* Without the lock, which the thread takes when it wakes up. */
+        /* Signals without holding the lock, because the thread takes the lock when it wakes up. */
         pthread_cond_signal(&changed);
         break;
     case EVENTFD:
@@ -128,7 +128,7 @@ static void *wait_for_all(void *unused)
     return NULL;
 }
 
-/* How often the waiter has given its CPU away to sleep; -1 if it does not sleep now. */
+/* The number of the waiter's voluntary context switches; -1 if it does not sleep now. */
 static long long sleeps(void)
 {
     char path[64], line[128], state = '?';

@@ -339,7 +339,7 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         let attach = attach(&place, &program, "--deadline 1h");
         let process = attach.pid();
         let program = std::thread::spawn(move || program.cycles());
-        // Until then some wake-ups are measured, which by themselves would pass.
+        // Some wake-ups are measured before the trace is changed. By themselves, they would pass.
         std::thread::sleep(std::time::Duration::from_millis(400));
         let tracefs = Tracefs::open(&Root::system()).unwrap();
         let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();

@@ -42,7 +42,7 @@ fn start(place: &Workplace, program: &Child) -> RunningCommand {
     attach
 }
 
-/// Events of functions that exist on the machine.
+/// The uprobe events that exist on the machine, as text.
 fn uprobes() -> String {
     let tracefs = Tracefs::open(&Root::system()).unwrap();
     fs::read_to_string(tracefs.path().join("uprobe_events")).unwrap()

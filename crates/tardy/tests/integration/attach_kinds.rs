@@ -121,7 +121,7 @@ fn each_kind_of_wake_up_by_another_thread_is_a_row_with_every_wake_up() {
     );
     has_each_kind(&found, &sleeps);
     assert_eq!(found["verdict"]["outcome"], "passed", "{found}");
-    // The folder's verdict is that of one row: each passed.
+    // The folder's verdict is the verdict of one row, because every row passed.
     let judged = &found["verdict"]["evidence"]["due_times"];
     let rows = found["threads"].as_array().unwrap();
     assert!(

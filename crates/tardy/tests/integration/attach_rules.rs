@@ -44,7 +44,7 @@ fn bad_loop(place: &Workplace) -> Program {
     Program(command.unwrap())
 }
 
-/// Returns the rules of the thread with this ID, and the kernel's priority of it.
+/// Returns the priority and the rules of the thread with this ID.
 fn rules(document: &Value, thread: u32) -> (i64, Vec<Value>) {
     let loops = document["loops"].as_array().unwrap();
     let found = loops.iter().find(|looped| looped["id"] == thread);
@@ -137,8 +137,8 @@ fn a_followed_loop_that_sleeps_until_a_time_breaks_no_rule() {
     );
 }
 
-/// The report of the folder has the cycles that `explain` prints: each line of the text, and the
-/// table of the threads.
+/// Checks that the folder's report has the first six lines that `explain` prints about cycles,
+/// without their chains of wake-ups.
 fn has_cycles(place: &Workplace, text: &str) {
     place.tardy("report run --html run.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("run.html")).unwrap();

@@ -150,8 +150,8 @@ fn everything(file: &Path) -> Everything {
     all
 }
 
-/// Returns the samples of a CPU that a busy machine kept from being stored. The run warns of each
-/// chunk of them.
+/// Returns the number of samples of a CPU that a busy machine kept from being stored: the sum over
+/// the run's warnings, one for each chunk.
 fn warned_not_stored(summary: &Value, cpu: u32) -> u64 {
     summary["warnings"]
         .as_array()

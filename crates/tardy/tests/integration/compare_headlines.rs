@@ -8,7 +8,7 @@ use crate::support::made_run::MadeRun;
 use crate::support::workplace::Workplace;
 use tardy_core::series::ClockKind;
 
-/// A simulated run of two phases, as kernels in `tardy lab` give.
+/// A simulated run of two phases, like a run in a guest of `tardy lab`.
 fn of_two_loads(idle: Vec<i64>, fs: Vec<i64>) -> MadeRun {
     let (from, to) = (
         i64::try_from(idle.len()).unwrap() / 1_000,

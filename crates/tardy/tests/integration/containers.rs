@@ -21,7 +21,8 @@ const NO_TRACEFS: &str = "grep -wE 'tracefs|debugfs' /proc/mounts | cut -d ' ' -
 /// The hierarchy of version 1 with real-time budgets.
 const GROUPS: &str = "/sys/fs/cgroup/cpu";
 
-/// The message of the row whose environment starts so; `None` for a row without one.
+/// The message in the row whose environment starts with this text; `None` if the row has no
+/// message.
 fn message(environment: &str) -> Option<&'static str> {
     let row = TABLE
         .lines()
@@ -73,7 +74,7 @@ fn measured(environment: &str, starter: &[&str]) -> Option<(Workplace, Outcome)>
     Some((place, ran))
 }
 
-/// Samples that the trace of a run explains.
+/// The number of samples that the trace of a run explains.
 fn explained(place: &Workplace) -> u64 {
     let record = place.record("run");
     let series = record["tracing"]["series"].as_array();
@@ -120,7 +121,8 @@ fn in_a_time_namespace_the_run_names_the_namespace() {
 
 #[test]
 fn in_a_user_namespace_probes_are_ordinary_tasks() {
-    // Root of the namespace owns the files of a tracefs that is mounted outside of it.
+    // The namespace's root would own the files of a tracefs that is mounted outside, so the script
+    // first unmounts each tracefs.
     let script = format!("{NO_TRACEFS} exec unshare --user --map-root-user \"$@\"");
     let starter = ["unshare", "--mount", "sh", "-c", &script, "sh"];
     if let Some((_, ran)) = measured("user namespace", &starter) {
@@ -141,7 +143,7 @@ fn without_young_system_calls_tardy_measures() {
     measured("system calls of Linux 5.1", &starter);
 }
 
-/// A group of version 1; gone with it.
+/// A control group of version 1. Dropping the value removes the group.
 struct Group(PathBuf);
 
 impl Drop for Group {

@@ -34,7 +34,7 @@ enum Damage {
     Hole(Index, usize),
     /// Some bytes are repeated.
     Again(Index, usize),
-    /// A number, or text like a number, is inserted.
+    /// The next number is replaced by this number, or by text like a number.
     Number(Index, &'static str),
 }
 
@@ -272,7 +272,7 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
     );
 }
 
-/// Accepts all samples and keeps only their number.
+/// Discards all samples, and counts only the series.
 struct NullSink(usize);
 
 impl Sink for NullSink {

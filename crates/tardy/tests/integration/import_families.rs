@@ -143,7 +143,7 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
     // stay at the row's value.
     let expected = serde_json::json!([[0, 9_900], [1_000, 80], [2_000, 19], [2_110, 1]]);
     assert_eq!(counts, expected);
-    // The largest value lies beyond the last row, which contains all longer samples.
+    // The stated maximum lies beyond the last row, which also holds all longer samples.
     let beyond = text.replace("2.110", "90.500");
     fs::write(place.path("beyond"), beyond).unwrap();
     place.tardy("import beyond --out late").ends_with(0);

@@ -1,6 +1,6 @@
 //! `tardy import` of files as people have them: pasted from logs and mails, truncated, from several
-//! runs, or from tools whose output looks alike. Importers read each of these files, or a similar
-//! one, wrongly.
+//! runs, or from tools whose output looks alike. An importer once read each of these files, or a
+//! similar one, wrongly.
 
 use std::fs;
 use std::path::{Path, PathBuf};

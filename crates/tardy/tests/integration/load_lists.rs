@@ -71,8 +71,8 @@ fn a_load_that_was_named_itself_must_be_there() {
     without_programs(&place, "load kernel-build --for 500ms").ends_with(3);
 }
 
-/// A user who names a scenario has not named its loads, so disruptive loads need consent of their
-/// own.
+/// A user who names a scenario has not named its loads, so its disruptive loads need separate
+/// consent.
 #[test]
 fn a_scenario_s_loads_that_can_disturb_people_need_their_own_yes() {
     let place = Workplace::new();

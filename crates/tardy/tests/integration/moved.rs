@@ -1,5 +1,5 @@
-//! A probe that another program moves or demotes during the measurement: the run names that first,
-//! and is inconclusive.
+//! A probe that another program moves or demotes during the measurement: the run's first warning is
+//! about this change, and the run is inconclusive.
 
 use crate::support;
 

@@ -87,8 +87,8 @@ impl Rack {
         Self::with(path, "")
     }
 
-    /// Boards whose shell runs `line` instead of the command that starts a command;
-    /// `$SSH_ORIGINAL_COMMAND` is the requested command.
+    /// Boards whose shell runs `line` instead of the request `on-board start`, by which the tool
+    /// starts its command on a board. In `line`, `$SSH_ORIGINAL_COMMAND` is this request.
     fn with_start(line: &str) -> Self {
         let shell = format!(
             "case \"$SSH_ORIGINAL_COMMAND\" in *\"on-board start\"*) {line} ;; *) eval \
@@ -166,7 +166,7 @@ impl Rack {
         names(&self.place.path("board"))
     }
 
-    /// Waits for the only running command to measure, and returns its folder.
+    /// Returns the folder of the only running command; `None` until the command measures.
     fn folder(&self) -> Option<PathBuf> {
         let folder = self.place.path("board").join(self.left().first()?);
         (folder.join("out/run.json").exists()
@@ -708,7 +708,7 @@ fn a_hanging_board_does_not_delay_the_end_of_an_interrupted_command() {
     let ended = run.wait().ends_with(130);
     let named = "may still be there, because it was not removed: delete it by hand";
     assert!(ended.stderr.contains(named), "{}", ended.stderr);
-    // ssh gives up a dead connection after a minute.
+    // ssh alone would give up a dead connection only after a minute.
     assert!(
         begin.elapsed() < Duration::from_secs(45),
         "{:?}",

@@ -55,8 +55,8 @@ fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// Checks that the time under load begins before the load's first mark, ends after its last mark,
-/// and lies within the phase.
+/// Checks that each mark lies between the begin and the end of the load's work in one of its
+/// phases, as the run recorded them.
 fn assert_marks_lie_where_the_load_worked(run: &Path, name: &str, marks: &[(i64, i64)]) {
     let record = tardy_run::folder::open(run).unwrap();
     for mark in marks {

@@ -636,8 +636,8 @@ fn one_clock_is_read_at_a_time() {
         observed("gtod.monotonic"),
         outcome.json()["measured_ns"].as_i64().unwrap(),
     );
-    // The two clocks are read in turn. Read simultaneously, they would be observed for twice the
-    // time.
+    // The two clocks are read in turn. If each were read all the time, the sum would be twice the
+    // length of the run.
     assert!(
         of_day > 0 && monotonic > 0 && of_day + monotonic < all + all / 2,
         "{of_day} and {monotonic} of {all}"
@@ -667,7 +667,7 @@ fn cycles_are_reads_of_each_clock_and_intervals_between_reads() {
         oslat["counts"]["recorded"].as_u64() <= Some(123_456),
         "{oslat}"
     );
-    // As many milliseconds would be two minutes.
+    // If a cycle took a period of 1 ms, the run would take two minutes.
     assert!(
         oslat["gaps"]["observed_ns"].as_i64() < Some(123_456_000_000),
         "{oslat}"

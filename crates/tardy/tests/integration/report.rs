@@ -221,7 +221,7 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     assert!(tip.as_str().unwrap().contains("240.321 us"), "{tip}");
     browser.screenshot("zoomed");
     browser.click("figure.timeline .tools [data-do=all]");
-    // At each width, a pixel covers another interval of time.
+    // A pixel covers a different length of time at each width.
     for width in (1_000..1_280).step_by(17) {
         browser.call(
             "Emulation.setDeviceMetricsOverride",

@@ -114,8 +114,8 @@ fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() 
         return machine::left_out(test, "it needs root, which has rights to give up");
     }
     let own = Status::of("self").unwrap();
-    // Left out are loads that can do harm, except printk, loads that keep all rights, and
-    // kernel-build, which needs a tree.
+    // Three sorts of loads are left out: loads that can do harm (except printk), loads that keep
+    // all rights, and kernel-build, which needs a tree.
     let loads = LOADS.iter().filter(|info| {
         let is_harmless = !info.can_do_harm || info.name == "printk";
         is_harmless && info.name != "kernel-build" && !matches!(info.rights, Rights::All)

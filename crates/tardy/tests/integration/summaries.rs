@@ -224,8 +224,8 @@ fn more_cpus_than_a_screen_has_lines() {
     insta::assert_snapshot!(show(&MadeRun::new(series), ""));
 }
 
-/// Shows a run of one CPU that stalls for 50 ms at each of the given milliseconds, on a machine
-/// with the given throttling and kernel release.
+/// Shows a run of one CPU, in which each of the given samples is 50 ms late, on a machine with the
+/// given throttling and kernel release.
 fn stalled(throttling: &serde_json::Value, release: &str, at: &[usize]) -> String {
     let stalls: Vec<_> = at.iter().map(|&index| (index, 50_100_000)).collect();
     let machine = serde_json::json!({"throttling": throttling, "kernel": {"release": release}});

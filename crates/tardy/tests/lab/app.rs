@@ -150,7 +150,7 @@ fn a_program_runs_unchanged_on_two_kernels_and_the_late_one_is_named_with_its_cu
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(!said.contains(" cells in "), "{said}");
 
-    // A program that ends by itself before the measurement decides nothing.
+    // Nothing is decided about a program that ends by itself before it is measured.
     let kernels = ["--kernel", REAL_TIME];
     let short = place.app(&[&kernels[..], &ASKED, &["--", "settings", "10"]].concat());
     let table = document(&short);

@@ -148,7 +148,7 @@ fn digests(variants: &BTreeMap<String, Value>) -> Vec<String> {
     .collect()
 }
 
-/// The largest latency of a phase in all runs of a variant.
+/// The largest latency of a phase in all runs of a variant, in us.
 fn max_us(variant: &Value, phase: &str) -> f64 {
     let phases = variant["phases"].as_array().unwrap();
     let found = phases
@@ -375,8 +375,9 @@ fn firings(run: &Path) -> Vec<InjectedDelay> {
     firings
 }
 
-/// Returns whether a delay made the probe late: a sample was due during the delay or less than a
-/// period before it, and the wake-up came after the delay's end.
+/// Returns whether a delay made the probe late: a sample was due during the delay or at most a
+/// period before it, its wake-up came after the delay's end, and its latency was at least the delay
+/// minus a period.
 fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
     samples.iter().any(|&(due, latency)| {

@@ -268,7 +268,7 @@ fn shown(arguments: &[&str]) -> Value {
 
 const FIRINGS: usize = 5;
 
-/// Largest time from the begin of a section to the first clock read of the delay in it, in ns.
+/// Maximum time from the start of a section to the first clock read of the delay in it, in ns.
 const TO_FIRST_TIME: i64 = 5_000;
 
 #[test]
@@ -518,8 +518,8 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
     }
 }
 
-/// The probe of williams2002 sleeps in read(2), from which another timer function wakes it than
-/// from a sleep.
+/// The probe of williams2002 sleeps in read(2). The timer function that wakes it there is not the
+/// one that ends a sleep.
 #[test]
 fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
     if !lab_is_there("late samples of a blocking read", false) {

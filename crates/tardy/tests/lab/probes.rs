@@ -204,8 +204,8 @@ fn gtod_finds_every_interval_that_the_load_spin_occupied() {
     assert_all_found("gtod", &gaps, &intervals);
 }
 
-/// The largest distance of the moments from each other within the tick: the tick minus its longest
-/// part without a moment.
+/// The length in ns of the shortest part of a tick that contains all moments, taken modulo the
+/// tick: the tick minus its longest part without a moment.
 fn spread(moments: &[i64]) -> i64 {
     let mut places: Vec<i64> = moments
         .iter()

@@ -118,8 +118,8 @@ fn a_longer_latency_is_explained_to_the_instruction() {
         number(&other_way["difference_ns"]),
         -number(&why["difference_ns"])
     );
-    // Only a real-time kernel wakes a thread for a timer's softirq, and each kernel has the way from
-    // the interrupt to the thread.
+    // The base, which is the stock kernel, executes functions from the timer interrupt to the
+    // wake-up of the thread.
     let functions = why["functions"].as_array().unwrap();
     let executed = |name: &str| {
         functions

@@ -1,5 +1,5 @@
-//! The files of a machine with many CPUs: half of the numbers are missing, two CPUs are offline, a
-//! quarter are slower, each core has two, and there are four nodes.
+//! The files of a machine with many CPUs: there is a gap in the CPU numbers, two CPUs are offline,
+//! a quarter of the CPUs are slower, each core has two CPUs, and there are four nodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const THREADS: [&str; 4] = ["ksoftirqd", "migration", "cpuhp", "rcuc"];
 /// A machine below a folder.
 pub(crate) struct LargeMachine {
     folder: PathBuf,
-    /// Every CPU: `0-127,256-383` of 256.
+    /// All CPUs; for 256 CPUs, `0-127,256-383`.
     pub(crate) present: Vec<u32>,
     pub(crate) online: Vec<u32>,
 }
@@ -64,7 +64,7 @@ impl LargeMachine {
         self.file("proc/meminfo", "MemTotal: 1024 kB\nSwapTotal: 2048 kB");
     }
 
-    /// A line for each online CPU, or a column.
+    /// Writes the files that have a line or a column for each online CPU.
     fn tables(&self) {
         let lines = |line: &dyn Fn(u32) -> String| -> String {
             self.online.iter().map(|&cpu| line(cpu)).collect()

@@ -1,4 +1,4 @@
-//! Facts about the machine on which tests depend. If the machine does not allow something, the test
+//! Facts about this machine that tests depend on. If the machine does not allow something, the test
 //! is reported as left out, because it must not count as passed.
 
 use std::process::Command;

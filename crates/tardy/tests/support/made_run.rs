@@ -18,11 +18,11 @@ use tardy_samples::series_writer::SeriesWriter;
 /// Start of generated runs on their clock.
 pub(crate) const START: Nanos = Nanos::from_secs(100);
 const PERIOD: Nanos = Nanos::from_millis(1);
-/// The number for the recorder's interval and the default period.
+/// Samples per chunk: with a period of 1 ms, the recorder writes a chunk every 125 ms.
 const SAMPLES_A_CHUNK: u64 = 125;
 
-/// Defaults: a finished run of the probe `cyclic` with a period of 1 ms, without load, on an
-/// unknown machine. Tests change the fields that matter to them.
+/// A run to write: by default, a finished run of the probe `cyclic` with a period of 1 ms, without
+/// load, on an unknown machine. Tests change the fields that matter to them.
 pub(crate) struct MadeRun {
     pub(crate) state: State,
     pub(crate) window: Option<Window>,
@@ -38,7 +38,7 @@ pub(crate) struct MadeRun {
     pub(crate) latencies: Vec<Vec<i64>>,
     /// Lost samples on every CPU: index of the sample before which they are lost, and their number.
     pub(crate) gaps: Vec<(usize, u64)>,
-    /// Phases as (name, seconds from the start, seconds to the end).
+    /// Phases as (name, begin, end); both times are in seconds since the start of the run.
     pub(crate) phases: Vec<(&'static str, i64, i64)>,
     /// `load_work` of `run.json`.
     pub(crate) load_work: serde_json::Value,
@@ -131,7 +131,7 @@ impl MadeRun {
                 counts.lost += lost;
                 due += PERIOD * lost as i64;
             }
-            // Like the probe, a wake-up skips the later due times that it reaches.
+            // As in the probe, a late wake-up skips the due times that have passed.
             let skipped = u32::try_from(latency.max(0) / PERIOD.get()).unwrap();
             encoder.push(Record::Sample(Sample {
                 due,

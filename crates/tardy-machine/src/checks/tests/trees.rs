@@ -383,7 +383,7 @@ sys/kernel/debug/sched/ext_server/cpu2/period: 1000000000
 sys/kernel/debug/rseq/slice_ext_nsec: 5000
 "#;
 
-/// Over `CURRENT_KERNEL`: six CPUs, and a program of five threads.
+/// Replaces lines of `CURRENT_KERNEL`: six CPUs, and a program of five threads.
 pub(super) const MANY_THREADS: &str = r#"
 boot/config-7.3.0: CONFIG_FUTEX_PRIVATE_HASH=y
 sys/devices/system/cpu/online: 0-5
@@ -392,7 +392,7 @@ sys/devices/system/cpu/online: 0-5
 @task 700 704 worker 0 0 0 0-5
 "#;
 
-/// Over `TUNED`: Linux 7.3 with PREEMPT_RT.
+/// Replaces lines of `TUNED`: Linux 7.3 with PREEMPT_RT.
 pub(super) const CURRENT_REAL_TIME: &str = r#"
 proc/sys/kernel/osrelease: 7.3.0-rt
 boot/config-7.3.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_FUTEX_PRIVATE_HASH=y

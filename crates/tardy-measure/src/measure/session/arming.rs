@@ -72,7 +72,7 @@ pub(super) struct ActiveRun {
     pub(super) control: Arc<Control>,
     pub(super) threads: Vec<MeasuringThread>,
     pub(super) recorder: Recorder,
-    /// The live view, and the channel by which it gets data, if there is one.
+    /// The live view, if there is one, and the channel by which it gets data.
     pub(super) screen: Option<(Arc<Feed>, View)>,
     pub(super) tracer: Option<Tracer>,
     pub(super) keeper: KeeperThread,
@@ -81,8 +81,8 @@ pub(super) struct ActiveRun {
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
-    /// Indices of the series whose cycles are counted in phases that are counted in cycles. These
-    /// are the series without a clock-driven grid.
+    /// Indices of the series without a clock-driven grid. In phases that are counted in cycles, the
+    /// cycles of these series are counted.
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -210,8 +210,8 @@ pub(super) fn arm(
         .then(|| Watchdog::start(&threads, &plan.housekeeping_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
-    // The cycles of a probe without a grid have no fixed length, so neither have phases that are
-    // counted in them.
+    // The cycles of a probe without a grid have no fixed length, so a phase that is counted in such
+    // cycles has none, either.
     let has_no_grid =
         |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
@@ -275,7 +275,8 @@ pub(super) fn arm(
     })
 }
 
-/// Records how far the clocks of timers and grids are ahead of the run's clock.
+/// Records how far the clocks of timers and grids are ahead of the run's clock. Prepares the signal
+/// that interrupts waits on other clocks.
 fn read_clocks(plan: &mut Plan) -> std::io::Result<()> {
     for thread in plan
         .threads
@@ -542,8 +543,8 @@ fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warni
     }
 }
 
-/// Adds one warning for all threads that were refused the policy, because they have the same
-/// rights.
+/// Adds the warnings of the threads, each once. The threads have the same rights, so a refused
+/// policy gives all of them the same warning.
 fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>) {
     for warning in threads.iter().flat_map(|thread| &thread.warnings) {
         if !warnings.contains(warning) {
@@ -644,7 +645,8 @@ impl SeriesPlan {
         self.external.is_none() && self.cycles != Cycles::OfAProgram
     }
 
-    /// Returns whether the samples of the series are intervals during which a thread waits.
+    /// Returns whether each sample of the series is an interval in which a thread waits or gets no
+    /// CPU. Interval errors and skews are differences instead.
     fn is_a_wait(&self) -> bool {
         !matches!(
             self.info.kind,

@@ -271,7 +271,7 @@ impl Follower {
             .map_err(system("cannot read signals"))?
         {
             match signal {
-                // The write that exceeded a limit also returns an error, which is handled there.
+                // The write that caused the signal also returns an error, which is handled there.
                 signal::FILE_LIMIT | signal::PIPE => {}
                 // cyclictest also prints a snapshot for its monitor on the second signal.
                 signal::USER_1 | signal::USER_2 => {
@@ -461,14 +461,14 @@ impl Follower {
 
     /// Requests that the current record be written.
     fn keep_record(&self) {
-        // On a full disk the older record stays. Space is reserved for the last one.
+        // On a full disk the older record stays. Space is reserved for the final record.
         let (path, content) = self.armed.folder.encoded(&self.armed.record);
         self.armed.keeper.keeper().replace(&path, content);
     }
 
-    /// Publishes the start in advance, including the first phase if it starts no loads. The tool is
-    /// then idle in the first periods. Otherwise its work would be visible on a machine with one
-    /// CPU and a kernel that does not preempt its system calls.
+    /// Publishes the start in advance, including the first phase if it starts at once and has no
+    /// loads. The tool is then idle in the first periods. Otherwise its work would be visible on a
+    /// machine with one CPU and a kernel that does not preempt its system calls.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO
@@ -487,7 +487,7 @@ impl Follower {
             self.note_busy(root);
             self.armed.record.phases = self.timeline.records().to_vec();
         }
-        // On a full disk the older record stays. Space is reserved for the last one.
+        // On a full disk the older record stays. Space is reserved for the final record.
         let _ = self.armed.folder.publish(&self.armed.record);
     }
 
@@ -496,13 +496,14 @@ impl Follower {
         let Some(cycles) = &mut self.cycles else {
             return;
         };
-        // The first phase is published before the run starts.
+        // The first phase can be published before the run starts; its cycles are counted from the
+        // start.
         if now < self.armed.start {
             return;
         }
         let (armed, phase) = (&self.armed, self.timeline.records().len().saturating_sub(1));
-        // The load counts as working when the workers of all loads work. Ended loads do not come
-        // back.
+        // The phase is under load when the workers of all its loads work. Loads that have ended do
+        // not start again, so the count does not wait for them.
         let parts: usize = armed.record.plan.phases.get(phase).map_or(0, |phase| {
             phase.loads.iter().map(LoadPlan::worker_count).sum()
         });
@@ -528,7 +529,7 @@ impl Follower {
         }
     }
 
-    /// Records the activity of the CPUs since the start of the last phase.
+    /// Records the activity of the CPUs since the previous call, for the phase that ended last.
     fn note_busy(&mut self, root: &Root) {
         let Ok(now) = CpuTimes::read(root) else {
             return;

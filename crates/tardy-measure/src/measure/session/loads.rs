@@ -11,8 +11,8 @@ use tardy_run::record::{LoadWork, RunRecord};
 
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 
-/// If a load was missing for one in this many parts of a phase's time, the phase does not count as
-/// under load.
+/// If a load was missing for at least 1 / `UNLOADED_PART` of a phase's time, the phase is not
+/// considered to be under load.
 const UNLOADED_PART: i64 = 10;
 
 /// A worker of a load in a phase: phase, load, and CPU if the load has a worker for each CPU.
@@ -247,8 +247,8 @@ impl Loads {
     }
 }
 
-/// Returns whether all operations of the load in the phase failed. Only such a load counts as
-/// failing: a worker that is slow to start also has failures, but few of them.
+/// Returns whether all operations of the load in the phase failed. Only such a load is considered
+/// to fail: a worker that is slow to start also has failures, but few of them.
 fn only_failed(record: &RunRecord, phase: usize, load: &str) -> bool {
     let mut work = record
         .load_work

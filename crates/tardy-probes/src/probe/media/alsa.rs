@@ -47,7 +47,7 @@ impl CardSound {
             .map_err(|error| self.named(error))
     }
 
-    /// Stops playback. Returns notes about the card's clock.
+    /// Stops playback. Returns a note about xruns and the card's clock.
     pub(super) fn finish(self) -> String {
         let stopped = self.card.playback.stop();
         let (tally, name) = (self.pointer.tally(), &self.card.name);

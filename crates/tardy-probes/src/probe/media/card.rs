@@ -34,7 +34,7 @@ pub(super) struct Shape {
     pub(super) frame_bytes: usize,
 }
 
-/// Why no card can be played on.
+/// Why no card can be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CardError {
     #[error("a sound card ({0} has no playback device)")]
@@ -57,7 +57,7 @@ const FORMATS: [Format; 4] = [
 const WITHOUT_HARDWARE: [&str; 2] = ["Dummy PCM", "Loopback PCM"];
 
 impl Card {
-    /// Opens the requested device, otherwise the first one that can be opened.
+    /// Opens the requested device; without a request, the first device that can be opened.
     pub(super) fn open(probe: &ProbePlan, host: &Host) -> Result<Self, CardError> {
         let paths = match probe.parameters.path("device") {
             Some(path) => vec![path_of(path, &host.dev)],
@@ -90,7 +90,7 @@ impl Card {
         })
     }
 
-    /// Returns caveats for numbers that depend on the card.
+    /// Returns a note that describes the card and its configuration.
     pub(super) fn note(&self) -> String {
         let Shape {
             format,

@@ -22,12 +22,13 @@ use super::timeline::{Fate, statistic};
 pub(super) const PROGRAM: &str = "mpv";
 /// Maximum time for an answer: a player that starts on a loaded machine has many libraries to read.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Number of queries of mpv's clock. The query with the fastest answer counts.
+/// Number of queries of mpv's clock. The query with the fastest answer is used.
 const CLOCK_TRIES: u64 = 9;
 /// How long a thread of the player may run at a real-time priority without blocking, in us. After
 /// this time the kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
-/// Numbers of requests and of observed properties, as sent and answered.
+/// IDs that mpv repeats in its answers and events: of the observed properties (SKEW, POSITION), of
+/// the first query of the clock (further ones are ASKED apart), and of all other requests (ASKED).
 const SKEW: u64 = 1;
 const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
@@ -63,7 +64,7 @@ pub(super) struct Mpv {
     offset: Nanos,
     /// Uncertainty of the offset.
     pub(super) clock_error: Nanos,
-    /// The unit of the player's stamps in ns: 1000 in versions that use us.
+    /// The unit of the player's time stamps in ns: 1000 in versions that use us.
     pub(super) stamp_unit: Nanos,
     is_unit_known: bool,
     /// The last reported skew; absent before the first frame, and without sound.
@@ -131,8 +132,8 @@ impl Mpv {
             is_over: false,
         };
         player.find_clock()?;
-        // The skew is observed first. Both change together, and the player reports them in this
-        // order.
+        // The skew is observed first. Skew and position change together, and the player reports
+        // them in the order of these requests.
         player.tell(SKEW, json!(["observe_property", SKEW, "avsync"]))?;
         player.tell(POSITION, json!(["observe_property", POSITION, "time-pos"]))?;
         Ok(player)
@@ -218,8 +219,8 @@ impl Mpv {
         ))
     }
 
-    /// Passes on the player's reports of the next `millis` ms. Returns false once the player has
-    /// ended and everything was read.
+    /// Waits at most `millis` ms for reports of the player, and passes them on. Returns false once
+    /// the player has ended and everything was read.
     ///
     /// # Errors
     /// Returns an error if the reports cannot be read.
@@ -257,8 +258,8 @@ impl Mpv {
         Ok(is_open)
     }
 
-    /// Handles the report of a changed property. The skew is kept until the time that it belongs to
-    /// is reported.
+    /// Handles the report of a changed property. The skew is kept until its position in the clip is
+    /// reported.
     fn said(&mut self, line: &str) -> Option<PlayerLine> {
         let message: Value = serde_json::from_str(line).ok()?;
         if message["event"] != "property-change" {
@@ -280,8 +281,8 @@ impl Mpv {
         }
     }
 
-    /// Converts a stamp of the statistics to the run's clock. Stamps are in us up to mpv 0.36, in
-    /// ns since then. The player's clock starts at 10 s in both cases.
+    /// Converts a time stamp of the statistics to the run's clock. Time stamps are in us up to mpv
+    /// 0.36, in ns since then. The player's clock starts at 10 s in both cases.
     fn on_the_runs_clock(&mut self, stamp: i64) -> Nanos {
         if !self.is_unit_known {
             let its_micros = (Nanos(clock::monotonic()) - self.offset).get() / 1000;
@@ -323,8 +324,8 @@ impl Mpv {
         }
     }
 
-    /// Waits up to 5 s for the end of the player, which was requested or seen before. Then kills
-    /// the player.
+    /// Waits up to 5 s for the end of the player, which was requested or seen before. Kills the
+    /// player if it is still running then.
     ///
     /// # Errors
     /// Returns an error if the program cannot be waited for or killed.

@@ -45,7 +45,7 @@ pub(super) struct Player<S> {
     sound: S,
     delay: Option<Delay>,
     rings: Rings,
-    /// Number of the next frame. A frame that is late by a whole period is dropped, and counts as
+    /// Number of the next frame. A frame that is late by a whole period is dropped, and recorded as
     /// skipped.
     frame: i64,
     shown: Option<Nanos>,

@@ -5,7 +5,7 @@ use tardy_core::units::Nanos;
 use tardy_sys::pcm::{State, Status};
 
 /// The position of playback. The kernel counts frames from 0 after each preparation of the device;
-/// this count continues.
+/// this type continues the count.
 #[derive(Debug)]
 pub(super) struct Pointer {
     /// Frames per second, as a fraction.
@@ -32,7 +32,7 @@ pub(super) struct Tally {
     pub(super) silent: Nanos,
     /// Duration of sound played between readings, according to the pointer at its nominal rate.
     played: Nanos,
-    /// The same duration according to the stamps of the readings.
+    /// The same duration according to the time stamps of the readings.
     took: Nanos,
     /// Maximum difference between the pointer's progress and an even pace, between two readings.
     pub(super) uneven_max: Nanos,
@@ -52,8 +52,9 @@ impl Pointer {
         }
     }
 
-    /// Returns the time of the sound that is audible at `now`: the pointer's time at its stamp,
-    /// extrapolated to `now` at the nominal rate. The result is never beyond the written sound.
+    /// Returns the time of the sound that is audible at `now`: the pointer's position at its time
+    /// stamp, extrapolated to `now` at the nominal rate. The result is never beyond the written
+    /// sound.
     pub(super) fn heard(&mut self, status: &Status, now: Nanos) -> Nanos {
         let end = self.time_of(i128::from(self.before) + i128::from(status.written));
         if status.state == State::Underrun {

@@ -142,8 +142,8 @@ fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::R
     started
 }
 
-/// Waits until frames are shown in time. Returns when the clip's first frame was due, computed from
-/// the earliest shown frame.
+/// Waits until [`FIRST_FRAMES`] frames were shown. Returns when the clip's first frame was due,
+/// computed from the frame that was least late.
 fn watch_first_frames(
     player: &mut Mpv,
     timeline: &mut Timeline,
@@ -185,7 +185,7 @@ fn watch_first_frames(
     Ok(first_due)
 }
 
-/// Adds a report of the player to the timeline. Also stores what became of frames in `fates`.
+/// Adds a report of the player to the timeline. Also adds the fates of frames to `fates`.
 fn hear(said: PlayerLine, timeline: &mut Timeline, period: Nanos, fates: &mut VecDeque<Fate>) {
     match said {
         PlayerLine::Fate(fate) => {
@@ -267,7 +267,8 @@ impl Film {
             return true;
         };
         if self.skew.take(due, due + skew).is_err() {
-            // Due times are computed from frame numbers, so they are always on the grid.
+            // This does not happen: due times are computed from frame numbers, so they are on the
+            // grid.
             self.skew.lose(1);
         }
         if plan.stop_above.is_some_and(|stop_above| skew > stop_above) {

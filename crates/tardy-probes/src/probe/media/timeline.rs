@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 /// The fate of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The frame was shown, at this time of the player's clock.
+    /// The frame was shown, at this time on the run's clock.
     Shown(Nanos),
     /// The frame was too late to be shown.
     Dropped,
@@ -75,7 +75,7 @@ impl Timeline {
     }
 }
 
-/// Parses a line of mpv's statistics (`--dump-stats`). Returns the stamp, in the unit of mpv's
+/// Parses a line of mpv's statistics (`--dump-stats`). Returns the time stamp, in the unit of mpv's
 /// version, and whether the frame was shown. mpv 0.32 to 0.40 writes `end video-flip`
 /// (video/out/vo.c) after showing a frame, and `drop-vo` after dropping one. Returns `None` for
 /// other lines.

@@ -76,8 +76,8 @@ fn quantile(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Returns the row of the maxima. Maxima have no interval: they are shown for equal lengths, and
-/// only their test decides.
+/// Returns the row of the maxima. Maxima have no interval: they are taken over equal numbers of
+/// samples, and only their test gives a verdict.
 fn maxima(maxima: &Maxima) -> Vec<String> {
     let middle = |values: &[f64]| {
         let mut sorted = values.to_vec();

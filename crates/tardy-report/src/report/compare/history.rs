@@ -180,7 +180,7 @@ fn head(found: &History, change: &LastingChange) -> Vec<String> {
     .to_vec()
 }
 
-/// Returns the numbers that changed most, as rows of a table.
+/// Returns the numbers that rose most, as rows of a table.
 fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
     let level = |values: &[Option<f64>]| {
         let known: Vec<f64> = values

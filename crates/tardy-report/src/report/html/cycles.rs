@@ -14,12 +14,12 @@ use crate::report::cycles_text::{
     stretch_words,
 };
 
-/// Rows of threads.
+/// Maximum number of rows of threads.
 const ROWS_MAX: usize = 16;
-/// Loops whose rules are listed.
+/// Maximum number of loops whose rules are listed.
 const LOOPS_MAX: usize = 3;
 
-/// Empty if `tardy attach` made none of the runs.
+/// Returns the section; empty if `tardy attach` made none of the runs.
 pub(super) fn section(runs: &[RunData]) -> Markup {
     let followed: Vec<_> = runs
         .iter()

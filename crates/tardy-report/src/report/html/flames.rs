@@ -1,5 +1,5 @@
 //! Stacks of the kernel as a flame graph. The width of a function is the latency that passed while
-//! it ran. Callers are below the functions that they called.
+//! it or a function that it called ran. Callers are below the functions that they called.
 
 use maud::{Markup, html};
 use tardy_outside::call_difference::PathDifference;
@@ -27,7 +27,7 @@ struct Flame {
 }
 
 impl Flame {
-    /// Adds the time of the last function of `path`.
+    /// Adds the time of a stack to this function and to each function of `path`.
     fn add(&mut self, path: &mut dyn Iterator<Item = &str>, base_ns: u64, new_ns: u64) {
         self.width_ns = self.width_ns.saturating_add(base_ns.max(new_ns));
         self.base_ns = self.base_ns.saturating_add(base_ns);

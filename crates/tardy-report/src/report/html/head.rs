@@ -304,7 +304,8 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
     }
 }
 
-/// Returns a table of the loads, worst first. Columns without a value for any load are omitted.
+/// Returns a table of the loads, worst first. The columns of verdicts are omitted if no load has a
+/// verdict.
 fn of_loads(run: &RunData, probe: &str) -> Table {
     let of_probe = |load: &'_ LoadSummary| load.probes.iter().position(|(name, _)| name == probe);
     let is_judged = run

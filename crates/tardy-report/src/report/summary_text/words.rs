@@ -160,7 +160,8 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     ))
 }
 
-/// Returns another possible place of a largest value without load, if a load ran on some CPUs only.
+/// Returns where else a largest value that occurred outside of loads may have occurred: on a CPU
+/// without the load, if a load ran on some CPUs only.
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {

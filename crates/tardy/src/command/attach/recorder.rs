@@ -20,7 +20,8 @@ pub(super) struct Recorder<'a> {
     signals: &'a SignalFd,
     tally: Tally,
     threshold: Option<Threshold>,
-    /// The wake-up that triggers the next action.
+    /// The miss for the next action: the largest since the last action or, if the measurement ends
+    /// at a miss, the first.
     late: Option<WakeUp>,
     writer: Option<FolderWriter>,
     is_at_threshold: bool,
@@ -58,7 +59,7 @@ impl<'a> Recorder<'a> {
         (self.tally, self.writer, problems.collect())
     }
 
-    /// Acts on the latest miss, once its trace is in the folder.
+    /// Acts on the stored miss, after its trace has been written into the folder.
     fn act(&mut self, so_far: &mut SoFar<'_>) {
         let (Some(threshold), Some(late)) = (&mut self.threshold, self.late.take()) else {
             return;

@@ -29,10 +29,10 @@ const FLUSH: Nanos = Nanos::from_secs(1);
 /// Interval at which the trace around the worst wake-ups is written, if it has changed.
 const TRACES: Nanos = Nanos::from_secs(10);
 /// Minimum interval at which cycles are written. The interval is also at least [`CYCLES_PAUSES`]
-/// times the time that writing them takes.
+/// times the time that this thread takes to encode them.
 const CYCLES: Nanos = Nanos::from_secs(5);
 const CYCLES_PAUSES: i64 = 50;
-/// Divisor: the trace of an hour takes at most this part of the bytes for traces.
+/// The trace of an hour takes at most the bytes for all traces, divided by this.
 const HOURS_LEAST: u64 = 4;
 /// The folder of traces.
 const TRACE: &str = "trace";
@@ -83,7 +83,7 @@ impl FolderWriter {
         Ok(writer)
     }
 
-    /// Returns the maximum size in bytes of the trace of an hour.
+    /// Returns the maximum size in bytes of the trace of an hour; `None` without a disk budget.
     pub(super) fn trace_bytes(&self) -> Option<u64> {
         let division = self.folder.division()?;
         Some(division.traces_bytes / HOURS_LEAST)

@@ -1,6 +1,7 @@
 //! `tardy lab app`: a user's program on kernels x preemption models x loads, in a table.
 //!
-//! The guests are the cells of an atlas: they start from the snapshot of their kernel, and are kept.
+//! The guests are the cells of an atlas: they start from the snapshot of their kernel, and are
+//! kept.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -130,8 +131,8 @@ pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {
     Ok(table.exit())
 }
 
-/// Refuses files that leave the guest too little memory: while it boots, the guest holds the archive
-/// and the unpacked files.
+/// Refuses files that leave the guest too little memory: while it boots, the guest holds the
+/// archive and the unpacked files.
 fn check_memory(packed: &Packed, memory_mib: u32) -> Result<(), LabError> {
     let needed = MEMORY_MIB + 2 * (packed.bytes >> 20);
     if needed <= u64::from(memory_mib) {
@@ -267,7 +268,7 @@ fn link(path: &Path, cell: &Path) -> Result<(), LabError> {
     if std::fs::read_link(path).is_ok_and(|there| there == target) {
         return Ok(());
     }
-    // A link of an earlier table of this folder.
+    // An earlier table of this folder may have left another link.
     std::fs::remove_file(path).ok();
     symlink(&target, path).map_err(failed)
 }

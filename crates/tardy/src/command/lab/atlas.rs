@@ -42,7 +42,7 @@ const LOADS: [&str; 12] = [
     "timers",
 ];
 
-/// Names of files in the atlas's folder: the tables in numbers, and the report.
+/// Names of files in the atlas's folder: the numbers of the tables as JSON, and the report.
 const NUMBERS_NAME: &str = "atlas.json";
 const REPORT_NAME: &str = "atlas.html";
 
@@ -194,8 +194,8 @@ fn request_of(arguments: &AtlasArguments, load: &str) -> Result<Request, LabErro
     request::read(asked, &arguments.arguments)
 }
 
-/// Returns the kernels with their models, and the kernels that cannot be fetched; the others are
-/// measured without these.
+/// Returns a variant for each kernel and preemption model. Also returns the kernels that are left
+/// out because they cannot be fetched or booted, each with the reason.
 pub(super) fn rows(
     setting: &Setting,
     kernels: &KernelArguments,
@@ -238,7 +238,7 @@ pub(super) fn rows(
     (rows, absent)
 }
 
-/// Prints a line for cells that were measured, or that failed.
+/// Prints a line for the measured cells of a group, and a line for each failed cell.
 fn tell(index: &Index, end: &GroupEnd) {
     let name = format!(
         "{} replica {}",

@@ -28,8 +28,8 @@ pub(super) fn check(arguments: &CheckArguments) -> Exit {
     run(arguments).unwrap_or_else(|error| {
         output::complain(&error);
         match (error.exit_code(), &error) {
-            // A missing module depends on the kernel, and `git bisect run` would interpret 2 as a
-            // bad kernel.
+            // Another kernel may have the missing module, and `git bisect run` would interpret 2 as
+            // a bad kernel.
             (Exit::Machine, _) | (_, LabError::Kernel(KernelError::NoModule { .. })) => {
                 Exit::StopBisect
             }
@@ -595,7 +595,7 @@ mod tests {
             assert_eq!((decided.exit(), decided.is_decided()), (Exit::Failed, true));
         }
         // At exit code 125, git bisect skips the kernel; from 128 on it aborts; it interprets all
-        // other codes up to 127 as bad.
+        // other codes from 1 to 127 as bad.
         assert_eq!((Exit::Skip as u8, Exit::StopBisect as u8), (125, 128));
     }
 }

@@ -28,7 +28,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, RunArguments};
 use crate::command::output;
 
-/// A watched guest stores the code executed during this many of the worst samples of each phase.
+/// Without --watch-worst, a watched guest stores the code executed during this many of the worst
+/// samples of each phase.
 const WATCH_WORST: u32 = 10;
 
 /// Pause of a guest after its boot, in which the kernel's background work ends.
@@ -55,12 +56,13 @@ pub(super) struct Ensemble<'a> {
     pub(super) shard: Shard,
     /// Whether each guest runs twice.
     pub(super) verify_repeatable: bool,
-    /// Whether an outcome decides, so that no further guest is needed.
+    /// Returns whether an outcome decides, so that no further guest is needed.
     pub(super) is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
 impl Ensemble<'_> {
-    /// Makes an ensemble of the requested replicas, all of which run.
+    /// Makes an ensemble of the requested replicas. All guests of the requested shard run, whatever
+    /// their outcomes.
     pub(super) fn of(arguments: &RunArguments) -> Self {
         let shard = arguments.shard.unwrap_or(Shard::WHOLE);
         Self {
@@ -69,7 +71,7 @@ impl Ensemble<'_> {
         }
     }
 
-    /// Makes an ensemble of all replicas, all of which run.
+    /// Makes an ensemble of this many replicas. All guests run, whatever their outcomes.
     pub(super) fn all(replicas: u32, verify_repeatable: bool) -> Self {
         Self {
             replicas,
@@ -387,7 +389,7 @@ pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Checks that all modules exist, before the first boot.
+/// Checks before the first boot that the module of --inject exists for each kernel.
 fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(), LabError> {
     if measure.inject.is_none() {
         return Ok(());

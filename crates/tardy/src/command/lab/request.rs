@@ -13,10 +13,10 @@ use super::setting::LabError;
 use crate::cli::lab::MeasureArguments;
 use crate::cli::{Cli, Command};
 
-/// The value of `--load` without a load.
+/// The value of `--load` that means no load.
 pub(super) const NO_LOAD: &str = "none";
 
-/// The scenario if neither a load nor a length is given.
+/// The scenario if no length, cycles, load or further arguments are given.
 const SCENARIO_DEFAULT: &str = "lab";
 
 /// Path of a user's scenario in the guest.
@@ -68,8 +68,8 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
 
 /// Virtual time from the start of a phase to the first counted work of its load in a guest. Shorter
 /// phases have no sample. Measured with kernel 6.1 on the lab's machine: phases of `fork` and
-/// `hackbench` had no sample in 2.2 s, but had some in 4 s; `memory` in 0.7 and 0.9 s; all others
-/// in 0.18 and 0.23 s.
+/// `hackbench` had no sample in 2.2 s, but had some in 4 s. For `memory`, these times were 0.7 s
+/// and 0.9 s, and for all others 0.18 s and 0.23 s.
 const FIRST_WORK: [(&str, Nanos); 3] = [
     ("fork", Nanos::from_secs(4)),
     ("hackbench", Nanos::from_secs(4)),
@@ -99,8 +99,8 @@ pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String
     (times > 1.0).then(|| (Nanos::from_secs(seconds), load))
 }
 
-/// Returns loads that run at the same time in words, and the time until their first counted work in
-/// a guest; `None` without a load.
+/// Describes the loads, which run at the same time, and returns the time until their first counted
+/// work in a guest; `None` without a load.
 pub(super) fn first_work(loads: &[String]) -> Option<(String, Nanos)> {
     match loads {
         [] => None,

@@ -96,8 +96,8 @@ impl Setting {
         })
     }
 
-    /// Selects KVM only if a guest boots with it, because its device may be missing, forbidden, or
-    /// broken (nested machines).
+    /// Replaces KVM by emulated CPUs if no guest boots with KVM. Its device may be missing,
+    /// forbidden, or broken (nested machines).
     pub(super) fn with_working_accelerator(mut self, variant: &Variant) -> Self {
         if self.machine.accelerator == Accelerator::Kvm
             && let Err(why) = self.try_boot(variant)

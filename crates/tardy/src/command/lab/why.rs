@@ -9,7 +9,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, WhyArguments};
 use crate::command::why;
 
-/// Samples whose code is kept if a quantile is asked for: as many as `--watch-worst` allows.
+/// Number of samples whose code is stored if a quantile is requested: the maximum of
+/// `--watch-worst`.
 const WORST_MAX: u32 = 1024;
 
 pub(super) fn run(arguments: &WhyArguments) -> Result<Exit, LabError> {

@@ -49,7 +49,7 @@ fn entry(check: &Check) -> Entry {
     }
 }
 
-/// Returns the severity for most profiles, and the differing severities of others.
+/// Returns the severity for the default profile, and those of the profiles for which it differs.
 fn weights(check: &Check) -> String {
     let usual = check.weight.importance(Profile::default());
     let others = Profile::ALL

@@ -1,6 +1,7 @@
-//! The steps of a reproduction, and the time that they take. A step is an experiment, or one of
-//! equal parts of an experiment that is as long as the paper's: an interrupted reproduction repeats
-//! only the step that it was in, and other machines can do some of the steps (`--shard`).
+//! The steps of a reproduction, and the time that they take. A step is an experiment or, for a full
+//! experiment in the lab, one of as many equal parts as there are replicas. An interrupted
+//! reproduction repeats only the step that it was in, and other machines can do some of the steps
+//! (`--shard`).
 
 use clap::Parser;
 use tardy_core::units::{Nanos, three_digits};
@@ -21,7 +22,7 @@ const LAB_RATE: f64 = 0.5;
 /// A command that is started once.
 pub(super) struct Step {
     pub(super) command: ExperimentCommand,
-    /// Runs at the same time on as many CPUs.
+    /// Number of runs. As many of them run at the same time as there are CPUs.
     runs: u32,
     /// Length of each run, in virtual time in the lab; `None` for costs, whose trials have no fixed
     /// length.
@@ -29,7 +30,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Returns the time that it takes on this many CPUs.
+    /// Returns the time that the step takes on this many CPUs, in ns; 0 for costs.
     fn takes(&self, place: Place, cpus: u32) -> f64 {
         let length = self.length.unwrap_or_default().get() as f64;
         match place {
@@ -105,7 +106,8 @@ fn length(words: &[String]) -> Option<Nanos> {
         .map(|scenario| scenario.length())
 }
 
-/// Returns the experiments that only a full reproduction has, in a sentence; nothing for a full one.
+/// Returns a sentence with the experiments that only a full reproduction has; no text for a full
+/// one.
 pub(super) fn left_out(papers: &[Paper], args: &ReproduceArgs) -> String {
     let names: Vec<&str> = papers
         .iter()

@@ -12,7 +12,7 @@ use tardy_tune::setting::{Setting, Settings, Standing};
 use super::error::TuneError;
 use crate::cli::tune::TuneArgs;
 
-/// Returns the CPUs of the work, and all CPUs.
+/// Returns the CPUs for the real-time work, and all CPUs that this process can use.
 pub(super) fn cpus(
     asked: Option<&MeasuredCpus>,
     root: &Root,
@@ -75,8 +75,9 @@ pub(super) fn settings(
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
-/// Returns the settings that change something on this machine. Settings that this machine does not
-/// support are listed and left out, unless the user named them.
+/// Returns the settings that change something on this machine. A setting that this machine does not
+/// support is reported and left out, or is an error if the user named it. A setting that takes
+/// effect only after a restart is always an error.
 pub(super) fn changing(
     settings: Vec<Setting>,
     lock: &SettingsLock,

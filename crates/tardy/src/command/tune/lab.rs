@@ -152,8 +152,8 @@ fn variants(
     ))
 }
 
-/// Returns the variant with these words. A preemption model is kept apart from other words, because
-/// the kernel must confirm it.
+/// Returns `base` with these words added. A preemption model is kept apart from other words,
+/// because the kernel must confirm it.
 fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Variant {
     let (mut model, mut all) = (base.preemption.clone(), base.words.clone());
     for word in words {
@@ -265,7 +265,7 @@ fn of_load(load: &str, cell: &AtlasCell, effect: Option<&Effect>, goal: Goal) ->
     }
 }
 
-/// Returns the first kernel with all words that lower the goal under some load and raise it under
+/// Returns the first kernel with all words that lower the metric under some load and raise it under
 /// none. Of several words for the same parameter, the best is used. `None` for fewer than two
 /// words.
 fn all_that_lower(answer: &Answer, variants: &[Variant]) -> Option<Variant> {
@@ -295,7 +295,7 @@ fn all_that_lower(answer: &Answer, variants: &[Variant]) -> Option<Variant> {
     (rows.len() > 1).then(|| with_words(&variants[0], words))
 }
 
-/// Stores and prints the answer. A failed cell makes it incomplete.
+/// Stores and prints the answer. A failed cell or a missing kernel makes the answer incomplete.
 fn finish(answer: &Answer, is_json: bool, arguments: &AtlasArguments) -> Result<Exit, TuneError> {
     let json = Format::TUNE_LAB.document(answer);
     let put = |name: &str, bytes: &[u8]| {

@@ -139,7 +139,8 @@ fn planned(question: &Question) -> String {
     )
 }
 
-/// Returns the duration of a number of runs, including the additional time of each.
+/// Returns the duration of a number of runs, including the additional time of each. It is rounded
+/// up to whole seconds or, from two minutes on, to whole minutes.
 fn time_of(length: Nanos, runs: usize) -> Nanos {
     let exact = (length + BESIDE) * i64::try_from(runs).unwrap_or(i64::MAX);
     if exact < Nanos::from_secs(120) {
@@ -227,7 +228,7 @@ fn put(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     output_file::replace(path, |mut file| file.write_all(bytes))
 }
 
-/// Returns a process in which this program measures or loads the machine.
+/// Returns another process, if any, in which this program measures or loads the machine.
 fn another_run(root: &Root) -> Option<u32> {
     let mine = std::process::id();
     let is_another = |process: &u32| {
@@ -370,7 +371,7 @@ impl Runs<'_> {
     }
 
     /// Returns the result of a run that an earlier start had finished with the same settings.
-    /// Removes an unfinished run.
+    /// Removes a run that is unfinished, or has other settings.
     fn kept(&self, folder: &Path, names: &str) -> Option<f64> {
         let record = tardy_run::folder::open(folder).ok();
         let names = if names.is_empty() { "as found" } else { names };

@@ -136,7 +136,7 @@ pub(super) fn break_lines(threads: &[Thread]) -> String {
     text
 }
 
-/// Adds a few threads that never ran, in some files.
+/// In one of 15 files with several threads, replaces a thread by one that never ran.
 pub(super) fn with_idle(random: &mut Pcg64Mcg, threads: &mut [Thread]) {
     if threads.len() > 1 && one_in(random, 15) {
         let index = random.random_range(0..threads.len());

@@ -1,7 +1,6 @@
-//! Generated files of the six formats that people import most. The test writes and reads them like
-//! the tools do, and `tardy import` and `show` must find the same numbers. Writers and readers
-//! follow the tools' source code, never the importers. `TARDY_TEST_IMPORTS` sets the number of
-//! files per format.
+//! Generated files of the six formats that people import most. The tests' writers and readers
+//! follow the tools' source code, never the importers. `tardy import` and `show` must find the same
+//! numbers as the readers. `TARDY_TEST_IMPORTS` sets the number of files per format.
 
 mod cyclictest_histogram;
 mod cyclictest_json;
@@ -132,7 +131,7 @@ fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     }
     let mut found = Vec::new();
     for reading in readings {
-        // Summary lines do not state the number of samples.
+        // Nothing in a file of summary lines shows that a thread's line is missing.
         if !reading.has_histogram && series(shown, reading).is_none() {
             continue;
         }

@@ -21,7 +21,7 @@ struct Style {
     version: Version,
     /// Width of a bucket, in the unit of the values.
     width: u64,
-    /// Values per microsecond: 1 or 1000.
+    /// Number of units per microsecond: 1 for values in us, 1000 for values in ns.
     units: u64,
     buckets: u64,
     bias: u64,
@@ -100,7 +100,7 @@ fn summary(text: &mut String, threads: &[Thread], cpus: &[usize], style: &Style)
             is_omitted = false;
         }
         let (digits, end) = (style.digits(), style.upper_end(bucket));
-        // C pads floating point numbers only up to the whole width.
+        // As in C, the width of 3 includes the point and the decimals.
         let label = if style.version == Version::V2_7 {
             format!("{end:03.digits$} (us)")
         } else {

@@ -37,7 +37,11 @@ struct Status {
 
 impl Status {
     fn of(process: &str) -> Option<Self> {
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let read = || std::fs::read_to_string(format!("/proc/{process}/status")).ok();
+        // The process may give up its rights while the kernel writes the lines, and `NoNewPrivs`
+        // comes after the rights. The rights are therefore read again.
+        let has_given_up = read()?.contains("NoNewPrivs:\t1\n");
+        let status = read()?;
         let line = |name: &str| {
             status
                 .lines()
@@ -52,7 +56,7 @@ impl Status {
                 .replace('\t', " "),
             effective: set("CapEff:")?,
             bounding: set("CapBnd:")?,
-            has_given_up: line("NoNewPrivs:")? == "1",
+            has_given_up,
         })
     }
 }

@@ -127,23 +127,61 @@ pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The table of segments of a 64-bit little-endian ELF file.
+struct Segments<'a> {
+    bytes: &'a [u8],
+    table: usize,
+    size: usize,
+    count: usize,
+}
+
+struct Segment {
+    kind: u32,
+    begin: usize,
+    length: usize,
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
+}
+
+impl<'a> Segments<'a> {
+    fn of(bytes: &'a [u8]) -> Option<Self> {
+        let is_elf = bytes.starts_with(b"\x7fELF\x02\x01");
+        is_elf.then_some(())?;
+        // The fields e_phoff, e_phentsize and e_phnum.
+        Some(Self {
+            bytes,
+            table: long(bytes, 32)?,
+            size: half(bytes, 54)?.into(),
+            count: half(bytes, 56)?.into(),
+        })
+    }
+
+    fn segment(&self, index: usize) -> Option<Segment> {
+        let at = self.table.checked_add(index * self.size)?;
+        // The fields p_type, p_offset and p_filesz.
+        Some(Segment {
+            kind: u32::from_le_bytes(*self.bytes.get(at..)?.first_chunk()?),
+            begin: long(self.bytes, at.checked_add(8)?)?,
+            length: long(self.bytes, at.checked_add(32)?)?,
+        })
+    }
+}
+
 /// Returns the end of the last segment of an ELF file, in bytes from the file's start. The result
 /// is never before the end of the headers. Returns `None` for other files, and for damaged headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
-    let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let long =
-        |at: usize| usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok();
-    if !bytes.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let (table, size, count) = (long(32)?, usize::from(half(54)?), usize::from(half(56)?));
-    let mut end = table.checked_add(size * count)?.max(64);
-    for index in 0..count {
-        let at = table + index * size;
-        // The fields p_offset and p_filesz.
-        end = end.max(long(at.checked_add(8)?)?.checked_add(long(at.checked_add(32)?)?)?);
-    }
-    Some(end)
+    let segments = Segments::of(bytes)?;
+    let table_end = segments.table.checked_add(segments.size * segments.count)?;
+    (0..segments.count).try_fold(table_end.max(64), |end, index| {
+        let segment = segments.segment(index)?;
+        Some(end.max(segment.begin.checked_add(segment.length)?))
+    })
 }
 
 /// Returns the number of the architecture and the dynamic loader that the ELF file `bytes` names
@@ -151,25 +189,15 @@ fn segments_end(bytes: &[u8]) -> Option<usize> {
 /// little-endian ELF.
 pub(super) fn machine_and_loader(bytes: &[u8]) -> Option<(u16, Option<String>)> {
     const PT_INTERP: u32 = 3;
-    let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let long =
-        |at: usize| usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok();
-    if !bytes.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let (table, size, count) = (long(32)?, usize::from(half(54)?), usize::from(half(56)?));
+    let segments = Segments::of(bytes)?;
     let loader = |index: usize| {
-        let at = table.checked_add(index * size)?;
-        let kind = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
-        let (offset, length) = (long(at.checked_add(8)?)?, long(at.checked_add(32)?)?);
-        if kind != PT_INTERP {
-            return None;
-        }
-        let path = bytes.get(offset..)?.get(..length)?;
+        let segment = segments.segment(index)?;
+        (segment.kind == PT_INTERP).then_some(())?;
+        let path = bytes.get(segment.begin..)?.get(..segment.length)?;
         let path = path.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(path).into_owned())
     };
-    Some((half(18)?, (0..count).find_map(loader)))
+    Some((half(bytes, 18)?, (0..segments.count).find_map(loader)))
 }
 
 #[cfg(test)]

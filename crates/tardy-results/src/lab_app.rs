@@ -45,7 +45,7 @@ pub struct ProgramEnd {
     pub lasted_ns: Nanos,
 }
 
-/// What judged the program.
+/// How the program was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JudgedBy {

@@ -92,7 +92,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     };
     let allowed = match (verdict.misses_allowed, by_misses) {
         (Some(allowed), Outcome::Failed) => format!("; more than the {allowed:e} allowed"),
-        (Some(allowed), Outcome::Passed) => format!("; at most the {allowed:e} allowed"),
+        (Some(allowed), Outcome::Passed) => format!("; not more than the {allowed:e} allowed"),
         (Some(allowed), Outcome::Inconclusive) => {
             format!("; this may or may not exceed the {allowed:e} allowed: measure longer")
         }
@@ -168,14 +168,14 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         (Some(allowed), _) if limited > allowed => {
             format!("{}, more than the {allowed} allowed", periods(limited))
         }
-        (Some(allowed), _) => format!("{}, at most the {allowed} allowed", periods(limited)),
+        (Some(allowed), _) => format!("{}, not more than the {allowed} allowed", periods(limited)),
         (None, Some(allowed)) => match by_skipped {
             Outcome::Failed => format!(
                 "{}, more than the {allowed:e} allowed (95 % confidence)",
                 periods(limited)
             ),
             Outcome::Passed => format!(
-                "{}, at most the {allowed:e} allowed (95 % confidence)",
+                "{}, not more than the {allowed:e} allowed (95 % confidence)",
                 periods(limited)
             ),
             Outcome::Inconclusive => format!(

@@ -125,7 +125,7 @@ pub enum PlanError {
         folder.display(),
         *free as f64 / 1e6,
         least.map_or_else(|| "use another folder".to_owned(), |least| format!(
-            "use --keep tail:100us (about {:.1} MB), a longer --period, or another folder",
+            "use --keep histogram (about {:.1} MB), a longer --period, or another folder",
             least as f64 / 1e6
         ))
     )]
@@ -206,5 +206,27 @@ impl PlanError {
             // A name that no file system accepts is a mistake in the request.
             Self::OutUnwritable { error, .. } if error.kind() != ErrorKind::InvalidFilename
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_for_a_small_disk_needs_the_space_that_it_names() {
+        let error = PlanError::NoRoom {
+            needed: 72_000_000,
+            left: 1_000_000,
+            free: 19_000_000,
+            least: Some(1_200_000),
+            folder: PathBuf::from("disk"),
+        };
+        assert!(
+            error
+                .to_string()
+                .contains(": use --keep histogram (about 1.2 MB), "),
+            "{error}"
+        );
     }
 }

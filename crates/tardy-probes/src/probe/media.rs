@@ -113,7 +113,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::count(
             "audio-rate",
-            "sound samples per second, the unit of the audio clock",
+            "sound samples per second; the audio clock counts these samples",
             "48000",
             8_000,
             768_000,

@@ -130,7 +130,7 @@ pub fn chain_words(chain: &WakeUpChain) -> String {
         let name = thread(&link.name, link.thread);
         if link.took_ns > link.waited_ns {
             format!(
-                ", of which {} passed in {name} before it woke the next thread",
+                ", of which {name} took {} from its start on the CPU until it woke the next thread",
                 link.took_ns
             )
         } else {
@@ -455,7 +455,9 @@ mod tests {
         chain.links[0] = link(1, 6_000, 3_000_000);
         let words = chain_words(&chain);
         assert!(
-            words.contains("of which 3.00 ms passed in t/1 before it woke the next thread"),
+            words.contains(
+                "of which t/1 took 3.00 ms from its start on the CPU until it woke the next thread"
+            ),
             "{words}"
         );
     }

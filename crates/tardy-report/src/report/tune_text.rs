@@ -106,7 +106,7 @@ pub fn plan(
         let mut table = Table::new(["parameter", "purpose"]).words([1]);
         words
             .iter()
-            .for_each(|word| table.row([word.word.as_str(), word.why]));
+            .for_each(|word| table.row([word.word.as_str(), word.why.as_str()]));
         out.push_str(&table.text());
         for (loader, how) in LOADERS {
             out.push_str(&format!("{loader}: {how}\n"));

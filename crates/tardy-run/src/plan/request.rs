@@ -489,7 +489,7 @@ impl FromStr for Label {
                 text: text.to_owned(),
             }),
             _ => Err(format!(
-                "`{text}` is not a label: write for example board=imx8-07"
+                "`{text}` is not a label: write NAME=TEXT, such as board=imx8-07"
             )),
         }
     }

@@ -110,8 +110,8 @@ Lab runs in virtual time are exact. With one replica per side, the difference is
                           value to each compared number.
 Runs of `tardy cost` are compared metric by metric, as percentages.
 Exit codes: 0 no row is worse; 1 a row is worse or mixed; 2 wrong use, or runs that cannot be \
-                          compared; 4 no row is worse, but the row of the whole run is \
-                          inconclusive.";
+                          compared; 4 no row is worse, but the headline is INCONCLUSIVE or \
+                          `inconclusive as a whole`.";
 
 /// The deadline that misses are counted against.
 #[derive(Debug, Clone, Args)]

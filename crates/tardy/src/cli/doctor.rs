@@ -74,7 +74,7 @@ fn span(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(span) if (Nanos::ZERO..=Nanos::from_secs(3600)).contains(&span) => Ok(span),
         Ok(_) => Err(format!(
-            "`{text}` is not a time from 0s to 1h: write for example 10s"
+            "`{text}` is not a time from 0s to 1h: write one, such as 10s"
         )),
         Err(error) => Err(error.to_string()),
     }

@@ -188,7 +188,7 @@ fn power_of_two(text: &str) -> Result<u32, String> {
         .parse()
         .ok()
         .filter(|size: &u32| size.is_power_of_two() && *size <= 4096);
-    size.ok_or_else(|| format!("`{text}` is not a power of two up to 4096: write for example 128"))
+    size.ok_or_else(|| format!("`{text}` is not a power of two up to 4096: write one, such as 128"))
 }
 
 /// The value of `--add`: `FILE:PATH`.

@@ -138,8 +138,8 @@ fn goal(text: &str) -> Result<Goal, String> {
         .filter(|share| (0.5..1.0).contains(share));
     share.map(Goal::Quantile).ok_or_else(|| {
         format!(
-            "`{text}` is neither max nor a percentile from 50 to below 100: write for example \
-             99.9"
+            "`{text}` is neither max nor a percentile from 50 to below 100: write one of \
+             these, such as 99.9"
         )
     })
 }

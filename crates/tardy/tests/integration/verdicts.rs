@@ -139,7 +139,7 @@ fn skipped_periods_are_limited_by_a_number_or_by_a_deadline_up_to_the_period() {
     let some = show(&run, "--deadline 6ms --skipped 300").ends_with(0);
     assert!(
         some.stdout
-            .contains("; 300 periods were skipped, at most the 300 allowed"),
+            .contains("; 300 periods were skipped, not more than the 300 allowed"),
         "{}",
         some.stdout
     );

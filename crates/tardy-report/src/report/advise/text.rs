@@ -288,15 +288,24 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     }
 }
 
-/// Formats a duration. Durations below a minute are rounded up, because a shorter measurement would
-/// not decide.
+/// Formats a duration, rounded up, because a shorter measurement would not decide.
 fn duration(span: Nanos) -> String {
-    let hours = span.as_secs_f64() / 3600.0;
-    match hours {
-        below if below * 60.0 < 1.0 => format!("{:.0} s", span.as_secs_f64().ceil().max(1.0)),
-        below if below < 0.1 => format!("{:.1} minutes", hours * 60.0),
-        below if below < 100.0 => format!("{hours:.1} hours"),
-        _ => format!("{hours:.0} hours ({:.0} days)", hours / 24.0),
+    let seconds = span.as_secs_f64();
+    let tenths = |value: f64| (value * 10.0 - 1e-9).ceil() / 10.0;
+    let whole = |value: f64| (value - 1e-9).ceil();
+    let (minutes, hours) = (seconds / 60.0, seconds / 3600.0);
+    if minutes < 1.0 {
+        format!("{:.0} s", whole(seconds).max(1.0))
+    } else if hours < 0.1 {
+        format!("{:.1} minutes", tenths(minutes))
+    } else if hours < 100.0 {
+        format!("{:.1} hours", tenths(hours))
+    } else {
+        format!(
+            "{:.0} hours ({:.0} days)",
+            whole(hours),
+            whole(hours / 24.0)
+        )
     }
 }
 
@@ -487,6 +496,13 @@ mod tests {
         ]
         .map(duration);
         assert_eq!(spans, ["1.0 minutes", "2.5 hours", "1000 hours (42 days)"]);
+    }
+
+    #[test]
+    fn a_span_is_never_shown_shorter_than_it_is() {
+        let texts =
+            [144_100, 9_010_000, 3_603_000_000].map(|millis| duration(Nanos::from_millis(millis)));
+        assert_eq!(texts, ["2.5 minutes", "2.6 hours", "1001 hours (42 days)"]);
     }
 
     #[test]

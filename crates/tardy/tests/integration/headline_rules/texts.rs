@@ -71,7 +71,7 @@ whole run    28.5 -> 28.5 us (+0 %)  4.52 -> 4.52 ms (+0 %)  equivalent
 pub(super) const ALLOWED: &str = "\
 run: cyclic every 1ms on CPUs 0-2, 4.01 s measured
 PASSED: 31 of 12019 due times missed the deadline of 228us (19 of them skipped): the true share is between
-  8.597e-4 and 6.404e-3 (each bound at 95 %); at most the 1e-1 allowed; 19 periods were skipped, at most the 1e-1
+  8.597e-4 and 6.404e-3 (each bound at 95 %); not more than the 1e-1 allowed; 19 periods were skipped, not more than the 1e-1
   allowed (95 % confidence)
 worst load: io, 2.29 ms; idle, 2.25 ms
 latency             samples  skipped      min   median     mean     99 %    99.9 %  99.999 %      max      at  misses

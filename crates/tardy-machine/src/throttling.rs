@@ -112,8 +112,8 @@ pub struct ThrottlingGap {
     pub gap: Nanos,
 }
 
-/// Maximum difference between a gap and a latency that is consistent with the gap, as a percentage
-/// of the gap. A wake-up at the start of the gap waits for all of it, minus at most one period of
+/// If a latency and a gap differ by at most this percentage of the gap, the gap can have caused the
+/// latency. A wake-up at the start of the gap waits for all of it, minus at most one period of
 /// the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 

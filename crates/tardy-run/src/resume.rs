@@ -10,7 +10,8 @@
 //! place would need a separate journal: a crash in the middle would leave some times converted and
 //! others not.
 //!
-//! A run that lost samples is refused, because no later number would include them.
+//! A run with fewer stored samples than `run.json` counts is refused, because no number of the
+//! resumed run would show that they are missing.
 
 use std::fs::{self, File};
 use std::io;

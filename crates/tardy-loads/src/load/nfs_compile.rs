@@ -93,7 +93,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     )?;
     resolution.plan.budget.memory = SERVER_BYTES + jobs * JOB_BYTES;
     resolution.plan.budget.disk = STATE_BYTES + files * FILE_BYTES;
-    // The server has some tens of threads.
+    // The server has a few dozen threads.
     resolution.plan.budget.processes = (4 * jobs + 100).min(share.processes);
     resolution.plan.finish_limit = FINISH_LIMIT;
     allowance::estimate(resolution, COMPILER_WRITES_A_CPU);

@@ -133,7 +133,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
             });
         }
     }
-    // Throttling repeats as long as it lasts, so a single latency of that length does not count as
+    // Throttling stalls the task once in each of its periods, so a single stall does not count as
     // throttling.
     let is_throttled = series
         .iter()

@@ -138,7 +138,7 @@ pub enum CompareFormat {
 }
 
 impl CompareArgs {
-    /// Returns the settings of the comparison.
+    /// Returns the settings, with sorted quantiles and each quantile once.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let deadline = self.deadline.deadline.map(Window::deadline);

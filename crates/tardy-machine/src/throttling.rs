@@ -99,7 +99,7 @@ impl std::fmt::Display for ThrottlingRule {
             Self::GroupRealTimeThrottling => {
                 "real-time throttling of the control group (cpu.rt_runtime_us)"
             }
-            Self::Unknown => "a rule by which this kernel stops real-time tasks",
+            Self::Unknown => "a throttling rule of this kernel",
         })
     }
 }

@@ -54,9 +54,8 @@ pub enum ResumeError {
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot be folded into hourly histograms.
     #[error(
-        "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
-         loads, or one of `tardy attach` with these options, can be resumed: give another folder \
-         with --out"
+        "{0} cannot be resumed: --resume needs a run with --until-stopped and --disk, made by \
+         `tardy run` without loads or by `tardy attach`: give another folder with --out"
     )]
     NotBounded(PathBuf),
     /// The command would not continue the same run.

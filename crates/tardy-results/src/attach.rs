@@ -372,8 +372,8 @@ impl Tally {
         notes.extend((trace.explanation_losses > 0).then(|| {
             format!(
                 "the kernel's trace lost {} events that explain cycles, at {} places: {} cycles \
-                 were cut off, and rules may have been broken more often than counted. No wake-up \
-                 was lost there",
+                 were cut off, and rules may have been broken more often than counted. All \
+                 wake-ups at these places were recorded",
                 trace.lost_explanations, trace.explanation_losses, attached.cycles.cut_off
             )
         }));
@@ -434,8 +434,8 @@ impl Tally {
         let unmeasured = wakings.no_entry + wakings.unknown_timer;
         if unmeasured * 10 > wakings.wakings && unmeasured > 1 {
             notes.push(format!(
-                "{unmeasured} of {} wake-ups have no latency, because their reference time is not \
-                 in the trace",
+                "{unmeasured} of {} wake-ups have no latency, because the trace does not show \
+                 when they were due",
                 wakings.wakings
             ));
         }

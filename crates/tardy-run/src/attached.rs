@@ -197,7 +197,7 @@ impl AttachedFolder {
         self.folder.path()
     }
 
-    /// Returns the identity of the folder.
+    /// Returns the identity by which writers notice that the path leads to another folder.
     #[must_use]
     pub fn identity(&self) -> &crate::folder::FolderIdentity {
         self.folder.identity()

@@ -24,7 +24,7 @@ use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "xenomai-latency",
-    about: "latency of Xenomai, latmus of EVL",
+    about: "the tools latency of Xenomai and latmus of EVL",
     detect: |head| {
         let lines = head_lines(head);
         lines.iter().any(|line| is_data(line)) && !is_rtai(&lines)
@@ -36,7 +36,7 @@ pub(super) const FORMAT: Format = Format {
 
 pub(super) const RTAI: Format = Format {
     name: "rtai-latency",
-    about: "latency and preempt of RTAI",
+    about: "the tools latency and preempt of RTAI",
     detect: |head| {
         let lines = head_lines(head);
         lines.iter().any(|line| is_data(line)) && is_rtai(&lines)

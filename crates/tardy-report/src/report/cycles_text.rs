@@ -35,7 +35,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
     let longest = found.worst.first();
     match (found.above_ns, longest) {
         (Some(above), None) if found.cycles > 0 => {
-            let _ = writeln!(out, "no cycle of {} took longer than {above}", found.cycles);
+            let _ = writeln!(out, "0 of {} cycles took longer than {above}", found.cycles);
         }
         (Some(above), Some(longest)) => {
             let line = format!(
@@ -47,7 +47,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
             push_wrapped(&mut out, &line, columns, (0, 2));
         }
         (None, Some(longest)) => push_wrapped(&mut out, &headline(longest), columns, (0, 2)),
-        (_, None) => out.push_str("no complete cycle was measured\n"),
+        (_, None) => out.push_str("the run has no complete cycle\n"),
     }
     if found
         .above_ns

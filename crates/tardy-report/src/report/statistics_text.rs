@@ -139,8 +139,8 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
             Some(tail) => model(&label(group), tail),
             None => Section {
                 head: format!(
-                    "{}: no model: the time between two due times is not known (see --period of \
-                     import)",
+                    "{}: no model: the time between two due times is not known (see `tardy import \
+                     --period`)",
                     label(group)
                 ),
                 table: None,

@@ -24,8 +24,8 @@ pub struct DoctorArgs {
     /// Also check a running program that must not be late: its memory, its threads, its page faults
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// How long to watch counters that should not move: interrupts, steal time, faults, SMIs; 0s
-    /// does not watch them
+    /// How long to watch counters that should not move: interrupts, steal time, faults, SMIs; with
+    /// 0s, tardy does not watch them
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
     /// Also run the kernel's hardware latency detector (hwlat) on the CPUs of --cpus in turn; one

@@ -29,11 +29,11 @@ enum CommandError {
     Trace { path: PathBuf, error: ExplainError },
     #[error("{}: {error}", path.display())]
     Run { path: PathBuf, error: RunError },
-    #[error("--outside is for a watched run of the lab, but {} is a file: leave out --outside", .0.display())]
+    #[error("--outside is for a lab run made with --watch, but {} is a file: leave out --outside", .0.display())]
     NotWatched(PathBuf),
     #[error("{flag} is for a trace.dat, but {} is a folder: leave out the option, or give the trace.dat that trace-cmd recorded", path.display())]
     NotOfRuns { flag: &'static str, path: PathBuf },
-    #[error("{flag} needs the kernel's trace, but `tardy attach` made {} and keeps no trace: leave out the option", path.display())]
+    #[error("{flag} needs the kernel's trace, but {} has none, because `tardy attach` made it: leave out the option", path.display())]
     NotOfAttached { flag: &'static str, path: PathBuf },
     #[error("{flag} is for a run that kept its trace or stacks, but {} is a file: leave out the option", path.display())]
     NotOfTraces { flag: &'static str, path: PathBuf },

@@ -402,7 +402,7 @@ fn a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other() {
     );
     let sentence = passed["verdict"]["sentence"].as_str().unwrap();
     assert!(
-        sentence.contains(&format!("no miss in {CYCLES} due times")),
+        sentence.contains(&format!("0 misses in {CYCLES} due times")),
         "the series with the most wake-ups: {sentence}"
     );
     assert_eq!(

@@ -118,7 +118,7 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
             sentence(verdict, judgement.judged.as_ref(), advice.task.deadline_ns),
         ),
         (None, Some(why)) => ("no verdict", why.clone()),
-        (None, None) => ("no verdict", "nothing was measured".to_owned()),
+        (None, None) => ("no verdict", "a measurement is missing".to_owned()),
     };
     let _ = writeln!(out, "{}: {head}: {sentence}", judgement.kernel);
     if let Some(judged) = &judgement.judged {
@@ -278,7 +278,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
             "run for {} more: if misses stay as rare as they were, this is enough to decide",
             duration(longer)
         ),
-        None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
+        None if evidence.due_times == 0 => "there are no samples; run again".to_owned(),
         None if !evidence.degraded.is_empty() || !evidence.incomplete.is_empty() => {
             "a longer run would not decide; resolve the warnings and run again".to_owned()
         }

@@ -46,7 +46,7 @@ fn of_run(found: &CycleExplanation) -> Markup {
                 @let words = headline(longest);
                 p class="worst" { "The " (sentence(words.trim_start_matches("the "))) "." }
             }
-            None => p class="note" { "No complete cycle was measured." },
+            None => p class="note" { "The run has no complete cycle." },
         }
         p class="note" {
             (found.cycles) " cycles from a wake-up to the next sleep were measured; "

@@ -107,8 +107,8 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
     let lock = SettingsLock::take(journal::folder())?;
     if question.boot_id != root.text("proc/sys/kernel/random/boot_id") {
         return Err(TuneError::Usage(format!(
-            "--resume: {} was started before the last boot, or on another machine: its numbers \
-             are not comparable with new ones; start a new search",
+            "--resume: the search in {} began before the last boot, or on another machine, so its \
+             numbers are not comparable with new ones: start a new search",
             folder.display()
         )));
     }
@@ -129,8 +129,8 @@ fn planned(question: &Question) -> String {
         .map(|setting| setting.name.as_str())
         .collect();
     format!(
-        "at most {} runs of {} each under the loads {}, {} in all, to find the effect of these \
-         settings: {}",
+        "the search makes at most {} runs of {} each under the loads {} ({} in all), to find the \
+         effect of these settings: {}",
         question.runs,
         question.length.exact(),
         question.loads.join(" and "),

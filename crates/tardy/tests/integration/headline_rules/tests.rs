@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
 
 const PASSED_CHANGES: &[(&str, &str, &str)] = &[
     (
-        "no miss in 6000 due times",
+        "0 misses in 6000 due times",
         "3 of 6000 due times missed",
         "own count",
     ),

@@ -2,7 +2,7 @@
 
 pub(super) const PASSED: &str = "\
 board7: cyclic every 1ms on CPUs 0-1, 3.00 s measured
-PASSED: no miss in 6000 due times: fewer than 63000 an hour on 2 CPUs together
+PASSED: 0 misses in 6000 due times: fewer than 63000 an hour on 2 CPUs together
   at 95 %, over this mixture of loads; 5 skipped due times would have met the deadline (--skipped limits such periods)
 worst load: hackbench, 1.48 ms; idle, 1.36 ms
 latency             samples  skipped      min   median     mean    99.9 %      max      at  misses  longest burst
@@ -98,8 +98,8 @@ pub(super) const NARROW: &str = "\
 run: cyclic every 1ms on CPUs 0-2, 2.52 s measured
 FAILED: 24 of 7516 due times missed the deadline of 402us
   (16 of them skipped); 16 periods were skipped, but none
-  may be if the deadline is at most the period (--skipped N
-  allows N)
+  may be skipped if the deadline is at most the period
+  (--skipped N allows N)
 worst load: fork, 2.79 ms; idle, 69.0 us
 latency              median    99.9 %      max  misses
 CPU 0               30.0 us  ~2.78 ms  2.79 ms      24

@@ -55,7 +55,7 @@ impl<'a> Verdict<'a> {
             .into_iter()
             .find(|worst| verdicts.iter().any(|(_, code, _)| code == worst))
             .unwrap_or(0);
-        let says_no_miss = sentence.contains("no miss in ");
+        let says_no_miss = sentence.contains("0 misses in ");
         let due = word_before(sentence, " due times").unwrap_or("?");
         let counted = number_before(sentence, &format!(" of {due} due times missed"));
         let is_of_skipped =

@@ -124,7 +124,7 @@ impl FromStr for Place {
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     #[error(
-        "{0}: {1}: give a machine as in ssh://root@board7, or a file with a line for each machine"
+        "{0}: {1}: give a machine, such as ssh://root@board7, or a file with one machine per line"
     )]
     Unreadable(PathBuf, std::io::Error),
     #[error("{path}, line {line}: {error}")]

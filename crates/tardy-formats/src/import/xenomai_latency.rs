@@ -379,7 +379,7 @@ impl Statements {
             let usual = (tool.unit == Unit::Us).then(Columns::default);
             let columns = self.columns.clone().or(usual);
             let columns = columns.ok_or_else(|| {
-                bad("a line `RTH|...` with the names of the columns before".to_owned())
+                bad("an earlier line `RTH|...` with the names of the columns".to_owned())
             })?;
             match columns.values(rest, tool.unit) {
                 Some(values) => self.data(rest, values),

@@ -205,7 +205,7 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::good("off (acpi=off)"));
     }
     let Some(events) = examined.optional("sys/firmware/acpi/interrupts/gpe_all")? else {
-        return Ok(State::none("the kernel uses no ACPI"));
+        return Ok(State::none("the kernel does not use ACPI"));
     };
     let before = events.split_whitespace().next().unwrap_or_default();
     let uptime = examined

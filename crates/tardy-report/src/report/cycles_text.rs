@@ -174,7 +174,7 @@ pub fn headline(cycle: &Cycle) -> String {
         && let Some(stretch) = largest(StretchKind::Blocked)
     {
         format!(
-            "the longest cycle of {name} took {response}, and was blocked for {}: {}",
+            "the longest cycle of {name} took {response}; the thread was blocked for {} of it: {}",
             shares.blocked_ns,
             words(stretch)
         )
@@ -182,13 +182,13 @@ pub fn headline(cycle: &Cycle) -> String {
         && let Some(stretch) = largest(StretchKind::Preempted)
     {
         format!(
-            "the longest cycle of {name} took {response}, and was preempted for {}: {}",
+            "the longest cycle of {name} took {response}; the thread was preempted for {} of it: {}",
             shares.preempted_ns,
             words(stretch)
         )
     } else if most == shares.running_ns {
         format!(
-            "the longest cycle of {name} took {response}, and ran for {}",
+            "the longest cycle of {name} took {response}; the thread ran for {} of it",
             shares.running_ns
         )
     } else {
@@ -413,18 +413,18 @@ mod tests {
         };
         assert_eq!(
             headline(&cycle(shares, StretchKind::Blocked, None)),
-            "the longest cycle of loop/7 took 3.10 ms, and was blocked for 3.00 ms: 3.00 ms in \
-             fsync (folio_wait_bit_common), until other/8 woke it up"
+            "the longest cycle of loop/7 took 3.10 ms; the thread was blocked for 3.00 ms of it: \
+             3.00 ms in fsync (folio_wait_bit_common), until other/8 woke it up"
         );
         std::mem::swap(&mut shares.blocked_ns, &mut shares.preempted_ns);
         assert_eq!(
             headline(&cycle(shares, StretchKind::Preempted, Some("last/9"))),
-            "the longest cycle of loop/7 took 3.10 ms, and was preempted for 3.00 ms: 3.00 ms \
-             behind other/8, and finally behind last/9"
+            "the longest cycle of loop/7 took 3.10 ms; the thread was preempted for 3.00 ms of it: \
+             3.00 ms behind other/8, and finally behind last/9"
         );
         shares.running_ns = Nanos(9_000_000);
         let ran = headline(&cycle(shares, StretchKind::Preempted, None));
-        assert!(ran.ends_with("and ran for 9.00 ms"), "{ran}");
+        assert!(ran.ends_with("the thread ran for 9.00 ms of it"), "{ran}");
     }
 
     #[test]

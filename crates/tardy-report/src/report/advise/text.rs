@@ -462,7 +462,11 @@ fn help(out: &mut String, helps: &Improvements) {
         .map(|help| help.finding.check)
         .collect();
     if !rest.is_empty() {
-        let _ = writeln!(out, "  also: {} (--json shows how)", rest.join(", "));
+        let _ = writeln!(
+            out,
+            "  also: {} (--json shows their remedies)",
+            rest.join(", ")
+        );
     }
     let low = left.count() - rest.len();
     if low > 0 {

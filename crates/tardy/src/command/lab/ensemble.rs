@@ -397,7 +397,7 @@ pub(super) fn check_snapshots(machine: &Machine, of: SnapshotUse) -> Result<(), 
     if machine.architecture == Architecture::Riscv64 {
         let advice = match of {
             SnapshotUse::Asked => "leave out --snapshots",
-            SnapshotUse::Always => "this command needs this state, so give another --arch",
+            SnapshotUse::Always => "this command needs the saved state, so give a different --arch",
         };
         return Err(LabError::Unable(format!(
             "QEMU does not save the timer of a riscv64 machine with the machine's state: {advice}"

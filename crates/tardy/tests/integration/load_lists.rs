@@ -64,7 +64,9 @@ fn a_load_that_was_named_itself_must_be_there() {
     )
     .ends_with(3);
     assert!(
-        refused.stderr.contains("--load kernel-build cannot run here"),
+        refused
+            .stderr
+            .contains("--load kernel-build cannot run here"),
         "{}",
         refused.stderr
     );

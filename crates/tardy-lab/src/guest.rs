@@ -26,7 +26,7 @@ use tardy_core::units::Nanos;
 use tardy_run::request::Request;
 use tardy_sys::child::kill_with_parent;
 use tardy_sys::sched::{self, Policy};
-use tardy_sys::{clock, init, watched};
+use tardy_sys::{clock, cycle_counter, init, watched};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
@@ -141,6 +141,8 @@ fn try_run() -> io::Result<()> {
         Task::Pause => pause::pause_for_job()?,
         _ => job,
     };
+    let count_at_start = cycle_counter::read();
+    // The plugin takes the last read of the clock before the mark for this one.
     let started_at = Nanos(clock::monotonic());
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
@@ -167,12 +169,14 @@ fn try_run() -> io::Result<()> {
     if job.injection.is_some() {
         remarks.extend(inject::keep_log().err());
     }
+    let count_at_end = cycle_counter::read();
     let report = GuestReport {
         version: VERSION,
         ending,
         booted_at,
         started_at,
         ended_at: Nanos(clock::monotonic()),
+        cycle_counts: Some((count_at_start, count_at_end)),
         idle: system::idle(),
         kernel_release: system::read_line("/proc/sys/kernel/osrelease"),
         kernel_version: system::read_line("/proc/sys/kernel/version"),

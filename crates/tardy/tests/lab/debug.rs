@@ -6,7 +6,7 @@ use super::{STOCK, lab, lab_is_there, support};
 
 /// Runs `tardy lab debug` and returns its exit code, its result and its messages.
 fn debug(run: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = lab(&[&["debug", run.to_str().unwrap()], arguments].concat());
+    let output = lab(&[&["debug", run.to_str().unwrap()][..], arguments].concat());
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code(),

@@ -1273,8 +1273,8 @@ static uint16_t wrapper_called(const uint8_t *bytes, size_t size, uint64_t pc)
 }
 
 /*
- * Handles a change of the preemption count. The count is mapped directly, so the access shows where
- * QEMU has the guest's memory.
+ * Handles a change of the preemption count. The count lies in the kernel's direct map, so the
+ * access shows at which address of the host QEMU keeps the guest's memory.
  */
 static void count_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {

@@ -407,7 +407,7 @@ impl Walk {
                     continue;
                 }
             };
-            // In `tardy run`, the word is a subcommand, not a file.
+            // The word `run` is a subcommand, except in `tardy export run`, where it is a folder.
             if word != "run" || command.starts_with("tardy export run") {
                 self.shell(&format!(
                     "mkdir -p \"$(dirname '{name}')\" && cp -r /{STORE}/{from} '{name}'"

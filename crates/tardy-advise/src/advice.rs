@@ -261,7 +261,7 @@ fn conclude(judged: &[Judgement], deadline: Option<Nanos>) -> (Option<Outcome>, 
         let why = judged
             .iter()
             .find_map(|judgement| judgement.no_verdict_because.clone());
-        let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
+        let why = why.unwrap_or_else(|| "a measurement is missing".to_owned());
         return (deadline.map(|_| Outcome::Inconclusive), why);
     };
     let (name, deadline) = (&best.kernel, deadline.exact());

@@ -181,7 +181,7 @@ const FLOW: &[Entry] = &[
     },
     Entry {
         rule: Rule::LongWork,
-        question: "is a unit of work so long that a late start hardly matters?",
+        question: "is a unit of work long enough that a late start hardly matters?",
         source: "mckenney2009, sections 3 and 5: long means hundreds of milliseconds, or about one \
                  millisecond in the kernel's services; if the crossover was measured, it replaces \
                  these limits",

@@ -198,6 +198,6 @@ mod tests {
             .iter()
             .find(|(check, _)| *check == "irqbalance")
             .unwrap();
-        assert!(why.contains("before the last restart"), "{why}");
+        assert!(why.contains("before its last restart"), "{why}");
     }
 }

@@ -173,8 +173,8 @@ pub fn judgement(
     let Some(first) = taken.first() else {
         let of_probe = probe.map_or_else(String::new, |name| format!(" by the probe {name}"));
         found.no_verdict_because = Some(format!(
-            "no run of this kernel has latencies or completions{of_probe}: give a run that `tardy \
-             run` made"
+            "the runs of this kernel have no latencies or completions{of_probe}: give a run made \
+             by `tardy run`"
         ));
         return Ok(found);
     };

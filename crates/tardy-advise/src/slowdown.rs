@@ -1,4 +1,4 @@
-//! Relative slowdown of work on one kernel compared with another, from runs of kind `cost` of both.
+//! Slowdown of work on one kernel relative to another, from runs of `tardy cost` on both.
 //!
 //! A program that is timed as a whole is preferred to single services, because it uses services in
 //! a realistic mix; mckenney2009 also timed programs. For services, the slowdown is the geometric

@@ -15,7 +15,7 @@ use crate::{program, workspace};
 
 pub(crate) const BUDGET: Figure = Figure {
     name: "lab-budget",
-    promise: "A guest with six loads of 2,000 cycles executes at most 5 G instructions, for each of four kernels",
+    promise: "On each of four kernels, a guest that measures 2,000 cycles under each of six loads executes at most 5 G instructions",
     measure: measure_budget,
 };
 

@@ -1,7 +1,7 @@
 //! Colours. Series differ in lightness as well as in hue, so they can be distinguished by
 //! colour-blind readers and in grey prints.
 //!
-//! Tests calculate whether colours can be distinguished. Series differ by at least 0.08 in Oklab,
+//! Tests check that colours can be distinguished. Series differ by at least 0.08 in Oklab,
 //! also for eyes that lack one type of cone cell, and their contrast with the background is at
 //! least 3:1 (WCAG 1.4.11). The first colour of a heat map has a contrast of 1.6:1, and a cell is
 //! at least 2 px wide, because the rare late samples have this colour.

@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(verdict.outcome, Outcome::Passed);
         assert_eq!(
             verdict.sentence,
-            "no miss in 3600000 due times: fewer than 3.0 an hour at 95 %"
+            "0 misses in 3600000 due times: fewer than 3.0 an hour at 95 %"
         );
     }
 
@@ -465,7 +465,7 @@ mod tests {
         assert!(
             judged(None, of(0, 1))
                 .sentence
-                .starts_with("no known miss in 1000000 due times; 1 of them cannot be judged")
+                .starts_with("0 known misses in 1000000 due times, of which 1 cannot be judged")
         );
         // The lower bound counts the known misses only, the upper bound all possible ones.
         assert_eq!(judged(Some(1e-3), of(1, 299)).outcome, Outcome::Passed);
@@ -532,7 +532,7 @@ mod tests {
         ));
         assert_eq!(skipped(Some(7), None).outcome, Outcome::Failed);
         assert!(skipped(Some(7), None).sentence.contains(
-            "7 periods were skipped, but a deadline no longer than the period allows none"
+            "7 periods were skipped, but none may be skipped if the deadline is at most the period"
         ));
         assert_eq!(skipped(Some(7), Some(7)).outcome, Outcome::Passed);
         assert_eq!(skipped(Some(7), Some(6)).outcome, Outcome::Failed);

@@ -343,7 +343,7 @@ impl Warning {
             }
             Self::CutOff { stored_until } => {
                 let stored = stored_until.map_or_else(
-                    || "no sample was stored".to_owned(),
+                    || "it stored no samples".to_owned(),
                     |until| {
                         format!(
                             "samples are stored up to {until} after the start; later ones are \
@@ -395,8 +395,8 @@ impl Warning {
             Self::WatchdogEnded { cpu } => {
                 write!(
                     f,
-                    "a probe{} ran without sleeping and was stopped by the watchdog: its period is \
-                     too short for this machine",
+                    "the watchdog stopped a probe{} that ran without sleeping: the probe's period \
+                     is too short for this machine",
                     OnCpu(*cpu)
                 )
             }
@@ -409,8 +409,8 @@ impl Warning {
                 write!(
                     f,
                     "{thread}{} got no CPU time for seconds after the run's end, until the \
-                     watchdog freed it; latencies that were cut short by the end are lower bounds. \
-                     A higher-priority task never sleeps: find it with `ps -eLo \
+                     watchdog raised its priority; latencies that the end cut short are lower \
+                     bounds. A higher-priority task never sleeps: find it with `ps -eLo \
                      rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
                     OnCpu(*cpu)
                 )
@@ -521,9 +521,9 @@ impl Warning {
             } => write!(
                 f,
                 "the scheduling of the measuring thread {thread} was changed from {before} to \
-                 {after}, noticed {since_start} after the start; this run supports no \
-                 verdict: keep chrt, taskset, cpusets and tuning daemons away from the \
-                 thread, and measure again"
+                 {after} (noticed {since_start} after the start); this run supports no verdict: \
+                 keep chrt, taskset, cpusets and tuning daemons away from the thread, and measure \
+                 again"
             ),
             Self::ClockStepped {
                 clock,
@@ -545,7 +545,7 @@ impl Warning {
                 };
                 write!(
                     f,
-                    "{clock} was set {by}, noticed {since_start} after the start: {effect}; let \
+                    "{clock} was set {by} (noticed {since_start} after the start): {effect}; let \
                      time synchronisation settle (chronyc waitsync, ptp4l) and measure again"
                 )
             }
@@ -593,8 +593,8 @@ impl Warning {
                 causes,
             } => write!(
                 f,
-                "the loads did not run for {unloaded} of the {planned} planned under load ({}), so \
-                 the run does not show the latency under these loads: repeat the run",
+                "the loads did not run for {unloaded} of their planned {planned} ({}), so the run \
+                 does not show the latency under these loads: repeat the run",
                 causes.join(", ")
             ),
             Self::NoCpuLeft { cpus } if cpus.len() == 1 => {
@@ -678,7 +678,7 @@ impl Warning {
                 write!(
                     f,
                     "the kernel's trace was recorded ({events} kinds of event), so each latency \
-                     includes the time that recording about six events takes"
+                     includes the cost of recording about six events"
                 )?;
                 if *level == 3 {
                     f.write_str(
@@ -692,7 +692,7 @@ impl Warning {
                     )?;
                 }
                 if !absent.is_empty() {
-                    write!(f, "; this kernel lacks {}", absent.join(", "))?;
+                    write!(f, "; events that this kernel lacks: {}", absent.join(", "))?;
                 }
                 if !is_leaving_idle_seen {
                     f.write_str("; this kernel does not trace switches from the idle task")?;

@@ -14,10 +14,10 @@ use crate::system_calls;
 pub(crate) const FAULT: Fault = Fault {
     name: "calls",
     done: "strace makes one system call fail once (EIO, ENOSPC, EMFILE or EAGAIN): in turn, each \
-           call by which a command reads, writes, names or starts something",
+           call that a command uses to read, write, name or start something",
     demanded: "the command does not panic or hang, and gives a reason in words; an output file is \
-               either the older or the new one, and is whole; the command reports success only if \
-               its output is there; a run's folder opens",
+               either the whole older file or the whole new one; the command reports success only \
+               if its output is there; a run's folder opens",
     attempt,
 };
 

@@ -161,7 +161,7 @@ fn script(disturbance: &Disturbance) -> String {
     script
 }
 
-/// Returns the violations of a group.
+/// Returns the requirements that the run of `group` broke under `disturbance`.
 fn judged(
     group: &Group,
     disturbance: &Disturbance,

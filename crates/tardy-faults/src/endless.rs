@@ -17,11 +17,11 @@ use crate::soak::{ToolUse, growth};
 
 pub(crate) const ENDLESS: Fault = Fault {
     name: "endless",
-    done: "a run at 1 kHz with --until-stopped, --disk 8MiB, --explain and --metrics for an hour \
+    done: "a run at 1 kHz with --until-stopped, --disk 16MiB, --explain and --metrics for an hour \
            (a minute in the short form; --soak-for sets another length); its metrics are read each \
            second, and SIGTERM ends the run",
     demanded: "each reading of the metrics is whole, and no count in it is less than before; the \
-               folder stays within 8 MiB; the least descriptors, threads and files of the tool in \
+               folder stays within 16 MiB; the least descriptors, threads and files of the tool in \
                the last quarter are not more than those in the second quarter, and its least \
                memory is at most 1 MiB more; the finished run has every sample that the \
                metrics had, and each explanation adds up, or was replaced by newer explanations \
@@ -29,7 +29,7 @@ pub(crate) const ENDLESS: Fault = Fault {
     attempt: endless,
 };
 
-const DISK: u64 = 8 << 20;
+const DISK: u64 = 16 << 20;
 const SCRAPE: Duration = Duration::from_secs(1);
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
@@ -41,7 +41,7 @@ fn endless(ground: &Ground) -> Result<Tally> {
         Form::Short => Duration::from_secs(60),
         Form::Full => Duration::from_secs(3600),
     });
-    let line = "run --until-stopped --disk 8MiB --explain --metrics 0 --period 1ms --deadline 1s \
+    let line = "run --until-stopped --disk 16MiB --explain --metrics 0 --period 1ms --deadline 1s \
                 --quiet --out run";
     let mut running = place.start(place.tardy_command(line))?;
     let mut port = None;
@@ -74,7 +74,9 @@ fn endless(ground: &Ground) -> Result<Tally> {
         }
     }
     let [_, second, _, last] = least.map(Option::unwrap_or_default);
-    running.signal(signal::TERMINATE)?;
+    if !running.has_ended() {
+        running.signal(signal::TERMINATE)?;
+    }
     let outcome = running.end(&place, PATIENCE)?;
     wrong.extend(outcome.disgrace());
     wrong.extend(place.leftovers()?);

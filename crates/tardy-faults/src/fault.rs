@@ -37,7 +37,7 @@ pub(crate) enum Form {
 pub(crate) struct Ground {
     /// The tested binary.
     pub(crate) tardy: PathBuf,
-    /// A private memory file system, for the places of attempts.
+    /// A private memory file system, in which each attempt gets a folder.
     pub(crate) folder: PathBuf,
     pub(crate) form: Form,
     /// Duration of the soak, if the user gave a duration.

@@ -54,7 +54,7 @@ fn missing() -> Option<String> {
 /// Returns the kernel of the guests, and fetches it if necessary.
 pub(crate) fn kernel() -> Result<Kernel> {
     let source: KernelSource = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
-    kernel::resolve(&source, Architecture::Amd64, &cache()?, false)
+    kernel::resolve(&source, Architecture::Amd64, &cache()?, false, &|_| ())
         .while_doing(|| format!("looking for {KERNEL}"))
 }
 

@@ -14,8 +14,8 @@ pub(crate) const FAULT: Fault = Fault {
     name: "kill",
     done: "each command that writes is killed (SIGKILL) at moments spread over its run time",
     demanded: "after `tardy restore`, no process, mount or scratch file is left; a run's folder \
-               opens, and the run's counts add up; an output file is either the older or the new \
-               one, and is whole",
+               opens, and the run's counts add up; an output file is either the whole older file \
+               or the whole new one",
     attempt,
 };
 
@@ -172,7 +172,7 @@ fn killed(
         wrong.push("a mount is left".to_owned());
     }
     let seen = match writer.writes() {
-        Writes::Nothing => "ended",
+        Writes::Nothing => "no output to check",
         Writes::Run => {
             let folder = folders::look(&place, "run")?;
             wrong.extend(folder.wrong());
@@ -187,7 +187,7 @@ fn output(place: &Place, old: &[u8], good: &[u8], wrong: &mut Vec<String>) -> Re
     let now =
         std::fs::read(place.path("output.svg")).while_doing(|| "reading the output".to_owned())?;
     if now == old {
-        return Ok("older output stays");
+        return Ok("output unchanged");
     }
     if now.len() != good.len() {
         wrong.push(format!(
@@ -196,7 +196,7 @@ fn output(place: &Place, old: &[u8], good: &[u8], wrong: &mut Vec<String>) -> Re
             good.len()
         ));
     }
-    Ok("new output whole")
+    Ok("output replaced")
 }
 
 fn mounts() -> usize {
@@ -209,10 +209,10 @@ fn mounts() -> usize {
 impl Folder {
     fn seen(&self, had_ended: bool) -> &'static str {
         match self {
-            Self::Absent => "not begun",
+            Self::Absent => "run not started",
             Self::NotBegun => "folder without run.json",
-            Self::Opens { state, .. } if state == "finished" || had_ended => "finished",
-            Self::Opens { .. } => "cut off, opens",
+            Self::Opens { state, .. } if state == "finished" || had_ended => "run finished",
+            Self::Opens { .. } => "run cut off, opens",
             Self::Refused(_) => "does not open",
         }
     }

@@ -11,7 +11,7 @@ use crate::place::{Outcome, PATIENCE, Place};
 
 pub(crate) const DESCRIPTORS: Fault = Fault {
     name: "descriptors",
-    done: "commands with each limit of open files from 3 to 64 (`ulimit -n`)",
+    done: "commands run with every limit of open files from 3 to 64 (`ulimit -n`)",
     demanded: "the command succeeds, or gives a reason in words; an incomplete run never looks \
                complete",
     attempt: descriptors,
@@ -19,9 +19,9 @@ pub(crate) const DESCRIPTORS: Fault = Fault {
 
 pub(crate) const MEMORY: Fault = Fault {
     name: "memory",
-    done: "commands with limits of address space from 16 MiB to 1 GiB (`ulimit -v`)",
-    demanded: "the command succeeds, or ends with a message; it does not hang, and never replaces \
-               only a part of an older output",
+    done: "commands run with limits of address space from 16 MiB to 1 GiB (`ulimit -v`)",
+    demanded: "the command succeeds, or ends with a message; it does not hang, and never leaves \
+               an older output partly replaced",
     attempt: memory,
 };
 

@@ -30,8 +30,8 @@ pub(crate) const WEEK_VIRTUAL: Fault = Fault {
                two samples a day are missing; the folder never takes more than 8 MiB; during each \
                day, the tool has no more descriptors, threads and files (apart from segments of \
                samples) than in the first minute, and at most 4 MiB more memory (apart from the \
-               pages of its program), which it needs when it folds the oldest samples; the last \
-               day ends with no more memory than the second one",
+               pages of its program), because folding the oldest samples needs memory; the last \
+               day ends with no more memory than the second day",
     attempt: |ground| guests::attempt(ground, week_virtual),
 };
 

@@ -210,7 +210,7 @@ impl Model {
         while begun.elapsed() < step.length && !running.has_ended() {
             if step.is_read && self.is_taken_up_by(running.pid()) {
                 self.read(begun)?;
-                seen.push("read while it measures");
+                seen.push("read during the run");
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -246,12 +246,12 @@ impl Model {
             ));
         }
         if self.folded() > folded_before {
-            seen.push("samples gave way");
+            seen.push("samples folded");
         }
         seen.push(match step.ending {
-            _ if !is_taken_up => "killed before it took the run up",
+            _ if !is_taken_up => "killed before it wrote run.json",
             Ending::Stopped => "stopped",
-            Ending::Cut { share } if self.cut(share)? => "cut",
+            Ending::Cut { share } if self.cut(share)? => "killed, last write cut",
             Ending::Killed | Ending::Cut { .. } => "killed",
         });
         Ok(seen)

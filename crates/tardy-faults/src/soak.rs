@@ -100,7 +100,7 @@ fn soak(ground: &Ground) -> Result<Tally> {
     tally.left_out.extend(absent(&folder));
     wrong.extend(growth(rounds));
     let seen = format!(
-        "{} s, {} probes, {} loads, {}: {} then {} KiB, of these counts {} then {}, {} \
+        "{} s, {} probes, {} loads, {}: {} then {} KiB of memory (counts: {} then {} KiB), {} \
          descriptors, {} threads",
         length.as_secs(),
         probes.len(),

@@ -274,8 +274,8 @@ impl Sweep<'_> {
                 .disgrace()
                 .filter(|_| is_worse || is_told && outcome.code.is_some()),
         );
-        // Samples that could not be moved stay. A journal lists them, and the command names the
-        // folder.
+        // Samples that could not be moved out of the spool folder stay there. A journal lists them,
+        // and the command names the folder.
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));

@@ -278,7 +278,10 @@ pub enum ImportError {
     #[error("{path}: the file is empty: there is nothing to import")]
     Empty { path: PathBuf },
     /// The format is unknown.
-    #[error("{path}: not recognised as any of {known}: if it is one of them, name it with --as")]
+    #[error(
+        "{path}: the format is not recognised: if it is one of the following, name it with \
+         --as: {known}"
+    )]
     Unknown {
         path: PathBuf,
         /// All formats.

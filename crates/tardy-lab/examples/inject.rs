@@ -42,7 +42,13 @@ fn build(kernels: Vec<String>) -> Result<(), Box<dyn Error>> {
         .canonicalize()?;
     let cache = Cache::of_user()?;
     for source in kernels {
-        let kernel = kernel::resolve(&source.parse()?, Architecture::Amd64, &cache, false)?;
+        let kernel = kernel::resolve(
+            &source.parse()?,
+            Architecture::Amd64,
+            &cache,
+            false,
+            &|_| (),
+        )?;
         let release = kernel
             .release()
             .ok_or_else(|| format!("{source}: the image does not state its release"))?;

@@ -7,6 +7,7 @@
 
 pub mod sources;
 
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,34 @@ pub enum AptError {
     NoFile(String),
 }
 
+/// Lists that are in use although they could not be renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleLists {
+    /// Name of the release.
+    pub release: String,
+    /// Time since all lists were fetched; absent if that never succeeded.
+    pub age: Option<Duration>,
+    /// Why the lists could not be renewed.
+    pub message: String,
+}
+
+impl fmt::Display for StaleLists {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const HOUR_S: u64 = 3600;
+        write!(formatter, "the package lists of {} ", self.release)?;
+        match self.age.map(|age| age.as_secs() / HOUR_S) {
+            None => write!(formatter, "are incomplete")?,
+            Some(hours @ 0..48) => write!(formatter, "are {hours} h old")?,
+            Some(hours) => write!(formatter, "are {} days old", hours / 24)?,
+        }
+        write!(
+            formatter,
+            " and could not be renewed, so newer kernels may be missing: {}",
+            self.message
+        )
+    }
+}
+
 /// One version of a package, as described in the lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
@@ -62,6 +91,7 @@ pub struct Package {
 /// apt with the lists of one release for one architecture. The owner has exclusive use of these
 /// lists until the value is dropped.
 pub struct PrivateApt {
+    release: String,
     root: PathBuf,
     config: PathBuf,
     _turn: Lock,
@@ -96,44 +126,70 @@ impl PrivateApt {
             configuration(&root, architecture, &fetch_settings()?).as_bytes(),
         )?;
         Ok(Self {
+            release: name.to_owned(),
             root,
             config,
             _turn: turn,
         })
     }
 
-    /// Fetches the package lists if they are missing or old, or if `always` is set.
+    /// Fetches the package lists if they are missing or old, or if `always` is set. Returns the
+    /// lists that remain in use although they could not be renewed. The next call tries again.
     ///
     /// # Errors
     /// Returns [`AptError::Failed`] or [`AptError::Missing`] if there is no list afterwards, and
     /// [`AptError::Cache`]. A suite that the server lacks is skipped if there is a list of another
     /// suite.
-    pub fn refresh(&self, always: bool) -> Result<(), AptError> {
-        let stamp = self.root.join("fetched");
-        let age = std::fs::metadata(&stamp)
-            .and_then(|file| file.modified())
-            .ok()
-            .and_then(|time| SystemTime::now().duration_since(time).ok());
-        if !always && age.is_some_and(|age| age < LISTS_AGE_MAX) {
-            return Ok(());
+    pub fn refresh(&self, always: bool) -> Result<Option<StaleLists>, AptError> {
+        if !always && self.age().is_some_and(|age| age < LISTS_AGE_MAX) {
+            return Ok(None);
         }
-        let result = self.run("apt-get", &["-q", "update"], &self.root);
-        let any_list = std::fs::read_dir(self.root.join("state/lists")).is_ok_and(|mut entries| {
-            entries.any(|entry| {
-                entry.is_ok_and(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
-            })
-        });
-        if !any_list {
-            result?;
+        let output = self.output("apt-get", &["-q", "update"], &self.root)?;
+        self.settle(
+            output.status.success(),
+            &String::from_utf8_lossy(&output.stderr),
+        )
+    }
+
+    /// Records the time if all lists that the server has were renewed. `messages` is apt's standard
+    /// error.
+    fn settle(&self, is_success: bool, messages: &str) -> Result<Option<StaleLists>, AptError> {
+        if is_renewed(is_success, messages) && (is_success || self.has_lists()) {
+            write_whole(&self.stamp(), b"")?;
+            return Ok(None);
         }
-        write_whole(&stamp, b"")?;
-        Ok(())
+        let message = last_lines(messages);
+        if !self.has_lists() {
+            return Err(AptError::Failed {
+                command: "apt-get -q update".to_owned(),
+                message,
+            });
+        }
+        Ok(Some(StaleLists {
+            release: self.release.clone(),
+            age: self.age(),
+            message,
+        }))
+    }
+
+    /// Returns the path of the file whose time is that of the last complete renewal.
+    fn stamp(&self) -> PathBuf {
+        self.root.join("fetched")
+    }
+
+    fn age(&self) -> Option<Duration> {
+        let time = std::fs::metadata(self.stamp()).and_then(|file| file.modified());
+        SystemTime::now().duration_since(time.ok()?).ok()
     }
 
     /// Returns whether lists were fetched before.
     #[must_use]
     pub fn has_lists(&self) -> bool {
-        self.root.join("fetched").exists()
+        std::fs::read_dir(self.root.join("state/lists")).is_ok_and(|entries| {
+            entries
+                .flatten()
+                .any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
+        })
     }
 
     /// Returns every version of `package` in the lists; empty for an unknown name.
@@ -196,6 +252,22 @@ impl PrivateApt {
         arguments: &[&str],
         folder: &Path,
     ) -> Result<String, AptError> {
+        let output = self.output(program, arguments, folder)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(AptError::Failed {
+            command: format!("{program} {}", arguments.join(" ")),
+            message: last_lines(&String::from_utf8_lossy(&output.stderr)),
+        })
+    }
+
+    fn output(
+        &self,
+        program: &'static str,
+        arguments: &[&str],
+        folder: &Path,
+    ) -> Result<Output, AptError> {
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -210,21 +282,30 @@ impl PrivateApt {
         {
             command.args(["-q=0"]).stdout(Stdio::from(terminal));
         }
-        let output = output_of(&mut command, program)?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let mut lines: Vec<&str> = said
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect();
-        let message = lines.split_off(lines.len().saturating_sub(3)).join("; ");
-        Err(AptError::Failed {
-            command: format!("{program} {}", arguments.join(" ")),
-            message,
-        })
+        output_of(&mut command, program)
     }
+}
+
+/// Returns the last three lines of a program's messages.
+fn last_lines(messages: &str) -> String {
+    let mut lines: Vec<&str> = messages
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    lines.split_off(lines.len().saturating_sub(3)).join("; ")
+}
+
+/// Returns whether an update renewed all lists that the server has. If a server answers but lacks a
+/// suite, apt reports a missing Release file. For a server that cannot be reached, older versions of
+/// apt only warn.
+fn is_renewed(is_success: bool, messages: &str) -> bool {
+    let failures = || {
+        messages
+            .lines()
+            .filter(|line| line.starts_with("E: ") || line.starts_with("W: Failed to fetch "))
+    };
+    (is_success || failures().next().is_some())
+        && failures().all(|line| line.ends_with("does not have a Release file."))
 }
 
 fn output_of(command: &mut Command, program: &'static str) -> Result<Output, AptError> {
@@ -255,6 +336,8 @@ fn fetch_settings() -> Result<String, AptError> {
         .collect())
 }
 
+/// Returns the private configuration. With the error mode `any`, an update fails if any list could
+/// not be renewed (apt-get(8), --error-on=any; older versions of apt ignore it).
 fn configuration(root: &Path, architecture: Architecture, fetch_settings: &str) -> String {
     let root = root.display();
     format!(
@@ -263,8 +346,8 @@ fn configuration(root: &Path, architecture: Architecture, fetch_settings: &str) 
          \"/dev/null\";\nDir::Etc::PreferencesParts \"/dev/null\";\nDir::State \
          \"{root}/state\";\nDir::State::status \"{root}/status\";\nDir::Cache \
          \"{root}/cache\";\nAPT::Architecture \"{architecture}\";\nAPT::Architectures {{ \
-         \"{architecture}\"; }};\nAPT::Sandbox::User \"\";\nAcquire::Languages \
-         \"none\";\n{fetch_settings}"
+         \"{architecture}\"; }};\nAPT::Sandbox::User \"\";\nAPT::Update::Error-Mode \
+         \"any\";\nAcquire::Languages \"none\";\n{fetch_settings}"
     )
 }
 
@@ -312,6 +395,53 @@ mod tests {
             (packages[1].version.as_str(), packages[1].depends.len()),
             ("6.1.176-1", 0)
         );
+    }
+
+    #[test]
+    fn lists_that_could_not_be_renewed_do_not_count_as_fresh() {
+        let unreachable = "E: Failed to fetch http://x/dists/bookworm/InRelease  Could not \
+                           connect\nE: Some index files failed to download. They have been \
+                           ignored, or old ones used instead.\n";
+        let no_suite = "E: The repository 'http://x trixie-updates Release' does not have a \
+                        Release file.\n";
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::at(root.path().join("cache"));
+        let apt = PrivateApt {
+            release: "trixie".into(),
+            root: root.path().to_owned(),
+            config: root.path().join("apt.conf"),
+            _turn: cache.lock("x").unwrap(),
+        };
+        let failed = apt.settle(false, unreachable).unwrap_err();
+        assert!(failed.to_string().contains("old ones"), "{failed}");
+
+        let lists = root.path().join("state/lists");
+        std::fs::create_dir_all(&lists).unwrap();
+        std::fs::write(lists.join("x_main_binary-amd64_Packages"), "").unwrap();
+        let stale = apt.settle(false, unreachable).unwrap().unwrap();
+        assert_eq!((stale.age, apt.age()), (None, None));
+
+        assert_eq!(apt.settle(true, "").unwrap(), None);
+        let days_9 = SystemTime::now() - Duration::from_secs(9 * 24 * 3600);
+        let stamp = std::fs::File::options().write(true).open(apt.stamp());
+        stamp.unwrap().set_modified(days_9).unwrap();
+        let stale = apt.settle(false, unreachable).unwrap().unwrap();
+        assert!(
+            stale.to_string().starts_with(
+                "the package lists of trixie are 9 days old and could not be renewed, so newer \
+                 kernels may be missing: E: Failed to fetch"
+            ),
+            "{stale}"
+        );
+        assert!(apt.age().unwrap() > LISTS_AGE_MAX);
+
+        let both = format!("{no_suite}{unreachable}");
+        let of_old_apt = unreachable.replace("E: ", "W: ");
+        for (is_success, messages) in [(false, &*both), (true, &*of_old_apt), (false, "")] {
+            assert!(apt.settle(is_success, messages).unwrap().is_some());
+        }
+        assert_eq!(apt.settle(false, no_suite).unwrap(), None);
+        assert!(apt.age().unwrap() < LISTS_AGE_MAX);
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub enum BinaryError {
     NoProgram(PathBuf),
     /// The binary needs shared libraries.
     #[error(
-        "{0} needs shared libraries, which a guest does not have: build it with plain `cargo \
-         build --release`, without RUSTFLAGS in the environment, or with --target {1}"
+        "{0} needs shared libraries, but guests have none: build the binary with plain `cargo \
+         build --release` (unset RUSTFLAGS), or add --target {1}"
     )]
     Dynamic(PathBuf, &'static str),
     /// The binary is for another machine.

@@ -50,8 +50,8 @@ pub struct JudgedDelay {
     pub firing: InjectedDelay,
     /// The true cause, which the explanation must name; `None` if the kernel can preempt the delay.
     pub truth: Option<Cause>,
-    /// The cause that the explanation names; `None` if no sample waited for at least half of the
-    /// delay and until its end.
+    /// The cause that the explanation names; `None` if no sample waited until the end of the delay,
+    /// for at least half of the delay's length.
     pub blamed: Option<Blame>,
 }
 

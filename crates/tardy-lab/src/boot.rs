@@ -135,8 +135,16 @@ impl Guest<'_> {
         let shared = folder.join(SHARED_NAME);
         let memory = std::fs::read(&shared)
             .map_err(|error| alone(Cause::Host(format!("{}: {error}", shared.display()))))?;
-        let archive = exchange::receive(&memory)
-            .map_err(|error| fail(self.cause_of_silence(error, end, &console, folder)))?;
+        let archive = exchange::receive(&memory).map_err(|error| {
+            let log = diagnosis::read_console(&folder.join(QEMU_LOG_NAME));
+            fail(cause_of_silence(
+                &error,
+                end,
+                self.wall_limit,
+                &console,
+                &log,
+            ))
+        })?;
         let provenance = self.keep(inputs, archive, folder, restored).map_err(fail)?;
         if let Some(symbols) = &symbols {
             watch::keep(folder, symbols, self.machine).map_err(|error| host(&error))?;
@@ -267,31 +275,6 @@ impl Guest<'_> {
         }
     }
 
-    fn cause_of_silence(
-        &self,
-        error: ReceiveError,
-        end: BootEnd,
-        console: &str,
-        folder: &Path,
-    ) -> Cause {
-        match (diagnosis::from_console(console), error, end) {
-            (Cause::NoResult, ReceiveError::Nothing, BootEnd::WallLimit) => Cause::WallLimit {
-                limit_s: self.wall_limit.as_secs(),
-            },
-            (Cause::NoResult, ReceiveError::Nothing, BootEnd::Exited(status))
-                if !status.success() =>
-            {
-                Cause::Qemu(
-                    diagnosis::tail(&diagnosis::read_console(&folder.join(QEMU_LOG_NAME)))
-                        .join("; "),
-                )
-            }
-            (Cause::NoResult, ReceiveError::Nothing, BootEnd::Exited(_)) => Cause::NoResult,
-            (Cause::NoResult, error, _) => Cause::Torn(error.to_string()),
-            (cause, ..) => cause,
-        }
-    }
-
     /// Unpacks the exported files, checks them and writes their provenance.
     fn keep(
         &self,
@@ -375,6 +358,31 @@ impl Guest<'_> {
     }
 }
 
+/// Returns why a guest left no whole result: the console's answer, or else the way in which the
+/// machine ended. `log` has QEMU's messages.
+fn cause_of_silence(
+    error: &ReceiveError,
+    end: BootEnd,
+    wall_limit: Duration,
+    console: &str,
+    log: &str,
+) -> Cause {
+    let seen = diagnosis::from_console(console);
+    if seen != Cause::NoResult {
+        return seen;
+    }
+    match (error, end) {
+        (ReceiveError::Version(_), _) => Cause::Torn(error.to_string()),
+        (_, BootEnd::Stopped) => Cause::Stopped,
+        (ReceiveError::Nothing, BootEnd::WallLimit) => Cause::WallLimit {
+            limit_s: wall_limit.as_secs(),
+        },
+        (ReceiveError::Nothing, BootEnd::Exited(status)) if status.success() => Cause::NoResult,
+        (ReceiveError::Nothing, BootEnd::Exited(_)) => Cause::Qemu(diagnosis::tail(log).join("; ")),
+        (ReceiveError::Torn, _) => Cause::Torn(error.to_string()),
+    }
+}
+
 fn alone(cause: Cause) -> Failure {
     Failure {
         cause,
@@ -412,4 +420,43 @@ fn date(folder: &Path) -> Result<(), FolderError> {
         folder::rewrite(&run, |record| record.started.realtime_ns = now)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+    use crate::diagnosis::Blame;
+
+    #[test]
+    fn a_guest_that_stops_without_a_message_blames_nobody() {
+        let cause = |error, end, console| {
+            cause_of_silence(&error, end, Duration::from_secs(9), console, "no memory\n")
+        };
+        let blame = |cause| {
+            Failure {
+                cause,
+                console_tail: Vec::new(),
+                has_booted: true,
+            }
+            .blame()
+        };
+        for error in [ReceiveError::Nothing, ReceiveError::Torn] {
+            let stopped = cause(error, BootEnd::Stopped, "");
+            assert_eq!(stopped, Cause::Stopped);
+            assert_eq!(blame(stopped), Blame::CannotTell);
+        }
+        let panic = "Kernel panic - not syncing: VFS\n";
+        let told = cause(ReceiveError::Nothing, BootEnd::Stopped, panic);
+        assert_eq!(told, Cause::Panic("VFS".into()));
+        let ended = |code| BootEnd::Exited(ExitStatus::from_raw(code << 8));
+        let nothing = |end| cause(ReceiveError::Nothing, end, "");
+        assert_eq!(nothing(ended(0)), Cause::NoResult);
+        assert_eq!(nothing(ended(1)), Cause::Qemu("no memory".into()));
+        assert_eq!(nothing(BootEnd::WallLimit), Cause::WallLimit { limit_s: 9 });
+        let other_build = cause(ReceiveError::Version(9), BootEnd::Stopped, "");
+        assert_eq!(blame(other_build), Blame::Host);
+    }
 }

@@ -40,6 +40,8 @@ pub enum Cause {
     TimeLimit,
     /// The machine was switched off without a result.
     NoResult,
+    /// QEMU reported a panic of the guest's kernel, but the console shows no message of it.
+    Stopped,
     /// The first process failed; its message.
     Guest(String),
     /// The result is damaged.
@@ -92,7 +94,7 @@ impl Failure {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match &self.cause {
-            Cause::Preemption { .. } => Blame::CannotTell,
+            Cause::Preemption { .. } | Cause::Stopped => Blame::CannotTell,
             Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult if self.has_booted => {
                 Blame::Kernel
             }
@@ -130,6 +132,11 @@ impl fmt::Display for Cause {
                 "the program in the guest exceeded its limit of virtual time"
             ),
             Self::NoResult => write!(formatter, "the guest powered off without a result"),
+            Self::Stopped => write!(
+                formatter,
+                "QEMU reported a panic of the guest's kernel, but the console shows no message of \
+                 it, so the cause is unknown"
+            ),
             Self::Guest(words) => write!(formatter, "{words}"),
             Self::Torn(why) => write!(formatter, "{why}: run it again"),
             Self::Qemu(words) => write!(formatter, "QEMU gave up: {words}"),

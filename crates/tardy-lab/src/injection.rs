@@ -176,7 +176,7 @@ pub struct InjectedDelay {
 /// Reads the module's log.
 ///
 /// # Errors
-/// Returns the number of the first line that the module did not write, counted from 1.
+/// Returns the number, counted from 1, of the first line that is not in the module's format.
 pub fn parse_log(text: &str) -> Result<Vec<InjectedDelay>, usize> {
     let firing = |line: &str| {
         let mut fields = line

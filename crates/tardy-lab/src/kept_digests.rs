@@ -15,9 +15,9 @@ const FOLDER: &str = "samples";
 /// The samples of a watched guest differ from those of the same guest without watching.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the watched guest's samples ({found}) differ from those of the same guest without --watch \
-     ({kept}): watching changed the guest, or this QEMU does not repeat a run exactly. Run the \
-     guest with --watch --verify-repeatable; if both runs are equal, remove {}", path.display()
+    "with --watch, the guest's samples ({found}) differ from those without --watch ({kept}): \
+     either watching changed the guest, or this QEMU does not repeat runs exactly. Run the guest \
+     with --watch --verify-repeatable; if both runs are equal, remove {}", path.display()
 )]
 pub struct OtherSamples {
     found: String,

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tardy_sys::regular_file;
 
-use super::apt::AptError;
+use super::apt::{AptError, StaleLists};
 use super::architecture::Architecture;
 use super::cache::{Cache, CacheError};
 use super::deb::{self, DebError, PackedFile};
@@ -208,6 +208,7 @@ pub enum KernelError {
 }
 
 /// Finds the kernel. With `refresh`, asks the package sources again even if the package is pinned.
+/// Calls `warn` for package lists that were used although they could not be renewed.
 ///
 /// # Errors
 /// Returns [`KernelError`].
@@ -216,10 +217,11 @@ pub fn resolve(
     architecture: Architecture,
     cache: &Cache,
     refresh: bool,
+    warn: &dyn Fn(&StaleLists),
 ) -> Result<Kernel, KernelError> {
     let kernel = match source {
         KernelSource::Packaged(packaged) => {
-            packaged::resolve(packaged, architecture, cache, refresh)?
+            packaged::resolve(packaged, architecture, cache, refresh, warn)?
         }
         KernelSource::Path(path) => of_path(path, architecture, cache)?,
     };
@@ -371,6 +373,7 @@ mod tests {
             Architecture::Amd64,
             &Cache::at(cache.to_owned()),
             false,
+            &|_| (),
         )
     }
 

@@ -47,7 +47,8 @@ pub enum PackError {
     #[error("{path}: {error}")]
     Read { path: PathBuf, error: io::Error },
     #[error(
-        "{0} is neither a 64-bit ELF program nor a script that starts with #!, so no kernel can run it"
+        "{0} cannot run in a guest: it is neither a 64-bit ELF program nor a script that starts \
+         with #!"
     )]
     NoProgram(PathBuf),
     #[error(

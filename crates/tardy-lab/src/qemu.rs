@@ -29,7 +29,7 @@ pub enum QemuError {
     Missing {
         /// QEMU's program.
         program: &'static str,
-        /// The packages that contain the program.
+        /// The package that contains the program, on Debian and on Fedora.
         packages: (&'static str, &'static str),
     },
     /// QEMU is installed, but does not work.
@@ -183,8 +183,8 @@ impl Boot<'_> {
         deadline: Instant,
     ) -> Result<QemuProcess, ControlError> {
         // `master=on`: this machine owns the shared memory. QEMU cannot save a machine that shares
-        // memory owned by another. A machine whose main thread takes turns cannot save its state,
-        // but can load one.
+        // memory owned by another. A machine with [`MainThread::TakesTurns`] cannot save its
+        // state, but can load one.
         let (main_thread, sharing, stop_options) = match start {
             Start::Boots => (MainThread::TakesTurns, "", &[][..]),
             Start::BootsForSnapshot => (MainThread::Free, ",master=on", &STOP_OPTIONS[..]),

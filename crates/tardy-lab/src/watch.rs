@@ -51,8 +51,8 @@ pub enum WatchError {
     #[error("{0} MiB of guest memory are not contiguous: use at most --memory 2048 with --watch")]
     Memory(u32),
     #[error(
-        "this tardy has no plugin for this machine, and `cc` could not build one ({0}): install \
-         gcc, or give the plugin with --plugin"
+        "this tardy contains no QEMU plugin for this machine, and `cc` could not build one ({0}): \
+         install gcc, or give a plugin with --plugin"
     )]
     NoLibrary(String),
     #[error("the kernel's symbols could not be read: {0}")]

@@ -111,7 +111,7 @@ impl EventLines {
                 missing,
                 remedy,
                 ..
-            } => format!("{load}: absent: missing {missing}; {remedy}"),
+            } => format!("{load}: cannot run here, because it needs {missing}; {remedy}"),
             LoadEvent::Problem { load, text } => {
                 format!("{}: {text}", load.as_deref().unwrap_or("supervisor"))
             }

@@ -77,7 +77,7 @@ pub enum Refusal {
     )]
     Managed,
     /// EINVAL: all CPUs of the list are offline.
-    #[error("all CPUs in the list are offline: leave an online CPU out of the measured ones")]
+    #[error("all CPUs in the list are offline: leave at least one online CPU unmeasured")]
     NoOnlineCpu,
     /// ENOSPC: the other CPUs have no free interrupt vectors.
     #[error(

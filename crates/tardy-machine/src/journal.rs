@@ -60,8 +60,8 @@ pub struct Journal {
 /// The journal cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot write a journal in {path} ({error}), and no setting is changed without one: make the \
-     folder writable, or set TARDY_STATE_DIR to a writable one"
+    "cannot write a journal in {path} ({error}), and tardy changes settings only with a journal: \
+     make the folder writable, or set TARDY_STATE_DIR to a writable folder"
 )]
 pub struct JournalError {
     path: PathBuf,
@@ -94,8 +94,8 @@ pub fn folder() -> PathBuf {
 }
 
 impl Journal {
-    /// Writes and syncs a journal with `interrupts` and the reversal of `loads`. The caller makes
-    /// these changes afterwards.
+    /// Writes and syncs a journal of the moves in `interrupts`, and of the steps in `loads`, which
+    /// undo changes. The caller makes the changes afterwards.
     ///
     /// # Errors
     /// Returns [`JournalError`].
@@ -467,7 +467,7 @@ pub fn parse(text: &[u8]) -> io::Result<Entries> {
     serde_json::from_slice(text).map_err(|error| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("{error}: remove it by hand"),
+            format!("{error}: remove the journal by hand"),
         )
     })
 }

@@ -99,7 +99,7 @@ impl std::fmt::Display for ThrottlingRule {
             Self::GroupRealTimeThrottling => {
                 "real-time throttling of the control group (cpu.rt_runtime_us)"
             }
-            Self::Unknown => "a rule by which this kernel stops real-time tasks",
+            Self::Unknown => "a throttling rule of this kernel",
         })
     }
 }
@@ -112,8 +112,8 @@ pub struct ThrottlingGap {
     pub gap: Nanos,
 }
 
-/// Maximum difference between a gap and a latency that is consistent with the gap, as a percentage
-/// of the gap. A wake-up at the start of the gap waits for all of it, minus at most one period of
+/// If a latency and a gap differ by at most this percentage of the gap, the gap can have caused the
+/// latency. A wake-up at the start of the gap waits for all of it, minus at most one period of
 /// the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 

@@ -228,8 +228,7 @@ fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -
         Ok(())
     } else if written.is_some_and(|written| is_another_number(&found, written)) {
         say!(
-            "tardy: {} was changed by another program: it stays {:?}, and is not restored to \
-             {value:?}",
+            "tardy: another program changed {}: it stays {:?}, and is not restored to {value:?}",
             path.display(),
             found.trim()
         );

@@ -82,7 +82,7 @@ impl Watch {
                 coalescing(root),
             )
         } else {
-            let elsewhere = || "the files are those of another machine".to_owned();
+            let elsewhere = || "the examined files come from another machine".to_owned();
             (Err(elsewhere()), Err(elsewhere()))
         };
         WatchDelta {

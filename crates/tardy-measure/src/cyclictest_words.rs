@@ -109,7 +109,7 @@ pub fn cpus(text: &str, usable: &CpuList) -> Result<CpuList, String> {
     } else {
         list.parse::<CpuList>()
     };
-    let list = list.map_err(|error| format!("-a: {error}, or !0-3,6 for all others"))?;
+    let list = list.map_err(|error| format!("-a: {error}, or !0-3,6 for all CPUs except these"))?;
     Ok(if is_all_but {
         usable.minus(&list)
     } else {

@@ -102,8 +102,6 @@ pub struct Calls {
     /// The innermost calls in the order of time, without a gap, from the first block to the last.
     pub stretches: Vec<Stretch>,
     pub moments: Vec<Moment>,
-    /// Whether the CPU was idle until the first interval.
-    pub was_idle: bool,
 }
 
 impl Calls {
@@ -266,7 +264,6 @@ impl Reader {
             reader: self,
             result: Calls {
                 names: Arc::clone(&self.names),
-                was_idle: first > 0,
                 ..Calls::default()
             },
             frames: HashMap::new(),
@@ -720,10 +717,7 @@ mod tests {
         let (known, mut window) = window(&[Some((0, 0)), Some((2, 0)), Some((3, 0))]);
         window.steps.insert(2, Step::Halt);
         let calls = Reader::new(&functions(&NAMES)).calls(&window, &known, 4);
-        assert!(
-            calls.was_idle && calls.stretches[0].begin == 16,
-            "{calls:?}"
-        );
+        assert_eq!(calls.stretches[0].begin, 16, "{calls:?}");
     }
 
     proptest! {

@@ -24,8 +24,9 @@ const POINTS_A_DECADE: f64 = 40.0;
 pub struct LongestRow {
     pub what: Longest,
     pub length_ns: Nanos,
-    /// The functions in which it starts and ends.
+    /// The function in which the interval starts.
     pub begin: String,
+    /// The function in which the interval ends.
     pub end: String,
     /// The task that had the CPU at the start of the interval.
     pub task: String,

@@ -36,7 +36,7 @@ for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
     rm -rf "$folder" || left="$left $folder"
     trap - EXIT
 done
-echo "no folder in which programs may run: set TMPDIR${left:+. Delete by hand:$left}" >&2
+echo "cannot find a folder in which programs may run: set TMPDIR${left:+. Delete by hand:$left}" >&2
 exit 1"#;
 /// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
 const REMOVE_FOLDER: &str =
@@ -233,7 +233,10 @@ impl Board<'_> {
                     .filter(|folder| is_ours(folder))
                     .map(|folder| (machine, folder))
                     .ok_or_else(|| {
-                        failed(format!("the answer was `{}`", last_line(found.as_bytes())))
+                        failed(format!(
+                            "unexpected answer `{}`",
+                            last_line(found.as_bytes())
+                        ))
                     })
             });
         answer.map_err(|error| {

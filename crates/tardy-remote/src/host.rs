@@ -123,7 +123,9 @@ impl FromStr for Place {
 /// Why a list of machines cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    #[error("{0}: {1}: give a machine as in ssh://root@board7, or a file with a line for each")]
+    #[error(
+        "{0}: {1}: give a machine, such as ssh://root@board7, or a file with one machine per line"
+    )]
     Unreadable(PathBuf, std::io::Error),
     #[error("{path}, line {line}: {error}")]
     Malformed {

@@ -20,7 +20,7 @@ use crate::explain::cycles::loops;
 /// Maximum number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
 /// Number of rows in a recording without an end, after which further threads share one row for each
-/// kind of wake-up.
+/// kind of waker.
 const ROWS_MAX: usize = 256;
 /// Memory budget of each distribution in a recording without an end.
 const BOUNDED: Budget = Budget {
@@ -289,7 +289,7 @@ impl Tally {
         let key = if self.rows.len() < self.rows_max || self.rows.contains_key(&own) {
             own
         } else {
-            (OTHERS, kind.clone())
+            (OTHERS, kind.of_others())
         };
         let row = self.rows.entry(key).or_insert_with(|| Row {
             lateness: Histogram::new(of_all),
@@ -372,8 +372,8 @@ impl Tally {
         notes.extend((trace.explanation_losses > 0).then(|| {
             format!(
                 "the kernel's trace lost {} events that explain cycles, at {} places: {} cycles \
-                 were cut off, and rules may have been broken more often than counted. No wake-up \
-                 was lost there",
+                 were cut off, and rules may have been broken more often than counted. All \
+                 wake-ups at these places were recorded",
                 trace.lost_explanations, trace.explanation_losses, attached.cycles.cut_off
             )
         }));
@@ -434,8 +434,8 @@ impl Tally {
         let unmeasured = wakings.no_entry + wakings.unknown_timer;
         if unmeasured * 10 > wakings.wakings && unmeasured > 1 {
             notes.push(format!(
-                "{unmeasured} of {} wake-ups have no latency, because their reference time is not \
-                 in the trace",
+                "{unmeasured} of {} wake-ups have no latency, because the trace does not show \
+                 when they were due",
                 wakings.wakings
             ));
         }
@@ -720,6 +720,21 @@ mod tests {
         );
         let wake_ups: u64 = found.threads.iter().map(|row| row.wake_ups).sum();
         assert_eq!((wake_ups, found.wake_ups), (612, 612));
+    }
+
+    #[test]
+    fn a_bounded_tally_has_one_row_for_each_waker_of_further_threads() {
+        let mut tally = Tally::new(None, None).bounded();
+        for number in 0..2 * ROWS_MAX {
+            let call = tardy_samples::wake_up_kind::call(&format!("call{number}"));
+            let kind = WakeUpKind::new(&Cause::Thread(9), Some(&call));
+            tally.add(&wake_up(7, 0, 1), &kind);
+        }
+        let found = tally.result(attached(TimerCounts::default(), 0));
+        assert_eq!(found.threads.len(), ROWS_MAX + 1);
+        let is_others = |row: &&ThreadRow| row.name == "others";
+        let others = found.threads.iter().find(is_others).unwrap();
+        assert_eq!((others.kind.as_str(), others.wake_ups), ("thread", 256));
     }
 
     #[test]

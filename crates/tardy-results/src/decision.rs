@@ -189,7 +189,7 @@ fn without_measurement(question: &Question, deadline: Option<Nanos>) -> Decision
     }
     if question.is_virtual_machine {
         let reason = format!(
-            "nothing was measured, and the host of a virtual machine can delay every kernel; \
+            "a measurement is missing, and the host of a virtual machine can delay every kernel; \
              {measure}"
         );
         return made(Answer::Unknown, DecidedBy::Machine, None, &reason);
@@ -202,13 +202,13 @@ fn without_measurement(question: &Question, deadline: Option<Nanos>) -> Decision
                 Answer::No
             };
             let reason = format!(
-                "{} {}, but nothing was measured; {measure}",
+                "{} {}, but a measurement is missing; {measure}",
                 rules.source, rules.reason
             );
             made(answer, DecidedBy::Rules, None, &reason)
         }
         None => {
-            let reason = format!("nothing was measured; {measure}");
+            let reason = format!("a measurement is missing; {measure}");
             made(Answer::Unknown, DecidedBy::Machine, None, &reason)
         }
     }
@@ -315,7 +315,7 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
         };
         if failed.iter().any(|kernel| kernel.is_real_time()) {
             let nearest = if failed.len() > 1 {
-                " and came nearest"
+                ", but came nearest"
             } else {
                 ""
             };

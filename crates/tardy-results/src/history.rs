@@ -260,7 +260,7 @@ fn verdict(changes: &[LastingChange], builds: &[Build]) -> (Outcome, String) {
         (None, Some(_)) => (Outcome::Equivalent, "every change is accepted".to_owned()),
         (None, None) => (
             Outcome::Equivalent,
-            format!("no change in {} builds", builds.len()),
+            format!("{} builds show no change", builds.len()),
         ),
     }
 }

@@ -71,9 +71,9 @@ pub enum WhyError {
     Folder(#[from] FolderError),
     #[error(transparent)]
     Series(#[from] SeriesError),
-    #[error("{}: no guest was watched: measure with `tardy lab why`, or `tardy lab run --watch`", .0.display())]
+    #[error("{} has no watched guest: measure with `tardy lab why`, or `tardy lab run --watch`", .0.display())]
     NotWatched(PathBuf),
-    #[error("{}: no samples{}", path.display(), phase.as_ref().map_or_else(String::new, |phase| format!(" in a phase {phase}")))]
+    #[error("{} has no samples{}", path.display(), phase.as_ref().map_or_else(String::new, |phase| format!(" in a phase {phase}")))]
     NoSamples {
         path: PathBuf,
         phase: Option<String>,

@@ -5,7 +5,7 @@
 //!
 //! A recording with `--until-stopped` has a bounded number of series. A new thread continues the
 //! series of a thread of the same name that has ended. When all series are taken, the wake-ups of
-//! further threads go into one series for each kind, `OTHERS`.
+//! further threads go into one series for each kind of waker, `OTHERS`.
 
 mod division;
 mod series;
@@ -197,7 +197,7 @@ impl AttachedFolder {
         self.folder.path()
     }
 
-    /// Returns the identity of the folder.
+    /// Returns the identity by which writers notice that the path leads to another folder.
     #[must_use]
     pub fn identity(&self) -> &crate::folder::FolderIdentity {
         self.folder.identity()
@@ -257,11 +257,12 @@ impl AttachedFolder {
         if self.series.len() < self.series_max - division::OTHERS_MAX {
             return self.open(Some(thread), name, kind);
         }
+        let kind = kind.of_others();
         let others = kind.series(OTHERS);
         let is_others = |series: &Series| series.descriptor.probe == others;
         match self.series.iter().position(is_others) {
             Some(place) => Ok(place),
-            None => self.open(None, OTHERS, kind),
+            None => self.open(None, OTHERS, &kind),
         }
     }
 
@@ -528,5 +529,64 @@ mod tests {
         assert!(read.into_iter().eq((0..3_000).map(written)));
         let again = AttachedFolder::create(&path, &plan, facts(), started);
         assert!(again.is_err(), "a run is never overwritten");
+    }
+
+    #[test]
+    fn threads_and_calls_without_number_have_a_bounded_number_of_series() {
+        let place = tempfile::tempdir().unwrap();
+        let plan = AttachedPlan {
+            target: "real-time threads".into(),
+            requirement: Requirement::deadline(Nanos(20)),
+            until_stopped: true,
+            disk: Some(DISK_LEAST),
+            on_threshold: Vec::new(),
+            has_metrics: false,
+        };
+        let path = place.path().join("attached");
+        let started = StartTime {
+            realtime_ns: Nanos(5),
+            monotonic_ns: Nanos(100),
+        };
+        let mut attached =
+            AttachedFolder::create(&path, &plan, MachineFacts::default(), started).unwrap();
+        let series_max = attached.division().unwrap().series;
+        let mut pushed = 0;
+        for thread in 1..=20 {
+            for number in 0..5 {
+                let call = tardy_samples::wake_up_kind::call(&format!("call{number}"));
+                let wakers = [
+                    Cause::Thread(9),
+                    Cause::Interrupt("eth0".into()),
+                    Cause::Softirq(3),
+                ];
+                let others = wakers.map(|waker| WakeUpKind::new(&waker, Some(&call)));
+                for kind in others
+                    .into_iter()
+                    .chain(TimerKind::ALL.map(WakeUpKind::Timer))
+                {
+                    let name = format!("t{thread}");
+                    let due = Nanos(200 + pushed);
+                    attached
+                        .push((thread, &name), &kind, due, Nanos(9))
+                        .unwrap();
+                    pushed += 1;
+                }
+            }
+        }
+        attached
+            .finish(State::Finished, Nanos(5_000_000), Vec::new(), &[])
+            .unwrap();
+        let series = folder::open(&path).unwrap().series;
+        assert!(series.len() <= series_max, "{}", series.len());
+        let recorded = series.iter().map(|entry| entry.counts.unwrap().recorded);
+        assert_eq!(recorded.sum::<u64>(), pushed.unsigned_abs());
+        for name in [
+            "others.thread",
+            "others.irq",
+            "others.softirq",
+            "others.sleep",
+        ] {
+            assert!(series.iter().any(|entry| entry.probe == name), "{name}");
+        }
     }
 }

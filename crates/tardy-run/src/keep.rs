@@ -54,7 +54,7 @@ impl FromStr for KeptSamples {
                 .map(Self::Tail)
                 .map_err(|error: ParseNanosError| error.to_string()),
             _ => Err(format!(
-                "`{text}` is not one of all, tail:TIME and histogram: write for example tail:100us"
+                "`{text}` is not one of all, tail:TIME and histogram: write one of them, such as tail:100us"
             )),
         }
     }

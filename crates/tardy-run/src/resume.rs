@@ -10,7 +10,8 @@
 //! place would need a separate journal: a crash in the middle would leave some times converted and
 //! others not.
 //!
-//! A run that lost samples is refused, because no later number would include them.
+//! A run with fewer stored samples than `run.json` counts is refused, because no number of the
+//! resumed run would show that they are missing.
 
 use std::fs::{self, File};
 use std::io;
@@ -53,9 +54,8 @@ pub enum ResumeError {
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot be folded into hourly histograms.
     #[error(
-        "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
-         loads, or one of `tardy attach` with these options, can be resumed: give another folder \
-         with --out"
+        "{0} cannot be resumed: --resume needs a run with --until-stopped and --disk, made by \
+         `tardy run` without loads or by `tardy attach`: give another folder with --out"
     )]
     NotBounded(PathBuf),
     /// The command would not continue the same run.

@@ -85,7 +85,7 @@ impl FromStr for ThresholdAction {
         if let Some(what) = text.strip_prefix("signal,") {
             return signal_number(what).ok_or_else(|| {
                 format!(
-                    "`{what}` does not name a signal and a process: write for example \
+                    "`{what}` does not name a signal and a process: write both, such as \
                      signal,num=10,pid=1234 or signal,num=10,pid=parent"
                 )
             });
@@ -95,7 +95,9 @@ impl FromStr for ThresholdAction {
             None if text == "continue" => Ok(Self::Continue),
             Some(("shell", command)) if !command.is_empty() => Ok(Self::Shell(command.to_owned())),
             Some(("signal", name)) => process(name).map(Self::Signal).ok_or_else(|| {
-                format!("`{name}` is not a process to signal: write for example signal=1234")
+                format!(
+                    "`{name}` is not a process to signal: write signal=PID, such as signal=1234"
+                )
             }),
             _ => Err(format!(
                 "`{text}` is not an action: write trace, shell=COMMAND, signal=PID, \

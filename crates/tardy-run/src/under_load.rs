@@ -12,8 +12,9 @@ use crate::record::{LoadWork, PhaseRecord, RunRecord};
 
 impl RunRecord {
     /// Returns the start and end of the time in which all loads of the phase at `index` worked on
-    /// `cpu`. Returns the whole phase if it has no load, or an older tool did not record the times.
-    /// If the loads never worked at the same time, the end equals the start.
+    /// `cpu`. Returns the whole phase if it has no load, or if an older version of tardy made the
+    /// run and did not record the times. If the loads never worked at the same time, the end
+    /// equals the start.
     ///
     /// The workers that count are those bound to the CPU and those that use several CPUs. If there
     /// are none, the loads ran on other CPUs, and all their workers count.

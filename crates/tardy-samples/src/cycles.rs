@@ -123,8 +123,7 @@ pub struct Cycle {
     pub left_out_ns: Nanos,
 }
 
-/// Time that the cycles of one thread lost at one wait place. Sleeps among the omitted parts of
-/// cycles are not included.
+/// Time that the cycles of one thread lost at one wait place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRow {
     /// The wait place.
@@ -136,6 +135,23 @@ pub struct PlaceRow {
     pub sum_ns: Nanos,
     /// Longest sleep in this place.
     pub max_ns: Nanos,
+}
+
+/// Time that the cycles of one thread lost at all wait places without a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OtherPlaces {
+    /// Number of sleeps.
+    pub sleeps: u64,
+    /// Sum of the sleeps.
+    pub sum_ns: Nanos,
+    /// Longest sleep.
+    pub max_ns: Nanos,
+}
+
+impl OtherPlaces {
+    fn is_empty(&self) -> bool {
+        self.sleeps == 0
+    }
 }
 
 /// The cycles of one thread.
@@ -161,6 +177,10 @@ pub struct CycleRow {
     pub sum: Shares,
     /// Sleeps inside cycles by wait place, the largest sum first.
     pub blocked_in: Vec<PlaceRow>,
+    /// Sleeps inside cycles at further wait places. Together with `blocked_in`, they add up to the
+    /// blocked time in `sum`.
+    #[serde(default, skip_serializing_if = "OtherPlaces::is_empty")]
+    pub other_places: OtherPlaces,
 }
 
 /// Counts of calls of the two functions between which cycles are measured. After each start, a

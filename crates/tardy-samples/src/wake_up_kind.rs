@@ -54,6 +54,19 @@ impl WakeUpKind {
         Self::Other { by, call }
     }
 
+    /// Returns the kind for wake-ups of threads that share a series: without the call. There are
+    /// eight of these kinds, but as many calls as the kernel has.
+    #[must_use]
+    pub fn of_others(&self) -> Self {
+        match self {
+            Self::Other { by, .. } => Self::Other {
+                by: *by,
+                call: None,
+            },
+            kind => kind.clone(),
+        }
+    }
+
     /// Returns the name of the kind, as used in the names of series: `sleep`, `futex-thread`,
     /// `read-irq`.
     #[must_use]

@@ -138,6 +138,47 @@ fn a_cycle_is_a_closed_sum_from_the_due_time_to_the_next_sleep_in_the_waiting_pl
 }
 
 #[test]
+fn the_sleeps_by_place_add_up_to_the_blocked_time_however_many_there_are() {
+    let mut story = Story {
+        cutter: Cutter::between_marks(),
+        time: 0,
+    };
+    for cycle in 0..3 {
+        story.cutter.mark(LOOP, story.time, false);
+        story.runs(100);
+        // Only the longest 32 of the intervals of a cycle are stored.
+        for sleep in 0..100 {
+            story.sleeps(1_000 + sleep, LOCK, Waker::Thread(20));
+            story.runs(7);
+        }
+        if cycle == 1 {
+            for place in 100..200 {
+                story.sleeps(i64::from(place), place, Waker::Thread(20));
+                story.runs(7);
+            }
+        }
+        story.cutter.mark(LOOP, story.time, true);
+    }
+    let found = story.ends();
+    let row = &found.threads[0];
+    assert_eq!((row.cycles, found.cut_off), (3, 0));
+    let lock = &row.blocked_in[0];
+    assert_eq!(lock.place.call, "lock");
+    let expected = (300, Nanos(300_000 + 3 * 4_950), Nanos(1_099));
+    assert_eq!((lock.sleeps, lock.sum_ns, lock.max_ns), expected);
+    let others = row.other_places;
+    assert_eq!((row.blocked_in.len(), others.sleeps), (64, 37));
+    assert_eq!(others.max_ns, Nanos(199));
+    let sleeps: u64 = row.blocked_in.iter().map(|place| place.sleeps).sum();
+    assert_eq!(sleeps + others.sleeps, 400);
+    let sums = row.blocked_in.iter().map(|place| place.sum_ns);
+    assert_eq!(
+        sums.fold(others.sum_ns, Nanos::saturating_add),
+        row.sum.blocked_ns
+    );
+}
+
+#[test]
 fn a_worker_that_sleeps_for_a_time_at_work_waits_where_it_slept_longest() {
     let mut story = Story {
         cutter: Cutter::default(),

@@ -80,8 +80,9 @@ impl Clustering {
         samples as f64 / self.dispersion
     }
 
-    /// Returns the number of events that count as one, and the number of such groups, both with one
-    /// unseen cluster. The group that an upper bound adds by itself is not counted.
+    /// Returns the size of a group of events that counts as one independent event, and the number
+    /// of groups. One unseen cluster is included in both. The group that an upper bound adds by
+    /// itself is not counted.
     fn scale_and_events(&self, events: f64) -> (f64, f64) {
         let with_unseen = events + self.unseen;
         let scale = (events * self.dispersion + self.unseen * self.unseen) / with_unseen;

@@ -105,7 +105,8 @@ pub fn lights(console: &File) -> io::Result<u8> {
 /// Switches the lights in `lights` on, and the others off.
 ///
 /// # Errors
-/// Returns EPERM without CAP_SYS_TTY_CONFIG; ENOTTY.
+/// Returns EPERM without CAP_SYS_TTY_CONFIG, unless `console` is the controlling terminal; ENOTTY
+/// if `console` is not a virtual terminal.
 pub fn set_lights(console: &File, lights: u8) -> io::Result<()> {
     // SAFETY: KDSETLED takes an integer.
     crate::check(unsafe {

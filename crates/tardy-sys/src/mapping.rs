@@ -6,7 +6,8 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 /// Size of a page in bytes, on every architecture that tardy is built for, in its usual
-/// configuration. With larger pages, touching is only slower.
+/// configuration. A larger page is touched several times, which takes longer and is still
+/// correct.
 pub const PAGE_BYTES: usize = 4096;
 /// Size of a cache line in bytes, on nearly every CPU that runs Linux. Longer lines are written
 /// more than once.

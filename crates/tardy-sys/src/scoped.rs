@@ -38,7 +38,7 @@ pub fn refused(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns whether [`refused`] made the error because of a limit.
+/// Returns whether `error` is the one that [`refused`] makes at a limit on threads.
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     error

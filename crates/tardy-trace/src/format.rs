@@ -18,7 +18,7 @@ pub enum FormatError {
     #[error("an event format has {0} bytes, but tardy reads at most {FORMAT_BYTES_MAX}")]
     TooLong(usize),
     /// A required line is missing.
-    #[error("an event format without {0}")]
+    #[error("an event format lacks {0}")]
     Missing(&'static str),
     /// A line cannot be understood.
     #[error("line {line} of an event format cannot be read: {text:?}")]

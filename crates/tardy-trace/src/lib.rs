@@ -26,7 +26,7 @@ pub mod live;
 pub mod merge;
 pub mod page;
 pub mod perfetto;
-mod recent;
+pub mod recent;
 pub mod stints;
 pub mod symbols;
 #[cfg(test)]

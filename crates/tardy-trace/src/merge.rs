@@ -60,8 +60,8 @@ pub struct Merge<'a> {
 const DAMAGE_MAX: usize = 20;
 
 impl<'a> Merge<'a> {
-    /// Reads a buffer from its start. `rate` converts times to ns if they are values of a CPU
-    /// counter.
+    /// Starts to merge the CPUs' pages of a buffer, from its start. `rate` converts times to ns if
+    /// they are values of a CPU counter.
     #[must_use]
     pub fn new(buffer: &Buffer<'a>, decoder: &'a Decoder, rate: Option<CounterRate>) -> Self {
         let stream = |pages: &CpuPages<'a>| Stream {

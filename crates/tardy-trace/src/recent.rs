@@ -10,14 +10,16 @@ use foldhash::fast::RandomState;
 /// forgotten once between one and two times `capacity` other entries have been used. All memory is
 /// allocated at once, so that a long run needs no more of it than a short one.
 #[derive(Debug)]
-pub(crate) struct Recent<K, V> {
+pub struct Recent<K, V> {
     newer: HashMap<K, V>,
     older: HashMap<K, V>,
     capacity: usize,
 }
 
 impl<K: Eq + Hash, V> Recent<K, V> {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// Makes an empty map; see the type for `capacity`.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
         let empty = || HashMap::with_capacity_and_hasher(capacity, RandomState::default());
         Self {
             newer: empty(),
@@ -26,7 +28,8 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         }
     }
 
-    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    /// Returns the entry.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
     {
@@ -34,7 +37,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     }
 
     /// Returns the entry and marks it as used.
-    pub(crate) fn touch<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    pub fn touch<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
     {
@@ -49,7 +52,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     }
 
     /// Adds a key that is not in the map.
-    pub(crate) fn insert(&mut self, key: K, value: V) {
+    pub fn insert(&mut self, key: K, value: V) {
         if self.newer.len() >= self.capacity {
             std::mem::swap(&mut self.newer, &mut self.older);
             self.newer.clear();

@@ -451,6 +451,109 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
     assert_eq!(told(&delay)[0].1, Cause::Waker);
 }
 
+/// A gap of another CPU, whose lost events may be those of any thread.
+fn gap(made: &mut EventStream, time: u64) {
+    made.items.push(Item::Lost {
+        cpu: 1,
+        time,
+        count: None,
+    });
+}
+
+#[test]
+fn a_wait_with_lost_events_in_it_is_not_explained() {
+    let sleeps = |made: &mut EventStream, time: u64| {
+        made.at(
+            time,
+            Kind::Switch {
+                previous: thread(PROBE),
+                previous_state: 2,
+                next: thread(OTHER),
+            },
+        );
+    };
+    let causes = |delay: &Delay| -> Vec<_> {
+        let told = told(delay).into_iter();
+        told.map(|piece| (piece.0, piece.1, piece.4)).collect()
+    };
+    // The end of the wait may be lost, and the wake-up that ends another wait is seen.
+    let mut made = EventStream::new(PROBE);
+    made.at(10_000, Kind::ContentionBegin { flags: 8 });
+    sleeps(&mut made, 11_000);
+    gap(&mut made, 500_000);
+    made.waking(900_000).switch(905_000, PROBE);
+    let delay = made.explain(&[PROBE], 50_000, 910_000);
+    assert_eq!(
+        causes(&delay)[0],
+        (Component::Waker, Cause::Lost, 850_000),
+        "{delay:?}"
+    );
+    // The thread was not seen to wake up: its next event ends the wait.
+    made = EventStream::new(PROBE);
+    sleeps(&mut made, 11_000);
+    gap(&mut made, 500_000);
+    made.switch(600_000, PROBE)
+        .switch(700_000, OTHER)
+        .waking(900_000)
+        .switch(905_000, PROBE);
+    let delay = made.explain(&[PROBE], 650_000, 910_000);
+    let lost = (Component::Waker, Cause::Lost, 50_000);
+    let waker = (Component::Waker, Cause::Waker, 200_000);
+    assert_eq!(causes(&delay)[..2], [lost, waker], "{delay:?}");
+    // The reason for a wait after the gap is not known from before it.
+    for reason in [
+        Kind::ContentionBegin { flags: 8 },
+        Kind::PageFault {
+            is_user: true,
+            address: 4096,
+        },
+    ] {
+        made = EventStream::new(PROBE);
+        made.at(10_000, reason);
+        gap(&mut made, 20_000);
+        sleeps(&mut made, 30_000);
+        made.waking(900_000).switch(905_000, PROBE);
+        let delay = made.explain(&[PROBE], 50_000, 910_000);
+        let blocked = (Component::Waker, Cause::Blocked, 850_000);
+        assert_eq!(causes(&delay)[0], blocked, "{delay:?}");
+    }
+}
+
+#[test]
+fn no_lock_wait_spans_lost_events() {
+    let mut made = EventStream::new(PROBE);
+    made.at(10_000, Kind::ContentionBegin { flags: 8 });
+    gap(&mut made, 500_000);
+    made.at(900_000, Kind::ContentionEnd)
+        .at(910_000, Kind::ContentionBegin { flags: 8 })
+        .at(910_700, Kind::ContentionEnd);
+    let mut samples = Samples::new(Facts::default(), &HashMap::new());
+    samples.judge(PROBE);
+    samples.follow(PROBE);
+    made.items.iter().for_each(|item| samples.take(item));
+    let (_, rules) = samples.rules(PROBE).expect("the thread is judged");
+    assert_eq!((rules.lock_waits.count, rules.lock_waits.max_ns), (1, 700));
+}
+
+#[test]
+fn a_timer_whose_expiry_may_be_lost_gives_no_due_time() {
+    let mut made = EventStream::new(PROBE);
+    // The expiry of this timer and its next start may be lost.
+    made.timer_set(900_000, 1_000_000).switch(930_000, OTHER);
+    gap(&mut made, 1_500_000);
+    made.timer_interrupt(2_000_000).switch(2_005_000, PROBE);
+    // This timer is due after the gap.
+    made.timer_set(2_010_000, 4_000_000)
+        .switch(2_020_000, OTHER);
+    gap(&mut made, 3_000_000);
+    made.timer_interrupt(4_001_000).switch(4_006_000, PROBE);
+    let mut samples = Samples::new(Facts::default(), &HashMap::new());
+    samples.follow(PROBE);
+    made.items.iter().for_each(|item| samples.take(item));
+    assert_eq!(samples.due_of_wake_up(PROBE, 2_005_000), None);
+    assert_eq!(samples.due_of_wake_up(PROBE, 4_006_000), Some(4_000_000));
+}
+
 #[test]
 fn an_interrupt_that_a_cpu_sent_says_whose_it_was() {
     let mut made = EventStream::new(OTHER);

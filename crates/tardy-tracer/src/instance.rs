@@ -40,6 +40,10 @@ const SCHEDULER_TIMERS: [&str; 3] = ["tick_sched_timer", "tick_nohz_handler", "h
 /// priority, and other filters select only the first threads.
 const FILTER_PIDS_MAX: usize = 64;
 
+/// Size of the first buffer for a file of tracefs, in bytes. The formats of most events take 1 KiB.
+const FILE_BYTES_USUAL: usize = 64 << 10;
+/// Size of the largest buffer for a file of tracefs, in bytes. Larger files are refused.
+const FILE_BYTES_MAX: usize = 16 << 20;
 /// Buffer size per CPU in KiB: it holds a second of 200,000 events of 40 bytes.
 pub(crate) const BUFFER_KIB: u32 = 8192;
 /// The clock of the trace, which is also that of samples.
@@ -519,19 +523,27 @@ impl Drop for Instance {
     }
 }
 
-/// Reads a file of up to 64 KiB. Some files of tracefs answer only the first read
-/// (kernel/trace/trace_events.c, `show_header`), so the buffer must have room for the whole file.
+/// Reads a whole file. Some files of tracefs answer only the first read
+/// (kernel/trace/trace_events.c, `show_header`), so a file that fills the buffer is read again from
+/// its start into a larger buffer.
 fn read_at_once(path: &Path) -> io::Result<String> {
-    let mut bytes = vec![0; 64 << 10];
-    let (mut file, mut length) = (File::open(path)?, 0);
+    let mut bytes = vec![0; FILE_BYTES_USUAL];
     loop {
-        match file.read(&mut bytes[length..])? {
-            0 => break,
-            read => length += read,
+        let (mut file, mut length) = (File::open(path)?, 0);
+        while length < bytes.len() {
+            match file.read(&mut bytes[length..])? {
+                0 => {
+                    bytes.truncate(length);
+                    return String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into());
+                }
+                read => length += read,
+            }
         }
+        if bytes.len() >= FILE_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        bytes.resize(2 * bytes.len(), 0);
     }
-    bytes.truncate(length);
-    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 fn system(path: &str, error: io::Error) -> InstanceError {
@@ -570,5 +582,25 @@ mod tests {
         );
         let hidden = "0000000000000000 t hrtick\n0000000000000000 t tick_nohz_handler\n";
         assert_eq!(without_scheduler_timers(hidden), None);
+    }
+
+    #[test]
+    fn a_file_is_read_whole_or_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("format");
+        for length in [
+            0,
+            FILE_BYTES_USUAL - 1,
+            FILE_BYTES_USUAL,
+            FILE_BYTES_USUAL + 1,
+            FILE_BYTES_MAX - 1,
+        ] {
+            let text: String = ('a'..='z').cycle().take(length).collect();
+            fs::write(&path, &text).unwrap();
+            assert!(read_at_once(&path).unwrap() == text, "{length}");
+        }
+        fs::write(&path, vec![b'a'; FILE_BYTES_MAX]).unwrap();
+        let refused = read_at_once(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
     }
 }

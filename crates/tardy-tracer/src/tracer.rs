@@ -368,7 +368,7 @@ impl Tracer {
         self.are_numbers_shared
     }
 
-    /// Creates the files of the series' delays. Returns a tap for each series, through which its
+    /// Creates a file of delays for each series. Returns a tap for each series, through which its
     /// recorder passes samples. `loops` are loops of programs.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use tardy_machine::checks::Profile;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct BootWord {
     pub word: String,
-    pub why: &'static str,
+    pub why: String,
 }
 
 /// Each boot loader, and how to add words to the kernel's command line with it.
@@ -51,8 +51,11 @@ pub const TRIED: [&str; 13] = [
     "init_on_alloc=0",
 ];
 
-/// Returns the words that `profile` needs for tasks on `cpus` and that `command_line` lacks.
-/// `others` are the remaining CPUs. If there are none, no CPU can be isolated.
+/// Words whose value is a list of CPUs.
+const CPU_WORDS: [&str; 4] = ["isolcpus", "irqaffinity", "rcu_nocbs", "nohz_full"];
+
+/// Returns the words that `profile` needs for tasks on `cpus` and that `command_line` lacks, or has
+/// with other CPUs. `others` are the remaining CPUs. If there are none, no CPU can be isolated.
 #[must_use]
 pub fn words(
     profile: Profile,
@@ -62,20 +65,29 @@ pub fn words(
     is_real_time: bool,
 ) -> Vec<BootWord> {
     let mut words = Vec::new();
-    let mut add = |name: &str, value: String, why| {
-        let is_there = command_line
+    let mut add = |name: &str, value: String, why: &str| {
+        let there: Vec<&str> = command_line
             .split_whitespace()
-            .any(|word| word.split('=').next() == Some(name));
-        if !is_there {
-            words.push(BootWord {
-                word: if value.is_empty() {
-                    name.to_owned()
-                } else {
-                    format!("{name}={value}")
-                },
-                why,
-            });
+            .filter(|word| word.split('=').next() == Some(name))
+            .collect();
+        let fits = |word: &&str| match cpus_in(word) {
+            Some(found) if name == "irqaffinity" => found.and(cpus).is_empty(),
+            Some(found) => cpus.minus(&found).is_empty(),
+            None => true,
+        };
+        if there.iter().any(fits) {
+            return;
         }
+        let word = if value.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}={value}")
+        };
+        let why = match there.as_slice() {
+            [] => why.to_owned(),
+            with_others => format!("{why} (instead of {})", with_others.join(" ")),
+        };
+        words.push(BootWord { word, why });
     };
     if !is_real_time {
         add(
@@ -126,6 +138,21 @@ pub fn words(
     words
 }
 
+/// Returns the CPUs in a word such as `isolcpus=managed_irq,domain,2-3`; `None` if the word has no
+/// number of a CPU.
+fn cpus_in(word: &str) -> Option<CpuList> {
+    let (name, value) = word.split_once('=')?;
+    if !CPU_WORDS.contains(&name) {
+        return None;
+    }
+    let numbers: Vec<&str> = value
+        .split(',')
+        .filter(|part| part.starts_with(|first: char| first.is_ascii_digit()))
+        .collect();
+    let cpus: CpuList = numbers.join(",").parse().ok()?;
+    (!cpus.is_empty()).then_some(cpus)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +194,33 @@ mod tests {
         ];
         assert_eq!(all, expected);
         assert!(texts(Profile::Periodic, "0-1", &expected.join(" "), false).is_empty());
+    }
+
+    #[test]
+    fn a_word_with_other_cpus_does_not_count() {
+        let there = "isolcpus=managed_irq,domain,4-5 irqaffinity=0-3 rcu_nocbs=1-3 nohz_full=3 \
+                     preempt=full threadirqs skew_tick=1 nowatchdog";
+        assert_eq!(
+            texts(Profile::Polling, "0-1", there, false),
+            [
+                "isolcpus=managed_irq,domain,2-3",
+                "irqaffinity=0-1",
+                "nohz_full=2-3"
+            ]
+        );
+        let cpus: CpuList = "2-3".parse().unwrap();
+        let others: CpuList = "0-1".parse().unwrap();
+        let found = words(Profile::Periodic, &cpus, &others, there, true);
+        assert_eq!(
+            found[0].why,
+            "other tasks and queue interrupts stay off these CPUs (instead of \
+             isolcpus=managed_irq,domain,4-5)"
+        );
+        let unknown = "isolcpus=domain,0-N irqaffinity=all rcu_nocbs nohz_full=1-7";
+        assert_eq!(
+            texts(Profile::Polling, "0-1", unknown, true),
+            ["skew_tick=1", "nowatchdog"]
+        );
     }
 
     #[test]

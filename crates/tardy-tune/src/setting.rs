@@ -109,7 +109,7 @@ impl Settings {
             .count()
                 != 1
             {
-                return Err(bad("must have either `files`, `while_on` or `words`"));
+                return Err(bad("must have one of `files`, `while_on` and `words`"));
             }
             if setting.files.keys().any(|path| !path.is_absolute()) {
                 return Err(bad("names a file by a path that does not begin with /"));
@@ -311,7 +311,7 @@ mod tests {
         std::fs::write(&path, all.to_toml().unwrap()).unwrap();
         assert_eq!(Settings::read(&path).unwrap(), all);
         for (text, expected) in [
-            ("[[setting]]\nname = \"a\"\n", "must have either"),
+            ("[[setting]]\nname = \"a\"\n", "must have one of"),
             (
                 "[[setting]]\nname = \"a\"\nwhile_on = [\"true\"]\n[[setting]]\nname = \
                  \"a\"\nwhile_on = [\"true\"]\n",

@@ -77,7 +77,8 @@ fn main() -> ExitCode {
         | Command::Fetch(_)
         | Command::Import(_)
         | Command::Lab(_)
-        | Command::Load(_) => true,
+        | Command::Load(_)
+        | Command::Respond(_) => true,
         _ => false,
     };
     if is_making {

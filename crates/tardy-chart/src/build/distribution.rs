@@ -131,9 +131,9 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.rules = rules(data, true);
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
-            chart.note += " Dashed: a model, not a measurement. The model starts at its threshold, \
-                           and holds only while the conditions of the run last. Its band covers \
-                           all models that the data do not exclude at 95 % confidence.";
+            chart.note += " Dashed: a model, not a measurement. The model starts at its \
+                           threshold, and holds only while the conditions of the run last. Its \
+                           band covers all models that agree with the data at 95 % confidence.";
         }
         chart.table = table(kind, &data.groups);
         chart.table.rows.extend(model_rows(kind, &data.groups));
@@ -321,7 +321,8 @@ fn line(kind: Kind, group: &Group) -> Shape {
 }
 
 /// The note of a chart of shares without a band.
-const NO_BAND: &str = "No confidence band: the samples are too few or too strongly correlated.";
+const NO_BAND: &str = "The confidence band is left out: the samples are too few or too strongly \
+                       correlated.";
 
 /// An interval wider than this bounds the share so little that it is omitted.
 const NO_BOUND: f64 = 0.999;

@@ -33,9 +33,9 @@ pub fn chart(groups: &[Group]) -> Option<Chart> {
     let mut chart = Chart::new(
         Kind::Ccdf,
         "Latency predicted from sections, and measured by the probe".to_owned(),
-        "Share of latencies above a value. Dashed: predicted for due times at random moments \
-         (abeni2002), as the rest of the section in which the due time falls, plus the latency of \
-         a sample outside all sections. Solid: measured by the probe.",
+        "Share of latencies above a value. Dashed: prediction for due times at random moments \
+         (abeni2002): the rest of the section at the due time, plus the latency of a sample \
+         outside all sections. Solid: measured by the probe.",
         Axis::new(
             "latency (logarithmic)",
             Scale::Log,

@@ -14,7 +14,7 @@ pub(super) fn sentence(
     let evidence = &verdict.evidence;
     if evidence.due_times == 0 {
         return format!(
-            "no sample can be judged against a deadline{}",
+            "there is no sample that can be judged against a deadline{}",
             because(verdict, decided)
         );
     }
@@ -48,7 +48,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     let observed = match (misses, verdict.misses_allowed) {
         (0, _) if evidence.misses_undecided > 0 => {
             format!(
-                "no known miss in {due_times} due times; {} of them cannot be judged",
+                "0 known misses in {due_times} due times, of which {} cannot be judged",
                 evidence.misses_undecided
             )
         }
@@ -56,7 +56,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
             // Some imports do not state their length, so no rate per hour is known.
             let bound = match verdict.misses_an_hour_at_most() {
                 _ if !verdict.is_bounded() => {
-                    "too few of them are independent of each other to bound the rate".to_owned()
+                    "too few samples are independent of each other to bound the rate".to_owned()
                 }
                 Some(an_hour) => format!(
                     "fewer than {} an hour{}",
@@ -74,7 +74,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
                 String::new()
             };
             format!(
-                "no miss in {due_times} due times: {bound}{level}{}",
+                "0 misses in {due_times} due times: {bound}{level}{}",
                 stress(evidence)
             )
         }
@@ -92,7 +92,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     };
     let allowed = match (verdict.misses_allowed, by_misses) {
         (Some(allowed), Outcome::Failed) => format!("; more than the {allowed:e} allowed"),
-        (Some(allowed), Outcome::Passed) => format!("; at most the {allowed:e} allowed"),
+        (Some(allowed), Outcome::Passed) => format!("; not more than the {allowed:e} allowed"),
         (Some(allowed), Outcome::Inconclusive) => {
             format!("; this may or may not exceed the {allowed:e} allowed: measure longer")
         }
@@ -163,19 +163,19 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     };
     Some(match (verdict.skipped_allowed, verdict.misses_allowed) {
         (None, _) if limited == 0 => return None,
-        (Some(0), _) if limited == 0 => "no period was skipped".to_owned(),
+        (Some(0), _) if limited == 0 => "0 periods were skipped".to_owned(),
         (Some(0), _) => format!("{}, but --skipped 0 allows none", periods(limited)),
         (Some(allowed), _) if limited > allowed => {
             format!("{}, more than the {allowed} allowed", periods(limited))
         }
-        (Some(allowed), _) => format!("{}, at most the {allowed} allowed", periods(limited)),
+        (Some(allowed), _) => format!("{}, not more than the {allowed} allowed", periods(limited)),
         (None, Some(allowed)) => match by_skipped {
             Outcome::Failed => format!(
                 "{}, more than the {allowed:e} allowed (95 % confidence)",
                 periods(limited)
             ),
             Outcome::Passed => format!(
-                "{}, at most the {allowed:e} allowed (95 % confidence)",
+                "{}, not more than the {allowed:e} allowed (95 % confidence)",
                 periods(limited)
             ),
             Outcome::Inconclusive => format!(
@@ -184,7 +184,8 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
             ),
         },
         (None, None) => format!(
-            "{}, but a deadline no longer than the period allows none (--skipped N allows N)",
+            "{}, but none may be skipped if the deadline is at most the period (--skipped N \
+             allows N)",
             periods(limited)
         ),
     })

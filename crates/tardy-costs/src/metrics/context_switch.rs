@@ -185,8 +185,8 @@ impl Ring {
 }
 
 impl Work for Ring {
-    /// Runs whole turns of the ring. Returns the part of their time that belongs to the requested
-    /// number of switches.
+    /// Runs whole turns of the ring, and as many turns without switches. Returns the difference of
+    /// their times, scaled to the requested number of switches.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let turns = operations.div_ceil(self.processes);
         let (mut took, mut left) = (0, turns);

@@ -15,7 +15,7 @@ const CONNECTIONS: usize = 100;
 pub(super) const METRIC: Metric = Metric {
     name: "epoll-tcp",
     group: Group::Today,
-    operation: "call epoll_pwait2 on 100 TCP connections, none of which has anything to read",
+    operation: "call epoll_pwait2 on 100 TCP connections that have nothing to read",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

@@ -39,7 +39,7 @@ pub(super) const EXECUTE: Metric = Metric {
 pub(super) const SHELL: Metric = Metric {
     name: "fork-sh",
     group: Group::Processor,
-    operation: "fork, exec /bin/sh -c, which runs a three-instruction program, and wait for its exit",
+    operation: "fork, run a three-instruction program through /bin/sh -c, and wait for the shell's exit",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc shell"),

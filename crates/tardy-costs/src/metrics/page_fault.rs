@@ -16,9 +16,8 @@ use crate::metric::{Metric, Place, Unavailable, Work, share};
 pub(super) const FILE: Metric = Metric {
     name: "page-fault",
     group: Group::FileAndMemory,
-    operation: "read each page of a mapped file in the page cache for the first time, in mixed \
-                order; neighbouring pages that the kernel maps in the same fault (fault-around) \
-                count too",
+    operation: "read each page of a mapped, cached file for the first time, in mixed order; pages \
+                that the kernel maps in the same fault (fault-around) count too",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_pagefault FILE"),

@@ -16,7 +16,7 @@ use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 
 const DESCRIPTORS: usize = 100;
 
-/// The query on a file.
+/// select(2) on descriptors of a file.
 pub(super) const FILES: Metric = Metric {
     name: "select-files",
     group: Group::Processor,

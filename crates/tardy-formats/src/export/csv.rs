@@ -17,9 +17,9 @@ impl Exporter for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "one sample per line: probe, cpu, copy, phase of its due time, due time from the start of \
-         the run, latency, number of due times skipped; with --histogram, the count of each value. \
-         Reports count a sample in two phases if it ends in the next phase"
+        "one sample per line: probe, cpu, copy, phase (by due time), due time since the start of \
+         the run, latency, number of skipped due times; with --histogram, the count of each value. \
+         In reports, a sample that ends in the next phase counts in both phases"
     }
 
     fn write(

@@ -337,7 +337,7 @@ fn row(source: &Source, table: &mut Table, line: u64, text: &str) -> Result<(), 
     {
         return Err(source.expected(
             line,
-            "a bucket of larger latencies than the line before",
+            "a bucket of larger latencies than in the line before",
             text,
         ));
     }

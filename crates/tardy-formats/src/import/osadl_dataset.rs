@@ -110,8 +110,8 @@ fn read(
         let beyond = if is_beyond { missing } else { 0 };
         if missing > 0 && !is_beyond {
             imported.notes.push(format!(
-                "CPU {cpu}: {missing} of the {} requested cycles are in no row, and no value lies \
-                 beyond the rows: these cycles were not measured",
+                "CPU {cpu}: {missing} of the {} requested cycles were not measured: they are in no \
+                 row, and no value lies beyond the rows",
                 cycles.unwrap_or(0)
             ));
         }

@@ -49,7 +49,8 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Line("stress-ng: "),
         "stress-ng",
-        "its percentiles are for one stressor and have no counts; measure with `tardy run --load`",
+        "it prints percentiles of one stressor, without counts of samples; measure with `tardy run \
+         --load`",
     ),
     (
         Sign::Line("forktest#"),

@@ -117,8 +117,8 @@ fn read(
     if series.is_empty() {
         return Err(source.expected(
             line(root),
-            "measurements of cyclictest or timerlat with statistics, which rteval leaves out if \
-             the tool stopped at a latency, or if a latency was beyond the histogram",
+            "statistics of cyclictest or timerlat (rteval leaves them out if the tool stopped at a \
+             latency, or if a latency was beyond the histogram)",
             root.tag_name().name(),
         ));
     }

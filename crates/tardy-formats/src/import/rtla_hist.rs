@@ -170,14 +170,14 @@ fn read(
         }
     }
     if columns.is_empty() && text.lines().any(|line| line.trim() == "Index") {
-        let expected = "columns of CPUs after `Index`, which rtla prints for CPUs with samples";
+        let expected = "columns of CPUs after `Index` (rtla prints one for each CPU with samples)";
         return Err(source.expected(last_line, expected, "no sample in the whole file"));
     }
     if columns.is_empty() {
         return Err(source.expected(
             last_line,
-            "a line such as `Index   IRQ-000   Thr-000`, which rtla leaves out with --no-header \
-             (and its first word with --no-index)",
+            "a line such as `Index   IRQ-000   Thr-000` (of rtla without --no-header and \
+             --no-index)",
             "the end of the file",
         ));
     }

@@ -143,8 +143,8 @@ fn read(
             continue;
         };
         imported.notes.push(format!(
-            "{probe}: the line ALL states a maximum of {max}, which no row has, so rows are \
-             missing: tardy adds one sample without a CPU at this maximum"
+            "{probe}: the line ALL states a maximum of {max}, but no row has this value, so rows \
+             are missing: tardy adds one sample with this value, without a CPU"
         ));
         let mut counted = BucketSeries::new(probe, LATENCY, None);
         counted.period = settings.period;

@@ -24,7 +24,7 @@ use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "xenomai-latency",
-    about: "latency of Xenomai, latmus of EVL",
+    about: "the tools latency of Xenomai and latmus of EVL",
     detect: |head| {
         let lines = head_lines(head);
         lines.iter().any(|line| is_data(line)) && !is_rtai(&lines)
@@ -36,7 +36,7 @@ pub(super) const FORMAT: Format = Format {
 
 pub(super) const RTAI: Format = Format {
     name: "rtai-latency",
-    about: "latency and preempt of RTAI",
+    about: "the tools latency and preempt of RTAI",
     detect: |head| {
         let lines = head_lines(head);
         lines.iter().any(|line| is_data(line)) && is_rtai(&lines)
@@ -379,7 +379,7 @@ impl Statements {
             let usual = (tool.unit == Unit::Us).then(Columns::default);
             let columns = self.columns.clone().or(usual);
             let columns = columns.ok_or_else(|| {
-                bad("a line `RTH|...` with the names of the columns before".to_owned())
+                bad("an earlier line `RTH|...` with the names of the columns".to_owned())
             })?;
             match columns.values(rest, tool.unit) {
                 Some(values) => self.data(rest, values),

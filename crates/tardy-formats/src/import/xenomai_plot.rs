@@ -18,7 +18,7 @@ use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "xenomai-plot",
-    about: "histograms for gnuplot of latmus -g and of Xenomai's latency -g",
+    about: "gnuplot histograms of latmus -g (EVL) and latency -g (Xenomai)",
     detect: |head| head_lines(head).iter().any(|line| is_begin(line)),
     reader: read,
     parts: |lines| parts::at(lines, is_begin),
@@ -165,7 +165,7 @@ impl Plot {
                 None => return Err(bad("a bucket and its count, as in `12 9876`")),
             };
             if self.rows.last().is_some_and(|before| row.0 <= before.0) {
-                return Err(bad("a bucket of larger latencies than the line before"));
+                return Err(bad("a bucket of larger latencies than in the line before"));
             }
             self.rows.push(row);
             self.is_open |= is_open;

@@ -210,7 +210,7 @@ impl Statements {
                 {
                     return Err(source.expected(
                         line,
-                        "a bucket of larger latencies than the line before",
+                        "a bucket of larger latencies than in the line before",
                         text,
                     ));
                 }

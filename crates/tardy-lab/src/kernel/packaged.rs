@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Kernel, KernelError, KernelSource, of_package_file};
 use crate::apt::sources::{self, RELEASES, Source};
-use crate::apt::{AptError, Package, PrivateApt};
+use crate::apt::{AptError, Package, PrivateApt, StaleLists};
 use crate::architecture::Architecture;
 use crate::cache::{Cache, CacheError, write_whole};
 
@@ -150,6 +150,7 @@ pub(super) fn resolve(
     architecture: Architecture,
     cache: &Cache,
     refresh: bool,
+    warn: &dyn Fn(&StaleLists),
 ) -> Result<Kernel, KernelError> {
     let pin_name = format!(
         "{}-{architecture}.json",
@@ -175,9 +176,11 @@ pub(super) fn resolve(
         if !refresh && let Some(kernel) = read_pin(&pin, cache) {
             return Ok(kernel);
         }
-        // The search continues if the server has no lists of a release.
-        if apt.refresh(refresh).is_err() && !apt.has_lists() && releases.len() > 1 {
-            continue;
+        match apt.refresh(refresh) {
+            Ok(stale) => stale.iter().for_each(warn),
+            // The search continues if the server has no lists of a release.
+            Err(_) if !apt.has_lists() && releases.len() > 1 => continue,
+            Err(_) => {}
         }
         let candidates = find(&apt, wanted, architecture)?;
         if !candidates.is_empty() {
@@ -524,7 +527,8 @@ pub struct Offer {
 }
 
 /// Returns the newest kernel of each flavour in every release whose lists were fetched before. With
-/// `refresh`, fetches the lists of all releases first.
+/// `refresh`, fetches the lists of all releases first, and calls `warn` for each release whose lists
+/// could not be renewed.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left
@@ -533,6 +537,7 @@ pub fn offers(
     architecture: Architecture,
     cache: &Cache,
     refresh: bool,
+    warn: &dyn Fn(&StaleLists),
 ) -> Result<Vec<Offer>, KernelError> {
     let all_sources = sources::read_all(Path::new("/"));
     let mut offers = Vec::new();
@@ -542,7 +547,13 @@ pub fn offers(
             return Ok(offers);
         }
         let apt = PrivateApt::open(cache, &release, architecture, &turned)?;
-        if (refresh && apt.refresh(true).is_err()) || !apt.has_lists() {
+        if refresh {
+            match apt.refresh(true) {
+                Ok(stale) => stale.iter().for_each(warn),
+                Err(_) => continue,
+            }
+        }
+        if !apt.has_lists() {
             continue;
         }
         for flavour in Flavour::ALL {

@@ -70,7 +70,7 @@ pub(super) fn timeline(
             .filter(|value| *value > Nanos::ZERO)
     };
     let (Some(low), Some(high)) = (known().min(), known().max()) else {
-        frame.render_widget(Paragraph::new("no value yet"), parts.bars);
+        frame.render_widget(Paragraph::new("waiting for the first value"), parts.bars);
         return;
     };
     // The smallest value still gets a visible bar. If all values are equal, their bars are full.
@@ -151,7 +151,7 @@ pub(super) fn histogram(
         .shape(selected)
         .columns(usize::from(parts.bars.width))
     else {
-        frame.render_widget(Paragraph::new("no value yet"), parts.bars);
+        frame.render_widget(Paragraph::new("waiting for the first value"), parts.bars);
         return;
     };
     let highest = counts.iter().copied().max().unwrap_or(1).max(1);

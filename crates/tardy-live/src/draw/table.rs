@@ -109,7 +109,7 @@ pub(super) fn lines_least(content: &Content, width: u16) -> u16 {
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: Look) {
     let content = screen.shown();
     if content.series.is_empty() {
-        frame.render_widget(Paragraph::new("no samples yet"), area);
+        frame.render_widget(Paragraph::new("waiting for the first samples"), area);
         return;
     }
     let is_all = content.series.len() < usize::from(area.height);

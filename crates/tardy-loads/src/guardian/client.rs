@@ -54,8 +54,8 @@ pub enum GuardianError {
     Gone(std::io::Error),
     /// The guardian was killed, and still exists.
     #[error(
-        "the load supervisor, process {0}, does not answer or exit, and its loads may still run: \
-         thaw its control group, or find out what blocks it"
+        "the load supervisor (process {0}) neither answers nor exits, so its loads may still run: \
+         thaw its control group, or find out what blocks the process"
     )]
     Stuck(u32),
 }

@@ -18,10 +18,10 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "caps-lock",
-    does: "switches the keyboard's caps-lock light on and off, through its LED device or the \
-           console",
-    effect: "some keyboard drivers wait for the controller's answer with interrupts off; no list \
-             such as `all` includes this load, because it confuses people who type",
+    does: "switches the keyboard's caps-lock light on and off, through the LED device of the light \
+           or the console",
+    effect: "some keyboard drivers wait for the controller's answer with interrupts off; `all` \
+             leaves this load out, because it confuses people who type",
     source: "abeni2002",
     parameters: &[
         Parameter::duration(

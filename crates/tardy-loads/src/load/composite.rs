@@ -67,3 +67,28 @@ impl Composite {
 fn needs_values(info: &super::LoadInfo) -> bool {
     info.parameters.iter().any(|parameter| parameter.needed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_can_do_harm_names_the_lists_that_include_it() {
+        for info in LOADS.iter().filter(|info| info.can_do_harm) {
+            let lists: Vec<&str> = COMPOSITES
+                .iter()
+                .filter(|list| list.loads().any(|name| name == info.name))
+                .map(|list| list.name)
+                .collect();
+            let says_none = info.effect.contains("no list");
+            match lists.as_slice() {
+                [] => assert!(!info.effect.contains("only list"), "{}", info.name),
+                [list] => {
+                    let named = format!("`{list}` is the only list with this load");
+                    assert!(info.effect.contains(&named) && !says_none, "{}", info.name);
+                }
+                several => panic!("{} is in {several:?}", info.name),
+            }
+        }
+    }
+}

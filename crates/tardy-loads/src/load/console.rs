@@ -16,8 +16,8 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "console",
     does: "switches between the virtual terminal that is shown and a free one",
-    effect: "the console driver redraws the screen in long code paths; no list such as `all` \
-             includes this load, because it takes the screen from its user",
+    effect: "the console driver redraws the screen in long code paths; `all` leaves this load out, \
+             because it takes the screen from its user",
     source: "abeni2002",
     parameters: &[
         Parameter::duration(

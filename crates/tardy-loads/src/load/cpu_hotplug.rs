@@ -18,9 +18,8 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
     does: "repeatedly takes one CPU offline and brings it online again",
-    effect: "the kernel stops all CPUs for a moment, and moves every task and timer of the CPU; no \
-             list such as `all` includes this load, because tasks bound to the CPU lose their \
-             binding",
+    effect: "the kernel stops all CPUs for a moment, and moves every task and timer of the CPU; \
+             `all` leaves this load out, because tasks bound to the CPU lose their binding",
     source: "today",
     parameters: &[
         Parameter {
@@ -112,7 +111,7 @@ fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let switch = File::options()
         .write(true)
         .open(path)
-        .doing("open the switch of the CPU")?;
+        .doing("open the file that switches the CPU")?;
     Ok(Box::new(move |worker| run(worker, &switch)))
 }
 
@@ -128,7 +127,7 @@ fn run(worker: &mut Worker, switch: &File) -> Result<(), WorkError> {
             Err(_) => worker.failed(),
         }
         on = !on;
-        affinity::set(0, &cpus).doing("stay on the other CPUs")?;
+        affinity::set(0, &cpus).doing("bind the load to the other CPUs")?;
     }
     switch
         .write_all_at(b"1", 0)

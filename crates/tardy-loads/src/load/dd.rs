@@ -12,7 +12,7 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "dd",
-    does: "reads /dev/zero and writes /dev/null in small blocks",
+    does: "reads from /dev/zero and writes to /dev/null in small blocks",
     effect: "keeps the CPU busy with endless system calls; the kernel clears memory for each read",
     source: "koolwal2009, mckenney2009",
     parameters: &[Parameter::bytes(

@@ -98,7 +98,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let _ = area.forbid_huge_pages();
     let whole = area.len();
     area.touch(0, whole);
-    let gate = Gate::new().doing("make the gate")?;
+    let gate = Gate::new().doing("make the pipes that start a burst")?;
     while worker.begin_pass() {
         let made = burst(worker, own, &gate, &mut area, touch)?;
         let rest = if made == 0 {

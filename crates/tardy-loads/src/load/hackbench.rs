@@ -254,7 +254,7 @@ impl Round {
     /// exists. Returns whether all did their work, or were cut short.
     fn of_processes(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let shape = self.shape;
-        let gate = Gate::new().doing("make the gate")?;
+        let gate = Gate::new().doing("make the pipes that start a round")?;
         let mut tasks = BTreeSet::new();
         let mut complete = true;
         for group in 0..shape.groups {

@@ -68,7 +68,7 @@ pub enum WorkError {
     #[error("{}: {}", .0.missing, .0.remedy)]
     Absent(Unsupported),
     /// A system call failed that should not fail.
-    #[error("{doing}: {source}; the load stopped")]
+    #[error("cannot {doing}: {source}; the load stopped")]
     System {
         /// The operation that failed.
         doing: &'static str,

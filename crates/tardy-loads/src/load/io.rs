@@ -112,8 +112,8 @@ fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
              disk with --out, or give io:folder=..."
         )),
         Backing::Unknown(kind) => Some(format!(
-            "{folder} is on {kind}: this load may not reach a device; io:folder=... can select a \
-             folder on a disk"
+            "{folder} is on {kind}, so the data of this load perhaps reaches no device: give \
+             io:folder=... with a folder on a disk"
         )),
     }
 }

@@ -15,8 +15,8 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "kcore",
     does: "repeatedly reads the system's memory through /proc/kcore",
-    effect: "the kernel copies long ranges of its memory; no list such as `all` includes this \
-             load, because it reads memory of every process and driver",
+    effect: "the kernel copies long ranges of its memory; `all` leaves this load out, because it \
+             reads memory of every process and driver",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(

@@ -27,8 +27,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
     does: "repeatedly compiles its own C files on an NFS mount, whose server is on the loopback \
            interface",
-    effect: "uses file systems, network and page cache at once, in kernel threads; no list such as \
-             `all` includes this load, because it mounts file systems and needs root",
+    effect: "uses file systems, network and page cache at once, in kernel threads; `all` leaves \
+             this load out, because it mounts file systems and needs root",
     source: "williams2002",
     parameters: &[
         Parameter::count("files", "number of C files in one round", "64", 1, 10_000),
@@ -93,7 +93,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     )?;
     resolution.plan.budget.memory = SERVER_BYTES + jobs * JOB_BYTES;
     resolution.plan.budget.disk = STATE_BYTES + files * FILE_BYTES;
-    // The server has some tens of threads.
+    // The server has a few dozen threads.
     resolution.plan.budget.processes = (4 * jobs + 100).min(share.processes);
     resolution.plan.finish_limit = FINISH_LIMIT;
     allowance::estimate(resolution, COMPILER_WRITES_A_CPU);

@@ -15,8 +15,8 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "procfs",
-    does: "repeatedly reads maps, smaps, status and stat of every process, kallsyms and other long \
-           files in /proc",
+    does: "repeatedly reads long files in /proc: maps, smaps, status and stat of every process, \
+           kallsyms, and others",
     effect: "the kernel traverses long lists and page tables under locks that every other process \
              needs too",
     source: "abeni2002",

@@ -103,8 +103,8 @@ impl Rights {
 fn confine(worker: &mut Worker, paths: &[PathBuf], reason: &str) {
     if let Err(error) = landlock::write_only_below(paths) {
         worker.tell(format!(
-            "its process {reason}, and the kernel cannot limit what it writes (Landlock: {error}): \
-             it could change root's files"
+            "its process {reason}, and the kernel cannot limit where the process writes (Landlock: \
+             {error}): the load could change root's files"
         ));
     }
 }

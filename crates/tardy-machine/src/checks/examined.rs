@@ -20,8 +20,9 @@ use crate::tasks::{self, Task};
 use crate::watch::WatchDelta;
 
 /// The reason why a file of this machine is not read.
-pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or before the last restart of this one: run tardy \
-                                   doctor on that machine";
+pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or on this machine \
+                                   before its last restart: run tardy doctor on the machine of \
+                                   the run";
 /// File systems that may be unmounted, or hidden from this user. A file missing there says nothing
 /// about the kernel.
 const MOUNTED: [(&str, &str); 4] = [

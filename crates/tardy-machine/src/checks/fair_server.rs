@@ -14,8 +14,8 @@ pub(super) const CHECK: Check = Check {
         (Profile::VmHost, Importance::High),
     ]),
     reads: &["proc/sys/kernel/osrelease|sys/kernel/debug/sched/fair_server/*/runtime"],
-    why: "a real-time task that leaves no time for ordinary tasks is stopped for the server's \
-          runtime in each period",
+    why: "if a real-time task leaves no time for ordinary tasks, the fair server stops it for a \
+          part of each period (the server's runtime)",
     source: "kernel/sched/deadline.c, fair server, since Linux 6.12",
     look,
 };
@@ -26,8 +26,8 @@ pub(super) const EXT: Check = Check {
         "sys/kernel/sched_ext/state",
         "sys/kernel/debug/sched/ext_server/*/runtime",
     ],
-    why: "a real-time task that leaves no time for the tasks of a BPF scheduler is stopped for the \
-          server's runtime in each period",
+    why: "if a real-time task leaves no time for the tasks of a BPF scheduler, the ext server \
+          stops it for a part of each period (the server's runtime)",
     source: "kernel/sched/ext.c and debug.c, ext server, since Linux 7.0",
     look: look_at_ext,
     ..CHECK
@@ -57,7 +57,7 @@ fn look_at_ext(examined: &CheckInput<'_>) -> State {
         Ok(None) => State::none("this kernel has no BPF schedulers (sched_ext)"),
         Ok(Some(state)) if state == "disabled" => State::good("no BPF scheduler is loaded"),
         Ok(Some(_)) if examined.facts.throttling.ext_servers.is_none() => {
-            State::none("no ext server in /sys/kernel/debug/sched (Linux 7.0 and later have one)")
+            State::none("/sys/kernel/debug/sched has no ext server (Linux 7.0 and later have one)")
         }
         Ok(Some(_)) => longest_gap(examined, "ext_server", |rule| {
             rule == ThrottlingRule::ExtServer

@@ -19,7 +19,7 @@ pub(super) const HARDWARE_LATENCY: Check = Check {
     name: "hardware-latency",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/tracing/available_tracers"],
-    why: "if no counter shows the time that firmware or hardware takes, only a loop with \
+    why: "counters do not show all of the time that firmware or hardware takes; a loop with \
           interrupts off finds it",
     source: "Documentation/trace/hwlat_detector.rst",
     look: |examined| either(hardware_latency(examined)),
@@ -38,8 +38,8 @@ pub(super) const USB_LEGACY: Check = Check {
     name: "usb-legacy-emulation",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/bus/pci/devices/*/class"],
-    why: "until a driver takes over the controller, the firmware makes USB keyboards look like \
-          PS/2 keyboards, using system management interrupts",
+    why: "until a driver takes over the controller, the firmware uses system management \
+          interrupts to make USB keyboards look like PS/2 keyboards",
     source: "koolwal2009, section 2.3; drivers/usb/host/pci-quirks.c",
     look: |examined| either(usb_legacy(examined)),
 };
@@ -136,7 +136,7 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     match &watched.smi {
         Ok(counts) => Ok(match counts.values().max() {
-            None | Some(0) => State::good(format!("no SMI in {}", watched.span.exact())),
+            None | Some(0) => State::good(format!("0 SMIs in {}", watched.span.exact())),
             Some(most) => State::improvable(
                 format!("{most} SMIs in {}", watched.span.exact()),
                 "none",
@@ -149,7 +149,7 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
                 .contains(&vendor.as_str()) =>
         {
             Err(State::none(format!(
-                "no counter of SMIs is known for CPUs of {vendor}"
+                "tardy knows of no counter of SMIs in CPUs of {vendor}"
             )))
         }
         // On Arm and RISC-V, /proc/cpuinfo names no vendor, and CPUs have no system management
@@ -205,7 +205,7 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::good("off (acpi=off)"));
     }
     let Some(events) = examined.optional("sys/firmware/acpi/interrupts/gpe_all")? else {
-        return Ok(State::none("the kernel uses no ACPI"));
+        return Ok(State::none("the kernel does not use ACPI"));
     };
     let before = events.split_whitespace().next().unwrap_or_default();
     let uptime = examined

@@ -38,7 +38,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         };
     }
     if examined.parameter("idle") == Ok(Some("poll")) {
-        return State::good("no idle state is entered (idle=poll)");
+        return State::good("idle CPUs poll, and enter no idle state (idle=poll)");
     }
     let limit = examined.root.and_then(requested).unwrap_or(Nanos::MAX);
     let entered = |state: &&IdleState| {

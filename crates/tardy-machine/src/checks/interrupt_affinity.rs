@@ -35,7 +35,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .is_some_and(|online| online.minus(examined.cpus).is_empty())
     {
         return State::improvable(
-            "no CPU is left for interrupts, because the work uses every CPU",
+            "the work uses every CPU, so none is left for interrupts",
             "at least one",
             "leave one CPU to interrupts and everything else, and bind the work to the others",
         );
@@ -54,7 +54,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .map(|state| format!("{} ({})", state.irq, state.handlers.join(", ")))
         .collect();
     if reaching.is_empty() {
-        return State::good("no device interrupt arrives on these CPUs");
+        return State::good("device interrupts are kept off these CPUs");
     }
     let more = if reaching.len() > SHOWN {
         format!(" and {} more", reaching.len() - SHOWN)

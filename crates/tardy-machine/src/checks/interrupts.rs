@@ -102,7 +102,7 @@ fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     Ok(State::improvable(
         format!("in {}: {}", watched.span, named.join(", ")),
-        "no device interrupts on these CPUs",
+        "0 device interrupts on these CPUs",
         remedy,
     ))
 }
@@ -194,7 +194,7 @@ fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
             isolation.is_some_and(|value| value.split(',').any(|word| word == "managed_irq")),
         ) {
             (true, true) => State::good("managed interrupts are kept off (isolcpus=managed_irq)"),
-            (true, false) => State::good("no managed interrupt arrives on these CPUs"),
+            (true, false) => State::good("managed interrupts arrive on other CPUs only"),
             (false, has_flag) => State::improvable_at_start(
                 format!(
                     "interrupts {} arrive on these CPUs{}",

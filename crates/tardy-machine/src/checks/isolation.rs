@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/system/cpu/isolated",
         "sys/fs/cgroup/cpuset.cpus.isolated",
     ],
-    why: "on the CPUs of the work, other tasks and kernel work use caches, locks and time",
+    why: "other tasks and kernel work on the CPUs of the work use CPU time and caches, and hold locks",
     source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, isolcpus=; cgroup-v2.rst, \
              cpuset.cpus.partition",
     look,

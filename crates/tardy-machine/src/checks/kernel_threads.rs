@@ -25,7 +25,7 @@ pub(super) const PRIORITY: Check = Check {
     name: "kernel-thread-priority",
     weight: Weight::of(Importance::Medium),
     reads: TASKS,
-    why: "kernel threads do deferred work before user tasks of the same or a lower priority run",
+    why: "kernel threads with deferred work delay user tasks of the same or a lower priority",
     source: "kernel-parameters.txt, rcutree.kthread_prio=; TuneD, realtime-virtual-host",
     look: |examined| either(priority(examined)),
 };
@@ -73,7 +73,7 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             format!(
-                "{} may run on these CPUs: {}",
+                "{} kernel threads may run on these CPUs: {}",
                 roaming.len(),
                 shown(&roaming)
             ),
@@ -109,7 +109,7 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             highest.label(),
-            "at a priority below the work and below interrupt threads",
+            "at a lower priority than the work and the interrupt threads",
             format!(
                 "chrt -f -p 4 {} (rcutree.kthread_prio=4 on the kernel's command line for rcuc)",
                 highest.thread

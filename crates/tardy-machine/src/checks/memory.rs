@@ -6,8 +6,8 @@ pub(super) const COMPACTION: Check = Check {
     name: "compaction",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/vm/compaction_proactiveness"],
-    why: "the kernel moves pages of all processes in the background, and a task that touches a \
-          page during its move waits",
+    why: "the kernel moves pages of all processes in the background; a task that touches such a \
+          page meanwhile must wait",
     source: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
     look: |examined| {
         number_is(
@@ -24,7 +24,8 @@ pub(super) const LOCKED_COMPACTION: Check = Check {
     name: "locked-page-compaction",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/vm/compact_unevictable_allowed"],
-    why: "the kernel may still move locked pages, and the next access to a moved page faults",
+    why: "the kernel may still move locked pages, and the next access to such a page causes a \
+          page fault",
     source: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed (0 by default \
              with PREEMPT_RT)",
     look: |examined| {
@@ -59,8 +60,8 @@ pub(super) const WRITE_BACK: Check = Check {
         "proc/sys/vm/dirty_bytes",
         "proc/sys/vm/dirty_background_ratio",
     ],
-    why: "when the memory that waits to be written to the disk reaches the limit, a task that \
-          writes a file waits for the disk, and the disk stays busy for a long time",
+    why: "once the data not yet written to the disk reaches this limit, a task that writes a file \
+          waits for the disk, which stays busy for a long time",
     source: "Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; TuneD, realtime \
              (vm.dirty_ratio=10)",
     look: |examined| either(write_back(examined)),
@@ -171,7 +172,7 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let kept = caches.iter().filter(|(_, objects)| objects != "0").count();
     Ok(if kept == 0 {
-        State::good("no cache keeps partial slabs")
+        State::good("caches keep no partial slabs")
     } else {
         State::improvable(
             format!(

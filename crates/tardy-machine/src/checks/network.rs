@@ -85,7 +85,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
         .other_cpus()
         .map_or_else(|| "0".to_owned(), |others| others.to_mask());
     Ok(match reached.first() {
-        None => State::good("no network queue is steered to these CPUs"),
+        None => State::good("0 network queues are steered to these CPUs"),
         Some(first) => State::improvable(
             format!(
                 "{} network queues are steered to these CPUs, such as those of {}",

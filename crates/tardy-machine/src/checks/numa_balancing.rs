@@ -6,7 +6,8 @@ pub(super) const CHECK: Check = Check {
     name: "numa-balancing",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/kernel/numa_balancing"],
-    why: "the kernel unmaps pages to see which CPU uses them, and the next access then faults",
+    why: "the kernel unmaps pages to see which CPU uses them, and the next access then causes a \
+          page fault",
     source: "Documentation/admin-guide/sysctl/kernel.rst, numa_balancing; TuneD, realtime",
     look,
 };

@@ -30,7 +30,8 @@ pub(super) const MONITORS: Check = Check {
     name: "verification-monitors",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/kernel/tracing/rv/enabled_monitors"],
-    why: "a monitor runs at each event of its model, such as each task switch",
+    why: "a monitor of runtime verification runs at each event of its model, such as each task \
+          switch",
     source: "Documentation/trace/rv/runtime-verification.rst",
     look: |examined| either(monitors(examined)),
 };

@@ -85,10 +85,10 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
         String::new()
     };
     Ok(match found.first() {
-        None => State::good(format!("no task of priority {limit} or above")),
+        None => State::good(format!("tasks on these CPUs have priorities below {limit}")),
         Some(_) => State::improvable(
             format!("{}{more}", found[..found.len().min(SHOWN)].join(", ")),
-            format!("no task of priority {limit} or above on these CPUs"),
+            format!("only tasks with priorities below {limit} on these CPUs"),
             "chrt -f -p LOWER PID, taskset -pc OTHERS PID, or stop the task",
         ),
     })

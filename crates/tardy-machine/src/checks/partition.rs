@@ -122,7 +122,7 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
             State::none("there is one CPU")
         } else {
             State::improvable(
-                "no CPU is left for everything else, because the work uses every CPU",
+                "the work uses every CPU, so none is left for everything else",
                 "at least one",
                 "name fewer CPUs (--cpus), and bind the work to them",
             )
@@ -162,7 +162,7 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
         .flat_map(|(_, list)| shared(list).iter().collect::<Vec<_>>())
         .collect();
     Ok(if strangers.is_empty() {
-        State::good("no other CPU shares a core with these CPUs")
+        State::good("the work is alone on its cores")
     } else {
         let first = strangers.iter().next().map_or(0, |cpu| cpu.0);
         State::improvable(

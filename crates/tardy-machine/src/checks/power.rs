@@ -40,7 +40,7 @@ pub(super) const ENERGY_PREFERENCE: Check = Check {
     name: "energy-preference",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"],
-    why: "the CPU saves energy according to its energy preference, whatever the governor",
+    why: "the CPU saves energy according to its energy preference, under every governor",
     source: "Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst, \
              energy_performance_preference",
     look: |examined| either(energy_preference(examined)),

@@ -80,8 +80,8 @@ pub(super) const FUTEX_HASH: Check = Check {
         "sys/devices/system/cpu/online",
         "proc/PID/task/*/stat",
     ],
-    why: "when a new thread makes the kernel enlarge the program's hash of futexes, threads that \
-          lock or unlock meanwhile wait until all waiters have moved",
+    why: "for a new thread, the kernel may enlarge the program's hash of futexes; threads that \
+          lock or unlock meanwhile wait until all waiters have moved to the new hash",
     source: "PR_FUTEX_HASH(2const); kernel/futex/core.c, futex_hash_allocate_default",
     look: |examined| either(futex_hash(examined)),
 };
@@ -343,8 +343,8 @@ fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
         ))
     } else {
         State::noted(format!(
-            "with {threads}, the hash of futexes grew to {slots} slots as they started, unless \
-             the program fixed its size; start all threads before the loop, or call \
+            "with {threads}, the hash of futexes grew to {slots} slots as the threads started, \
+             unless the program fixed its size; start all threads before the loop, or call \
              prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {slots}, 0) before the first of them \
              starts"
         ))

@@ -43,7 +43,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(None | Some("all")) => return State::good("callbacks are moved off all CPUs"),
         Some(Some(list)) => list.to_owned(),
         None if !by_nohz.is_empty() => by_nohz.to_string(),
-        None => "no callbacks are moved".to_owned(),
+        None => "callbacks stay on the CPUs that queued them".to_owned(),
     };
     let covered = current
         .parse::<tardy_core::cpu::CpuList>()

@@ -18,8 +18,8 @@ pub(super) const LOCKDOWN: Check = Check {
     name: "lockdown",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/security/lockdown"],
-    why: "a kernel in lockdown denies register access and tracing even to root, which may explain \
-          unknown rows",
+    why: "a kernel in lockdown denies register access and tracing even to root, so other checks \
+          may be unknown",
     source: "kernel_lockdown(7)",
     look: |examined| either(lockdown(examined)),
 };

@@ -10,7 +10,7 @@ pub(super) const THREADED_INTERRUPTS: Check = Check {
     name: "threaded-interrupts",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/cmdline", "proc/sys/kernel/version"],
-    why: "handlers that are not threads preempt every task, whatever the task's priority",
+    why: "handlers that are not threads preempt tasks of every priority",
     source: "kernel-parameters.txt, threadirqs; rtcqs",
     look: |examined| either(threaded_interrupts(examined)),
 };
@@ -95,7 +95,7 @@ fn grace_periods(examined: &CheckInput<'_>) -> Result<State, State> {
     if is_one("sys/kernel/rcu_expedited")? {
         return Ok(State::improvable(
             "always expedited",
-            "never",
+            "never expedited",
             "echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal",
         ));
     }
@@ -112,7 +112,7 @@ fn grace_periods(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     Ok(State::improvable(
         "grace periods are expedited whenever the kernel requests it",
-        "never",
+        "never expedited",
         "echo 1 > /sys/kernel/rcu_normal, or rcupdate.rcu_normal_after_boot=1 on the kernel's \
          command line",
     ))

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.virtualization.is_virtual() {
-        None => State::unknown("no file shows whether this is a virtual machine"),
+        None => State::unknown("the kernel does not show whether this is a virtual machine"),
         Some(false) => State::good("no hypervisor"),
         Some(true) => State::improvable(
             "virtual machine",

@@ -54,7 +54,7 @@ pub(super) const HOST_THREADS: Check = Check {
 fn is_guest(examined: &CheckInput<'_>) -> Result<(), State> {
     match examined.facts.virtualization.is_virtual() {
         None => Err(State::unknown(
-            "no file shows whether this is a virtual machine",
+            "the kernel does not show whether this is a virtual machine",
         )),
         Some(false) => Err(State::none("this is not a virtual machine")),
         Some(true) => Ok(()),
@@ -77,11 +77,11 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
         .iter()
         .filter(|(cpu, time)| examined.cpus.contains(**cpu) && **time > Nanos::ZERO);
     Ok(match of_interest.max_by_key(|(_, time)| **time) {
-        None => State::good(format!("no time stolen in {}", watched.span.exact())),
+        None => State::good(format!("0 s stolen in {}", watched.span.exact())),
         Some((cpu, time)) => State::improvable(
             format!("{time} stolen from CPU {cpu} in {}", watched.span.exact()),
             "none",
-            "on the host: bind each virtual CPU to an isolated CPU of its own (virsh vcpupin), at \
+            "on the host: bind each virtual CPU to a separate isolated CPU (virsh vcpupin), at \
              real-time priority (vcpusched)",
         ),
     })

@@ -92,7 +92,7 @@ pub enum PreemptionSource {
     Debugfs,
     /// `preempt=` on the command line: the mode at boot.
     CommandLine,
-    /// The kernel's build configuration, in /boot or /proc/config.gz: the mode at boot.
+    /// The kernel's build configuration: the mode at boot without `preempt=`.
     BuildConfiguration,
     /// A source that a later version of tardy uses.
     #[serde(other)]

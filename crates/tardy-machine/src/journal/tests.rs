@@ -335,7 +335,7 @@ fn a_journal_that_cannot_be_read_is_told_and_the_others_are_undone() {
     assert_eq!((found.journals.len(), found.unreadable.len()), (1, 1));
     assert!(
         found.unreadable[0].0.ends_with("journal-1-0.json")
-            && found.unreadable[0].1.contains("remove it by hand"),
+            && found.unreadable[0].1.contains("remove the journal by hand"),
         "{found:?}"
     );
     assert_eq!(found.journals[0].undo().len(), 1);

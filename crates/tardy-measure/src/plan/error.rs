@@ -17,7 +17,7 @@ pub enum PlanError {
     #[error("--probe {probe}: {reason}")]
     ProbeRefused { probe: String, reason: String },
     /// A requested probe cannot run here.
-    #[error("--probe {probe}: {missing} is missing: {remedy}")]
+    #[error("--probe {probe} cannot run here, because it needs {missing}: {remedy}")]
     ProbeAbsent {
         probe: String,
         missing: String,
@@ -56,7 +56,7 @@ pub enum PlanError {
     #[error("--load: {0}")]
     BadLoad(#[from] RequestError),
     /// A requested load cannot run here.
-    #[error("--load {load}: {missing} is missing: {remedy}")]
+    #[error("--load {load} cannot run here, because it needs {missing}: {remedy}")]
     LoadAbsent {
         load: String,
         missing: String,
@@ -79,9 +79,9 @@ pub enum PlanError {
     },
     /// The machine has no isolated CPU.
     #[error(
-        "--cpus isolated: there are no isolated CPUs (isolcpus= and nohz_full= of the kernel's \
-         command line, or an isolated partition whose control group is given with \
-         --probe-cgroup): give a list of CPUs, or leave --cpus out"
+        "--cpus isolated: there are no isolated CPUs, neither by isolcpus= or nohz_full= of the \
+         kernel's command line, nor by an isolated partition that --probe-cgroup names: give a \
+         list of CPUs, or leave --cpus out"
     )]
     NoIsolatedCpu,
     /// A CPU for loads does not exist, or is not allowed.
@@ -125,7 +125,7 @@ pub enum PlanError {
         folder.display(),
         *free as f64 / 1e6,
         least.map_or_else(|| "use another folder".to_owned(), |least| format!(
-            "use --keep tail:100us (about {:.1} MB), a longer --period, or another folder",
+            "use --keep histogram (about {:.1} MB), a longer --period, or another folder",
             least as f64 / 1e6
         ))
     )]
@@ -144,7 +144,8 @@ pub enum PlanError {
     DiskTooSmall { disk: u64, least: u64 },
     /// The disk budget cannot bound the trace of `--on-threshold trace`.
     #[error(
-        "--disk does not bound the trace of --on-threshold trace: leave out one of the two options"
+        "--disk cannot limit the size of the trace that --on-threshold trace keeps: leave out one \
+         of the two options"
     )]
     DiskWithTrace,
     /// The run's folder exists already.
@@ -206,5 +207,27 @@ impl PlanError {
             // A name that no file system accepts is a mistake in the request.
             Self::OutUnwritable { error, .. } if error.kind() != ErrorKind::InvalidFilename
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_for_a_small_disk_needs_the_space_that_it_names() {
+        let error = PlanError::NoRoom {
+            needed: 72_000_000,
+            left: 1_000_000,
+            free: 19_000_000,
+            least: Some(1_200_000),
+            folder: PathBuf::from("disk"),
+        };
+        assert!(
+            error
+                .to_string()
+                .contains(": use --keep histogram (about 1.2 MB), "),
+            "{error}"
+        );
     }
 }

@@ -134,9 +134,10 @@ pub(super) fn resolve(
 }
 
 fn unequal() -> Warning {
-    let text = "when loads run together, a load with more tasks gets more CPU time (see the table \
-                of phases): control groups cannot be made, and the kernel does not group tasks by \
-                session. For equal shares, run as root, or set kernel.sched_autogroup_enabled to 1";
+    let text = "loads that run together do not get equal shares of CPU time: a load with more \
+                tasks gets more (see the table of phases), because control groups cannot be made \
+                and the kernel does not group tasks by session. For equal shares, run as root, or \
+                set kernel.sched_autogroup_enabled to 1";
     Warning::Problem {
         text: text.to_owned(),
     }

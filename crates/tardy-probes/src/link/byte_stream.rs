@@ -151,7 +151,8 @@ pub(super) struct ByteInitiator {
 /// Returns both ends of a new pseudo-terminal: the initiator's and the responder's.
 ///
 /// # Errors
-/// Returns an error if no pseudo-terminal can be made, because /dev/pts is not mounted.
+/// Returns ENOENT if /dev/pts is not mounted, ENOSPC at the limit of pseudo-terminals, and errors
+/// of opening the other end.
 pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
     let (master, path) = serial::pseudo_terminal()?;
     let responder = Terminal::open(&path, None)?;

@@ -33,9 +33,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 };
 
 /// What to do if a port cannot be opened.
-const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with \
-                           CONFIG_PPDEV and a port, and unload the module lp, which also uses the \
-                           port";
+const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev; they need CONFIG_PPDEV and \
+                           a parallel port), and unload the module lp, which also uses the port";
 
 /// The data line that carries the pulses.
 const LINE: u8 = 1;
@@ -75,9 +74,9 @@ impl Place for Port {
     fn remedy(&self, error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::TimedOut => {
-                "run `tardy respond` with the port at the other end, make sure that pin 2 of each \
-                 port is wired to pin 10 of the other port, and that both ports have an interrupt \
-                 (modprobe parport_pc irq=auto)"
+                "run `tardy respond` with the port at the other end, wire pin 2 of each port to \
+                 pin 10 of the other port, and give both ports an interrupt (modprobe parport_pc \
+                 irq=auto)"
             }
             _ => PORT_REMEDY,
         }

@@ -109,8 +109,8 @@ impl Place for HostAndPort {
         let is_everywhere =
             address(&self.host, self.port).is_ok_and(|address| address.ip().is_unspecified());
         (is_everywhere && self.secret.is_none()).then_some(
-            "the responder listens on all addresses of this machine and answers the first peer: \
-             give one address, as in udp:192.0.2.7, or give --secret FILE",
+            "the responder listens on all addresses of this machine and, without a secret, answers \
+             any peer: give one address, as in udp:192.0.2.7, or give --secret FILE",
         )
     }
 

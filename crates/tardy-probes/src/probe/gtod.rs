@@ -195,8 +195,8 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
     fn hand_over(&mut self, mut gap: i64) -> Option<Sample> {
         let mut end = clock::monotonic();
         if (self.ahead)() != self.last_ahead {
-            // The previous read may be from before or after the step, so the gap is taken up to
-            // this read.
+            // The clock was set. The read that found the gap may be from before or after that, so
+            // the gap is measured up to a read with a known offset.
             let (now, ahead) = self.read_exactly();
             let step = ahead - self.last_ahead;
             gap = (now - step - (self.last - gap)).max(0);

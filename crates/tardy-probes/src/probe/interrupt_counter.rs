@@ -6,8 +6,9 @@ use tardy_sys::tracepoint_counter::TracepointCounter;
 
 /// Possible mount points of tracefs.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-/// Folders of tracepoints, and the name endings of those that each interrupt passes once. x86 has
-/// `irq_vectors`. Other architectures have `ipi`; their timers are device interrupts.
+/// Folders of tracepoints, each with the ending of the names to count. Each interrupt passes
+/// exactly one of these tracepoints, once. x86 has `irq_vectors`. Other architectures have `ipi`;
+/// their timers are device interrupts.
 const TRACEPOINTS: [(&str, &str); 4] = [
     ("irq", "irq_handler_entry"),
     ("irq_vectors", "_entry"),

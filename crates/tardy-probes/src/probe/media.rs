@@ -83,9 +83,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     parameters: &[
         Parameter::choice(
             "player",
-            "the player: tardy's own with the clock of a sound card (alsa), with a simulated clock \
-             (simulated), or with a sound card's clock if there is one (auto); or the program mpv, \
-             which plays a generated clip (libavfilter)",
+            "the player: alsa (built in, on the clock of a sound card), simulated (built in, on a \
+             simulated clock), auto (alsa if there is a sound card, otherwise simulated), or mpv \
+             (that program, which plays a generated clip of libavfilter)",
             PLAYERS,
         ),
         Parameter::duration(
@@ -113,7 +113,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::count(
             "audio-rate",
-            "sound samples per second, the unit of the audio clock",
+            "sound samples per second; the audio clock counts these samples",
             "48000",
             8_000,
             768_000,
@@ -186,11 +186,11 @@ fn refuse(text: &str) -> Result<(), Refusal> {
 fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if probe.parameters.duration("delay") > Nanos::ZERO {
         return refuse(
-            "the clock of a real player cannot be delayed: leave out delay, or leave out player=mpv",
+            "the clock of a real player cannot be delayed: leave out delay= or player=mpv",
         );
     }
     if probe.parameters.path("device").is_some() {
-        return refuse("mpv finds its sound device itself: leave device out, or use player=alsa");
+        return refuse("mpv finds its sound device itself: leave out device=, or use player=alsa");
     }
     if !REAL_PERIOD.contains(&probe.period) {
         let (from, to) = (REAL_PERIOD.start().exact(), REAL_PERIOD.end().exact());
@@ -216,17 +216,18 @@ fn resolve_built_in(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     }
     if !is_null("video-out") || !is_null("audio-out") {
         return refuse(
-            "the built-in player has no outputs to choose: leave video-out and audio-out out, or \
+            "the built-in player has no outputs to choose: leave out video-out= and audio-out=, or \
              add player=mpv",
         );
     }
     match by {
         AudioBy::Card if delay > Nanos::ZERO => refuse(
-            "the clock of a sound card cannot be delayed: leave delay out, or use player=simulated",
+            "the clock of a sound card cannot be delayed: leave out delay=, or use \
+             player=simulated",
         ),
         AudioBy::Model if names_device => refuse(
-            "a simulated clock has no sound card: leave device out, or use player=alsa without \
-             delay",
+            "a simulated clock has no sound card: leave out device=, or use player=alsa without \
+             delay=",
         ),
         AudioBy::Card => Card::open(probe, host)
             .map(drop)

@@ -251,8 +251,8 @@ pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<Probe
     let notes = match woken.policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => Vec::new(),
         _ => vec![format!(
-            "{}: waker and woken thread are ordinary tasks of the same priority, so the scheduler \
-             may let the waker continue",
+            "{}: waker and woken thread are ordinary tasks of the same priority, so after a \
+             wake-up the scheduler may run the waker first",
             opening.probe.name
         )],
     };

@@ -16,7 +16,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "posix-timer",
     about: "a periodic POSIX timer that signals its thread",
     times: "a periodic timer of timer_create(2) with SIGEV_THREAD_ID, and sigwaitinfo(2) for its \
-            signal: from the due time of the first expiry that the signal stands for to the \
+            signal: from the due time (the first, if one signal reports several expiries) to the \
             thread's first clock read after the signal; overruns are skipped periods",
     context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread, for any policy of the \
               probe",

@@ -51,8 +51,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "response",
     about: "round trip of a stimulus to another machine, or over a cable",
     times: "the round trip of a stimulus to another machine or device over a link: from the clock \
-            read just before the sending call to the kernel's receive timestamp of the answer or, \
-            without timestamps, to the poll that found the answer",
+            read just before the sending call until the answer arrives (the kernel's timestamp or, \
+            without timestamps, the poll that found the answer)",
     context: "no timer; stock kernel: the other end answers in its responder, after a hard \
               interrupt (icmp: in the softirq); PREEMPT_RT: the same, but interrupt and softirq \
               run in threads",

@@ -16,8 +16,8 @@ use super::{OpenContext, ProbeInstance};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "timerfd",
     about: "a periodic timerfd",
-    times: "read(2) of a periodic timerfd: from the due time of the first expiry that read(2) \
-            reports to the thread's first clock read after the call",
+    times: "read(2) of a periodic timerfd: from the due time (the first, if one read reports \
+            several expiries) to the thread's first clock read after the call",
     context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread, for any policy of the \
               probe",
     source: "today (event loops)",

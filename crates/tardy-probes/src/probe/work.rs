@@ -89,7 +89,7 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if length.get() > period.get() / 5 * 4 {
         let longest = Nanos(period.get() / 5 * 4).exact();
         return Err(Refusal::Request(format!(
-            "work of {} leaves too little of a period of {}: at most {longest}, or give a longer \
+            "work of {} leaves too little of a period of {}: give at most {longest}, or a longer \
              --period",
             length.exact(),
             period.exact()

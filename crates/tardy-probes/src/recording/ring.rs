@@ -142,7 +142,7 @@ impl Producer {
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
     }
 
-    /// Counts a value that is not passed on. Returns false if there is no bin for it.
+    /// Counts a value in its bin, and does not pass it on. Returns false if there is no bin for it.
     #[inline]
     pub fn count(&mut self, value: i64) -> bool {
         let Some(bin) = usize::try_from(value)

@@ -148,7 +148,7 @@ pub(super) fn changes_title(atlas: &Atlas) -> String {
             "{pairs}: {} replicas are too few to tell a change from chance",
             atlas.replicas
         ),
-        0 => format!("{pairs}: in none of them, {differ}"),
+        0 => format!("{pairs}: in 0 of them, {differ}"),
         found => format!(
             "{pairs}: in {found} of them, {differ}; at most 5 % of such differences are due to \
              chance"

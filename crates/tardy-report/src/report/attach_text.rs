@@ -91,7 +91,6 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
             "{count} {} from {from} to {to}",
             if count == 1 { "time" } else { "times" }
         ),
-        (None, 0) => "no wake-up".to_owned(),
         (None, 1) => "1 wake-up".to_owned(),
         (None, count) => format!("{count} wake-ups"),
     };
@@ -109,9 +108,9 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
                 marks.starts, marks.ends
             )
         } else if result.process.is_none() {
-            "no thread with a real-time policy was seen to wake up"
+            "tardy saw no thread with a real-time policy wake up"
         } else {
-            "none of the program's threads was seen to wake up: they do not wait, or wait for \
+            "tardy saw no thread of the program wake up: its threads do not wait, or wait for \
              longer than --for"
         };
         push_wrapped(out, why, columns, (0, 2));
@@ -283,7 +282,7 @@ fn timers(out: &mut String, result: &AttachResult, columns: usize) {
         ),
         (
             wakings.unknown_timer,
-            "by a timer that the program was not seen to set",
+            "by a timer whose start is not traced",
         ),
         (wakings.lost, "lost"),
         (wakings.pending, "not running yet"),
@@ -477,11 +476,11 @@ mod tests {
     fn a_program_without_a_wake_up_is_told_why() {
         let text = text(&found(0, 0), 80);
         assert!(
-            text.contains("no wake-up in 2.00 s") && text.contains("INCONCLUSIVE: "),
+            text.contains("0 wake-ups in 2.00 s") && text.contains("INCONCLUSIVE: "),
             "{text}"
         );
         assert!(
-            text.contains("none of the program's threads was seen to wake up: ")
+            text.contains("tardy saw no thread of the program wake up: ")
                 && !text.contains("\nlatency "),
             "{text}"
         );

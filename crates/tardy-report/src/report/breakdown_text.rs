@@ -64,8 +64,8 @@ pub fn text(breakdown: &Breakdown, columns: usize) -> String {
         );
     }
     out.push_str(
-        "\nNo source is computed by subtracting another source from a total, because quantiles and \
-         maxima cannot be subtracted.\n",
+        "\nSources are not computed as differences, because quantiles and maxima cannot be \
+         subtracted.\n",
     );
     out
 }
@@ -112,13 +112,14 @@ fn without_high_resolution(out: &mut String, rows: &[&IsolatedSource]) {
     } else if !has("ticks of") {
         out.push_str(
             "  without high-resolution timers: not measured; boot with highres=off nohz=off, here \
-             or in `tardy lab`, measure again, and name that run too (see `tardy breakdown \
-             --help`)\n",
+             or in `tardy lab`, measure again, and add that run to the command (see `tardy \
+             breakdown --help`)\n",
         );
     } else if !has("high-resolution") {
         out.push_str(
             "  with high-resolution timers: not measured; boot with highres=on, here or in `tardy \
-             lab`, measure again, and name that run too (see `tardy breakdown --help`)\n",
+             lab`, measure again, and add that run to the command (see `tardy breakdown \
+             --help`)\n",
         );
     }
 }
@@ -127,7 +128,7 @@ fn excluded(out: &mut String, breakdown: &Breakdown) {
     for excluded in &breakdown.excluded {
         let _ = writeln!(
             out,
-            "  {}, {}: no scheduling jitter, because of the probe's priority",
+            "  {}, {}: the probe's priority rules out scheduling jitter",
             excluded.run, excluded.probe
         );
     }

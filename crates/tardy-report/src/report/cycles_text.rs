@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use tardy_core::units::Nanos;
 use tardy_results::explain::LoopRow;
 use tardy_results::explain::cycles::{
-    Cycle, CycleExplanation, CycleRow, PlaceRow, Stretch, StretchKind, WaitPlace, WakeUpChain,
+    Cycle, CycleExplanation, CycleRow, OtherPlaces, PlaceRow, Stretch, StretchKind, WaitPlace,
+    WakeUpChain,
 };
 
 use super::explain_run_text::{loop_name, rules_head};
@@ -17,7 +18,7 @@ use super::table::Table;
 /// Maximum number of rows in the table of threads.
 const ROWS_MAX: usize = 8;
 /// Maximum number of wait places shown.
-pub(super) const PLACES_MAX: usize = 3;
+const PLACES_MAX: usize = 3;
 /// Number of intervals of a cycle on the screen of `attach`.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
 /// Maximum number of chains that are listed.
@@ -34,7 +35,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
     let longest = found.worst.first();
     match (found.above_ns, longest) {
         (Some(above), None) if found.cycles > 0 => {
-            let _ = writeln!(out, "no cycle of {} took longer than {above}", found.cycles);
+            let _ = writeln!(out, "0 of {} cycles took longer than {above}", found.cycles);
         }
         (Some(above), Some(longest)) => {
             let line = format!(
@@ -46,7 +47,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
             push_wrapped(&mut out, &line, columns, (0, 2));
         }
         (None, Some(longest)) => push_wrapped(&mut out, &headline(longest), columns, (0, 2)),
-        (_, None) => out.push_str("no complete cycle was measured\n"),
+        (_, None) => out.push_str("the run has no complete cycle\n"),
     }
     if found
         .above_ns
@@ -129,7 +130,7 @@ pub fn chain_words(chain: &WakeUpChain) -> String {
         let name = thread(&link.name, link.thread);
         if link.took_ns > link.waited_ns {
             format!(
-                ", of which {} passed in {name} before it woke the next thread",
+                ", of which {name} took {} from its start on the CPU until it woke the next thread",
                 link.took_ns
             )
         } else {
@@ -173,7 +174,7 @@ pub fn headline(cycle: &Cycle) -> String {
         && let Some(stretch) = largest(StretchKind::Blocked)
     {
         format!(
-            "the longest cycle of {name} took {response}, and was blocked for {}: {}",
+            "the longest cycle of {name} took {response}; the thread was blocked for {} of it: {}",
             shares.blocked_ns,
             words(stretch)
         )
@@ -181,13 +182,13 @@ pub fn headline(cycle: &Cycle) -> String {
         && let Some(stretch) = largest(StretchKind::Preempted)
     {
         format!(
-            "the longest cycle of {name} took {response}, and was preempted for {}: {}",
+            "the longest cycle of {name} took {response}; the thread was preempted for {} of it: {}",
             shares.preempted_ns,
             words(stretch)
         )
     } else if most == shares.running_ns {
         format!(
-            "the longest cycle of {name} took {response}, and ran for {}",
+            "the longest cycle of {name} took {response}; the thread ran for {} of it",
             shares.running_ns
         )
     } else {
@@ -254,12 +255,36 @@ pub(super) fn cells(row: &CycleRow) -> [String; HEAD.len()] {
     ]
 }
 
-/// Describes the sleeps in a wait place inside cycles.
-pub(super) fn place_words(row: &PlaceRow) -> String {
-    format!(
-        "blocked in {} ({}): {} times, {} in all, {} at most",
-        row.place.call, row.place.function, row.sleeps, row.sum_ns, row.max_ns
-    )
+/// Describes the sleeps inside cycles by wait place, in lines that add up to all sleeps.
+pub(super) fn blocked_lines(row: &CycleRow) -> Vec<String> {
+    let shown = row.blocked_in.len().min(PLACES_MAX);
+    let (places, rest) = row.blocked_in.split_at(shown);
+    let place = |place: &PlaceRow| {
+        let WaitPlace { call, function } = &place.place;
+        let at = format!("{call} ({function})");
+        blocked_words(&at, place.sleeps, place.sum_ns, place.max_ns)
+    };
+    let mut lines: Vec<String> = places.iter().map(place).collect();
+    let others = rest
+        .iter()
+        .fold(row.other_places, |others, place| OtherPlaces {
+            sleeps: others.sleeps + place.sleeps,
+            sum_ns: others.sum_ns.saturating_add(place.sum_ns),
+            max_ns: others.max_ns.max(place.max_ns),
+        });
+    if others.sleeps > 0 {
+        let OtherPlaces {
+            sleeps,
+            sum_ns,
+            max_ns,
+        } = others;
+        lines.push(blocked_words("other places", sleeps, sum_ns, max_ns));
+    }
+    lines
+}
+
+fn blocked_words(place: &str, sleeps: u64, sum: Nanos, max: Nanos) -> String {
+    format!("blocked in {place}: {sleeps} times, {sum} in all, {max} at most")
 }
 
 /// Names the wait place between cycles.
@@ -284,8 +309,8 @@ pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
         let _ = writeln!(out, "{more} more, with shorter cycles");
     }
     for row in threads.iter().take(1) {
-        for place in row.blocked_in.iter().take(PLACES_MAX) {
-            push_wrapped(out, &place_words(place), columns, (0, 2));
+        for line in blocked_lines(row) {
+            push_wrapped(out, &line, columns, (0, 2));
         }
         if let Some(place) = &row.ends_in {
             push_wrapped(out, &ends_in(place), columns, (0, 2));
@@ -309,6 +334,19 @@ pub(super) fn story(
     for stretch in shown {
         push_wrapped(out, &stretch_words(stretch), columns, (2, 4));
     }
+    if let Some(line) = left_out_words(cycle).filter(|_| cycle.stretches.len() <= stretches) {
+        push_wrapped(out, &line, columns, (2, 4));
+    }
+}
+
+/// Counts the intervals of a cycle that are not stored; `None` if all are stored.
+pub(super) fn left_out_words(cycle: &Cycle) -> Option<String> {
+    (cycle.left_out > 0).then(|| {
+        format!(
+            "{} shorter intervals, {} in all, are not listed",
+            cycle.left_out, cycle.left_out_ns
+        )
+    })
 }
 
 /// Returns the response time of a cycle as the sum of its parts.
@@ -375,18 +413,18 @@ mod tests {
         };
         assert_eq!(
             headline(&cycle(shares, StretchKind::Blocked, None)),
-            "the longest cycle of loop/7 took 3.10 ms, and was blocked for 3.00 ms: 3.00 ms in \
-             fsync (folio_wait_bit_common), until other/8 woke it up"
+            "the longest cycle of loop/7 took 3.10 ms; the thread was blocked for 3.00 ms of it: \
+             3.00 ms in fsync (folio_wait_bit_common), until other/8 woke it up"
         );
         std::mem::swap(&mut shares.blocked_ns, &mut shares.preempted_ns);
         assert_eq!(
             headline(&cycle(shares, StretchKind::Preempted, Some("last/9"))),
-            "the longest cycle of loop/7 took 3.10 ms, and was preempted for 3.00 ms: 3.00 ms \
-             behind other/8, and finally behind last/9"
+            "the longest cycle of loop/7 took 3.10 ms; the thread was preempted for 3.00 ms of it: \
+             3.00 ms behind other/8, and finally behind last/9"
         );
         shares.running_ns = Nanos(9_000_000);
         let ran = headline(&cycle(shares, StretchKind::Preempted, None));
-        assert!(ran.ends_with("and ran for 9.00 ms"), "{ran}");
+        assert!(ran.ends_with("the thread ran for 9.00 ms of it"), "{ran}");
     }
 
     #[test]
@@ -417,9 +455,48 @@ mod tests {
         chain.links[0] = link(1, 6_000, 3_000_000);
         let words = chain_words(&chain);
         assert!(
-            words.contains("of which 3.00 ms passed in t/1 before it woke the next thread"),
+            words.contains(
+                "of which t/1 took 3.00 ms from its start on the CPU until it woke the next thread"
+            ),
             "{words}"
         );
+    }
+
+    #[test]
+    fn the_lines_of_blocked_time_add_up_to_all_sleeps() {
+        let place = |number: i64| PlaceRow {
+            place: WaitPlace {
+                call: format!("call{number}"),
+                function: "waits".to_owned(),
+            },
+            sleeps: 2,
+            sum_ns: Nanos(number * 1_000_000),
+            max_ns: Nanos(number * 600_000),
+        };
+        let mut row = CycleRow {
+            thread: 7,
+            name: "loop".to_owned(),
+            cycles: 3,
+            ends_in: None,
+            median_ns: Nanos(1),
+            p99_ns: Nanos(1),
+            max_ns: Nanos(1),
+            sum: Shares::default(),
+            blocked_in: [9, 8, 7, 5, 4].map(place).to_vec(),
+            other_places: OtherPlaces {
+                sleeps: 30,
+                sum_ns: Nanos(1_000_000),
+                max_ns: Nanos(100_000),
+            },
+        };
+        let lines = blocked_lines(&row);
+        let head = "blocked in call9 (waits): 2 times, 9.00 ms in all, 5.40 ms at most";
+        let rest = "blocked in other places: 34 times, 10.0 ms in all, 3.00 ms at most";
+        assert_eq!((lines.len(), lines[0].as_str()), (4, head));
+        assert_eq!(lines[3], rest);
+        row.blocked_in.truncate(3);
+        row.other_places = OtherPlaces::default();
+        assert_eq!(blocked_lines(&row).len(), 3);
     }
 
     #[test]
@@ -431,13 +508,15 @@ mod tests {
             blocked_ns: Nanos(3_000_000),
         };
         let mut out = String::new();
-        let cycle = cycle(shares, StretchKind::Blocked, None);
+        let mut cycle = cycle(shares, StretchKind::Blocked, None);
+        cycle.left_out = 5;
+        cycle.left_out_ns = Nanos(60);
         story(&mut out, &cycle, Nanos(1_000_000_000), 200, 3);
         assert_eq!(
             out,
             "loop/7 at 0.500000 s: 3.10 ms = 60.0 us wake-up + 40.0 us running + 0 preempted + \
              3.00 ms blocked\n  at 100 us: blocked 3.00 ms in fsync (folio_wait_bit_common), until \
-             other/8 woke it up\n"
+             other/8 woke it up\n  5 shorter intervals, 60 ns in all, are not listed\n"
         );
     }
 }

@@ -168,8 +168,8 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     }
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
         warnings.push(
-            "this kernel does not trace switches from the idle task to a thread, so the time from \
-             the last event before the switch to the clock read is shown as one part"
+            "this kernel does not trace switches from the idle task to a thread, so one part \
+             covers the time from the last event before the switch to the clock read"
                 .to_owned(),
         );
     }
@@ -221,7 +221,7 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
     for row in rows.iter().take(STACKS_SHOWN) {
         let (who, end) = (
             tardy_results::explain::stacks::who(row),
-            if row.is_end { ", given up by" } else { "" },
+            if row.is_end { ", CPU given up in" } else { "" },
         );
         let _ = writeln!(
             out,
@@ -264,7 +264,7 @@ fn second_opinion(out: &mut String, opinion: &SecondOpinion) {
 
 pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
     format!(
-        "Second opinion: timerlat on {} wake-ups of its own threads",
+        "Second opinion: timerlat measured {} wake-ups of its threads",
         opinion.wake_ups
     )
 }
@@ -348,7 +348,7 @@ pub fn late_sample(name: &str, story: &SampleStory) -> String {
             bar(piece, story.latency_ns),
             time(piece.length_ns)
         );
-        for (head, functions) in [("in", &piece.stack), ("given up by", &piece.ended)] {
+        for (head, functions) in [("in", &piece.stack), ("CPU given up in", &piece.ended)] {
             if !functions.is_empty() && functions != told {
                 let _ = writeln!(out, "  {:>57} {}", head, way(functions));
                 told = functions;

@@ -135,8 +135,8 @@ pub(super) fn late_by(late: Lateness) -> String {
 pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
     let (most, all) = (rows.first()?, lateness?.sum_ns);
     Some(format!(
-        "Largest cause: {}, in {} of them: it took {} of their total latency of {}, and at most {} \
-         in one",
+        "Largest cause: {}, in {} of these: it took {} of the total latency of {}, and at most {} \
+         of a single latency",
         words::holder(&most.holder),
         most.wake_ups,
         time(most.sum_ns),

@@ -38,7 +38,7 @@ pub fn text(found: &LabApp, out: &Path, columns: usize) -> String {
             continue;
         }
         let culprit = run.culprit.as_ref().map_or_else(String::new, |culprit| {
-            format!("; before the latest wake-up: {culprit}")
+            format!("; during the largest latency: {culprit}")
         });
         let line = format!(
             "! {} under {}: {}{culprit}",
@@ -282,7 +282,7 @@ b                  40.0 us    460 us  met
 c                       ?-         -  undecided
 d                no result         -  no result
 e                        -         -  no result
-! a under none: FAILED: 1 of 9; before the latest wake-up: khugepaged/30
+! a under none: FAILED: 1 of 9; during the largest latency: khugepaged/30
 ! c under none: the program ended
 ! d under none: the kernel panicked
 ! 1 of 5 guests have no result: the messages during the run name the reasons

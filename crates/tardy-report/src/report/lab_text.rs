@@ -11,9 +11,9 @@ use super::atlas_text::sampling_gap;
 use super::table::Table;
 
 /// The note on watched guests, which replaces the note on the probe's sampling gap.
-const WATCHED: &str = "Every executed instruction was checked for sections, so no section of these \
-                       runs was longer than the listed ones. `tardy show` of the folder names the \
-                       functions of the listed sections.";
+const WATCHED: &str = "Every executed instruction was checked for sections, so the listed \
+                       sections are the longest of these runs. `tardy show` of the folder names \
+                       the functions of the listed sections.";
 
 /// Files with the output of programs in the guest, below the run's folder.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
@@ -81,15 +81,19 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         for largest in &variant.in_no_phase {
             writeln!(
                 text,
-                "! {}: the largest latency of {}, {}, is in no column: it occurred {}",
+                "! {}: the columns leave out the largest latency of {}, {}: it occurred {}",
                 variant.variant.name, largest.probe, largest.max_ns, largest.place
             )
             .expect("writing to a string cannot fail");
         }
         if !variant.without_samples.is_empty() {
             let loads = distinct(&variant.without_samples).join(", ");
-            writeln!(text, "! {}: no sample under {loads}", variant.variant.name)
-                .expect("writing to a string cannot fail");
+            writeln!(
+                text,
+                "! {} has no sample under {loads}",
+                variant.variant.name
+            )
+            .expect("writing to a string cannot fail");
         }
     }
     let mut without_samples = comparison

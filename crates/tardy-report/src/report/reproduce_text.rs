@@ -56,7 +56,7 @@ pub(super) fn summary(found: &Reproduction) -> String {
 pub(super) fn cells(found: &Reproduction) -> String {
     let cells = found.cells;
     format!(
-        "our numbers stand beside {} of {} published numbers; the tables have the reasons for the \
+        "the tables show our numbers beside {} of {} published numbers, and the reasons for the \
          missing ones",
         cells.with_ours, cells.published
     )

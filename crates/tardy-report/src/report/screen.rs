@@ -71,7 +71,9 @@ pub(super) fn push_wrapped(
 
 /// Splits a text into words. A number and its unit count as one word.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    const UNITS: [&str; 8] = ["%", "ns", "us", "ms", "s", "min", "h", "MiB"];
+    const UNITS: [&str; 15] = [
+        "%", "ns", "us", "ms", "s", "min", "h", "kB", "MB", "KiB", "MiB", "GiB", "Hz", "kHz", "MHz",
+    ];
     let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -138,6 +140,10 @@ mod tests {
         assert_eq!(
             words("at 95 %, in 4.67 ms or 3 loads").collect::<Vec<_>>(),
             ["at", "95 %,", "in", "4.67 ms", "or", "3", "loads"]
+        );
+        assert_eq!(
+            words("needs 1.2 MB; 8 KiB, 4 GiB or 2 kHz").collect::<Vec<_>>(),
+            ["needs", "1.2 MB;", "8 KiB,", "4 GiB", "or", "2 kHz"]
         );
         assert_eq!(words("ends at 5").collect::<Vec<_>>(), ["ends", "at", "5"]);
     }

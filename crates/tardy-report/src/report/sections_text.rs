@@ -147,7 +147,7 @@ pub fn census(census: &Census, width: usize) -> String {
     }
     if census.corrected > 0 {
         line(format_args!(
-            "! {} interrupts came while tardy assumed that interrupts were off: up to as many \
+            "! {} interrupts came while tardy assumed that interrupts were off: up to that many \
              sections may be shorter than shown.",
             census.corrected
         ));

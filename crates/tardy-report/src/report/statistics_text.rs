@@ -139,8 +139,8 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
             Some(tail) => model(&label(group), tail),
             None => Section {
                 head: format!(
-                    "{}: no model: the time between two due times is not known (see --period of \
-                     import)",
+                    "{}: no model: the time between two due times is not known (see `tardy import \
+                     --period`)",
                     label(group)
                 ),
                 table: None,
@@ -440,10 +440,15 @@ fn parameters(model: &Model) -> String {
     let by_blocks = model
         .level_by_blocks_ns
         .map_or_else(dash, |(level, interval)| {
-            format!("{} us, {}", micros(level), between(Some(interval)))
+            format!(
+                "{} us, 95 % interval {}",
+                micros(level),
+                between(Some(interval))
+            )
         });
     format!(
-        "  generalised Pareto above {} us: shape {:.3}, scale {} us; by block maxima {by_blocks}",
+        "  generalised Pareto above {} us: shape {:.3}, scale {} us; the same level estimated from \
+         block maxima: {by_blocks}",
         micros(model.threshold_ns),
         model.shape,
         micros(model.scale_ns)

@@ -334,14 +334,15 @@ impl Page<'_> {
         let loads = tables::load_rows(self.summary);
         let mut rows = self.least_rows(&series);
         // Distributes the remaining lines by importance. A line about omitted rows is only
-        // worthwhile if it replaces at least two rows.
+        // worthwhile if it replaces at least two rows. Each row takes a line, so larger numbers of
+        // rows than of lines are not tried.
         let more_loads = |rows: Rows, most: usize| {
-            (rows.loads..=loads.min(most))
+            (rows.loads..=loads.min(most).min(left))
                 .rev()
                 .map(move |loads| Rows { loads, ..rows })
         };
         let more_series = |rows: Rows, most: usize| {
-            (rows.series..=most.min(series.len()))
+            (rows.series..=series.len().min(most).min(left))
                 .rev()
                 .map(move |series| Rows { series, ..rows })
         };

@@ -62,7 +62,7 @@ pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
         .collect();
     if !nothing.is_empty() {
         out.push_str(&format!(
-            "no effect seen: {}; result.json has the bounds\n",
+            "effect too small to see: {}; result.json has the bounds\n",
             nothing.join(", ")
         ));
     }

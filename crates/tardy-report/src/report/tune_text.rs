@@ -106,7 +106,7 @@ pub fn plan(
         let mut table = Table::new(["parameter", "purpose"]).words([1]);
         words
             .iter()
-            .for_each(|word| table.row([word.word.as_str(), word.why]));
+            .for_each(|word| table.row([word.word.as_str(), word.why.as_str()]));
         out.push_str(&table.text());
         for (loader, how) in LOADERS {
             out.push_str(&format!("{loader}: {how}\n"));
@@ -304,7 +304,8 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
         }
         Outcome::NothingSeen => {
             format!(
-                "no effect seen: lowers the metric by at most {}, or raises it by at most {}",
+                "effect too small to see: lowers the metric by at most {}, or raises it by at \
+                 most {}",
                 by(interval.lower.min(0.0)),
                 by(interval.upper.max(0.0))
             )
@@ -379,7 +380,8 @@ mod tests {
                 &result(Outcome::NothingSeen, 0.97_f64.ln(), 1.02_f64.ln()),
                 100_000.0
             ),
-            "no effect seen: lowers the metric by at most 3.00 us, or raises it by at most 2.00 us"
+            "effect too small to see: lowers the metric by at most 3.00 us, or raises it by at \
+             most 2.00 us"
         );
         assert_eq!(
             words(

@@ -118,7 +118,7 @@ pub(super) fn verdict(
     match (worst, best) {
         (Some((factor, words)), _) if *factor > 1.0 => (Outcome::Worse, words.clone()),
         (_, Some((_, words))) => (Outcome::Better, words.clone()),
-        _ if runs >= RUNS_MIN => (Outcome::Equivalent, format!("no change in {runs} runs")),
+        _ if runs >= RUNS_MIN => (Outcome::Equivalent, format!("{runs} runs show no change")),
         _ => (
             Outcome::Inconclusive,
             format!("{runs} runs are too few to show a change: at least {RUNS_MIN} are needed"),

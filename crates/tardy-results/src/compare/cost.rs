@@ -4,8 +4,9 @@
 //! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms), because the value of a
 //! trial is a sum of many delays that are never negative, and because users ask for a share. With
 //! at least four runs per side, each run counts as one number. With fewer runs, the trials are
-//! compared, and the metrics share the confidence (Bonferroni). Programs are compared by their
-//! averages, as in mckenney2009.
+//! compared. With many metrics, some differ by chance, so the intervals are widened as those of
+//! latencies: the probability that any verdict is wrong is at most 1 %. Programs are compared by
+//! their averages, as in mckenney2009.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +15,13 @@ use tardy_run::cost::CostSet;
 use tardy_run::folder::{self, folders};
 use tardy_run::record::{RunKind, RunRecord, State};
 use tardy_statistics::compare::equivalence::equivalence;
+use tardy_statistics::compare::run_spread::{Reach, widened};
 use tardy_statistics::compare::shift::shift;
 use tardy_statistics::confidence::{Confidence, Interval};
+use tardy_statistics::student;
 
 use super::facts::{self, FactDifference};
+use super::judge::stretched;
 use super::margin::Margin;
 use super::model::{Outcome, RUNS_MIN};
 use crate::cost::reference::advantage_percent;
@@ -30,7 +34,7 @@ pub struct CostComparison {
     pub verdict: Outcome,
     /// Maximum difference that does not matter.
     pub margin: Margin,
-    /// Confidence of each interval.
+    /// Confidence of each interval before it is widened so that all rows hold together.
     pub confidence: Confidence,
     /// Unit of the costs: `ns`, or `instructions` of emulated machines.
     pub unit: &'static str,
@@ -225,16 +229,14 @@ fn candidate(
         .filter(|name| !side.metrics(name).is_empty())
         .collect();
     let of_runs = base.runs.len().min(side.runs.len()) >= RUNS_MIN;
-    // With many metrics, some differ by chance. Trials are numerous enough to adjust the confidence
-    // for this; runs are too few.
-    let each = if of_runs {
-        confidence
-    } else {
-        confidence.shared_by(u32::try_from(names.len()).unwrap_or(u32::MAX).max(1))
+    let judge = RowJudge {
+        margin,
+        confidence,
+        rows: names.len(),
     };
     let rows: Vec<CostRow> = names
         .iter()
-        .filter_map(|name| row(name, base, side, of_runs, margin, each))
+        .filter_map(|name| row(name, base, side, of_runs, judge))
         .collect();
     if rows.is_empty() {
         return Err(CostCompareError::NothingShared(
@@ -261,14 +263,7 @@ fn candidate(
     })
 }
 
-fn row(
-    name: &str,
-    base: &Side,
-    side: &Side,
-    of_runs: bool,
-    margin: Margin,
-    confidence: Confidence,
-) -> Option<CostRow> {
+fn row(name: &str, base: &Side, side: &Side, of_runs: bool, judge: RowJudge) -> Option<CostRow> {
     let is_of_programs = base.is_of_programs() && side.is_of_programs();
     let (from, to) = (base.metrics(name), side.metrics(name));
     let figure = |metrics: &[&MetricSummary]| {
@@ -305,55 +300,70 @@ fn row(
         }
     };
     let figures = (figure(&from), figure(&to));
-    judged(
+    judge.row(
         (name, from[0].bytes),
         figures,
         (&counted(&from), &counted(&to)),
-        margin,
-        confidence,
     )
 }
 
-/// Returns the row of a metric; `None` if one side costs nothing. A cost from a subtraction can be
-/// zero, and then has no ratio.
-fn judged(
-    (name, bytes): (&str, Option<u64>),
-    (base, candidate): (f64, f64),
-    (from, to): (&[f64], &[f64]),
+/// Judges one of several rows, whose verdicts hold together.
+#[derive(Clone, Copy)]
+struct RowJudge {
     margin: Margin,
     confidence: Confidence,
-) -> Option<CostRow> {
-    if base <= 0.0 || candidate <= 0.0 {
-        return None;
+    /// Number of rows.
+    rows: usize,
+}
+
+impl RowJudge {
+    /// Returns the row of a metric; `None` if one side costs nothing. A cost from a subtraction can be
+    /// zero, and then has no ratio.
+    fn row(
+        self,
+        (name, bytes): (&str, Option<u64>),
+        (base, candidate): (f64, f64),
+        (from, to): (&[f64], &[f64]),
+    ) -> Option<CostRow> {
+        if base <= 0.0 || candidate <= 0.0 {
+            return None;
+        }
+        let logarithms = |values: &[f64]| -> Vec<f64> {
+            values
+                .iter()
+                .filter(|value| **value > 0.0)
+                .map(|value| value.ln())
+                .collect()
+        };
+        let (from, to) = (logarithms(from), logarithms(to));
+        let shift = shift(&from, &to, self.confidence)?;
+        let freedom = (from.len() + to.len()).saturating_sub(2).max(1) as f64;
+        let factor = stretched(self.rows, self.confidence, |confidence| {
+            student::deviate(confidence, freedom)
+        });
+        let interval = shift.interval.is_finite().then(|| {
+            let wide = widened(shift.shift, shift.interval, factor, Reach::default());
+            Interval {
+                lower: wide.lower.exp_m1(),
+                upper: wide.upper.exp_m1(),
+            }
+        });
+        let share = self.margin.of(base) / base;
+        Some(CostRow {
+            metric: name.to_owned(),
+            bytes,
+            base,
+            candidate,
+            advantage_percent: advantage_percent(base, candidate),
+            interval_percent: interval.map(|interval| Interval {
+                lower: interval.lower * 100.0,
+                upper: interval.upper * 100.0,
+            }),
+            verdict: interval.map_or(Outcome::Inconclusive, |interval| {
+                equivalence(shift.shift.exp_m1(), interval, share).into()
+            }),
+        })
     }
-    let logarithms = |values: &[f64]| -> Vec<f64> {
-        values
-            .iter()
-            .filter(|value| **value > 0.0)
-            .map(|value| value.ln())
-            .collect()
-    };
-    let shift = shift(&logarithms(from), &logarithms(to), confidence)?;
-    let is_known = shift.interval.lower.is_finite() && shift.interval.upper.is_finite();
-    let interval = is_known.then(|| Interval {
-        lower: shift.interval.lower.exp_m1(),
-        upper: shift.interval.upper.exp_m1(),
-    });
-    let share = margin.of(base) / base;
-    Some(CostRow {
-        metric: name.to_owned(),
-        bytes,
-        base,
-        candidate,
-        advantage_percent: advantage_percent(base, candidate),
-        interval_percent: interval.map(|interval| Interval {
-            lower: interval.lower * 100.0,
-            upper: interval.upper * 100.0,
-        }),
-        verdict: interval.map_or(Outcome::Inconclusive, |interval| {
-            equivalence(shift.shift.exp_m1(), interval, share).into()
-        }),
-    })
 }
 
 fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Vec<String> {
@@ -415,18 +425,51 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64;
+
     use super::*;
 
     fn judge(from: &[f64], to: &[f64], margin: Margin) -> CostRow {
         let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        judged(
-            ("made", None),
-            (average(from), average(to)),
-            (from, to),
+        alone(margin)
+            .row(("made", None), (average(from), average(to)), (from, to))
+            .unwrap()
+    }
+
+    fn alone(margin: Margin) -> RowJudge {
+        RowJudge {
             margin,
-            Confidence::NINETY_FIVE,
-        )
-        .unwrap()
+            confidence: Confidence::NINETY_FIVE,
+            rows: 1,
+        }
+    }
+
+    #[test]
+    fn of_equal_sides_with_40_metrics_hardly_any_has_a_metric_that_differs() {
+        let mut random = Pcg64::seed_from_u64(1);
+        let judge = RowJudge {
+            rows: 40,
+            ..alone(Margin::Share(0.0))
+        };
+        let mut runs = |level: f64, count: usize| -> Vec<f64> {
+            (0..count)
+                .map(|_| level * random.random_range(0.9..1.1))
+                .collect()
+        };
+        for count in [RUNS_MIN, 30] {
+            let mut verdict = |level| {
+                let (from, to) = (runs(100.0, count), runs(level, count));
+                let row = judge.row(("made", None), (from[0], to[0]), (&from, &to));
+                row.unwrap().verdict
+            };
+            let wrong = (0..200)
+                .filter(|_| (0..40).any(|_| verdict(100.0) != Outcome::Inconclusive))
+                .count();
+            // 1 % of 200 are 2. One in a thousand such tests would exceed 7 by chance.
+            assert!(wrong <= 7, "{wrong} of 200 with {count} values");
+            assert_eq!(verdict(200.0), Outcome::Worse, "{count} values");
+        }
     }
 
     #[test]
@@ -487,13 +530,7 @@ mod tests {
     #[test]
     fn of_nothing_there_is_no_ratio() {
         assert_eq!(
-            judged(
-                ("made", None),
-                (0.0, 1.0),
-                (&[0.0], &[1.0]),
-                Margin::default(),
-                Confidence::NINETY_FIVE
-            ),
+            alone(Margin::default()).row(("made", None), (0.0, 1.0), (&[0.0], &[1.0])),
             None
         );
     }

@@ -79,7 +79,7 @@ pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, Cos
     if tracks.is_empty() {
         return Err(CostCompareError::NothingShared(
             first.name.clone(),
-            "all others together".to_owned(),
+            "the other runs".to_owned(),
         ));
     }
     let records: Vec<_> = sides.iter().map(|side| &side.record).collect();

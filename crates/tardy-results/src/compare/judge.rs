@@ -491,7 +491,7 @@ fn mark_decided(table: &mut Table) {
 
 /// Returns the factor by which a deviate grows if `statements` statements must hold together with
 /// the probability 1 - [`CHANCE_OF_ANY`].
-fn stretched(
+pub(super) fn stretched(
     statements: usize,
     confidence: Confidence,
     deviate: impl Fn(Confidence) -> f64,

@@ -113,8 +113,8 @@ fn tracks(runs: &[RunSide], settings: &Settings) -> Result<Vec<Track>, CompareEr
         return Err(CompareError::NothingShared {
             base: first,
             base_has: names.join(", "),
-            other: "all others together".into(),
-            other_has: "no series that every run has".into(),
+            other: "the other runs".into(),
+            other_has: "not all of these in every run".into(),
         });
     }
     let mut tracks: Vec<Track> = whole

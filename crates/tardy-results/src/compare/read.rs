@@ -465,8 +465,8 @@ fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     };
     let run = base.runs.iter().chain(&side.runs).find(is_undecided)?;
     Some(format!(
-        "misses are not compared: the file that {} was imported from does not decide which samples \
-         missed the deadline",
+        "misses are not compared: the imported file of {} does not decide which samples missed \
+         the deadline",
         run.folder.display()
     ))
 }

@@ -130,7 +130,8 @@ pub enum CompareError {
         runs: usize,
     },
     /// The folder has no measurement that was made on two kernels.
-    #[error("in {}, no measurement was run on two kernels: {groups}; name the runs to compare", folder.display())]
+    #[error("{} has no measurement that was run on two kernels: {groups}; name the runs to \
+             compare", folder.display())]
     NoCounterpart {
         folder: PathBuf,
         /// Description of the groups in the folder.
@@ -138,8 +139,8 @@ pub enum CompareError {
     },
     /// The two sides share no series with the same quantity.
     #[error(
-        "{base} and {other} share no series: the first has {base_has}, the second {other_has}; \
-         compare runs of the same probe"
+        "{base} and {other} share no series ({base}: {base_has}; {other}: {other_has}); compare \
+         runs of the same probe"
     )]
     NothingShared {
         base: String,

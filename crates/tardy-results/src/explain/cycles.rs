@@ -9,7 +9,7 @@ use tardy_run::folder;
 use tardy_samples::cycles::FILE;
 pub use tardy_samples::cycles::chains::{ChainLink, WakeUpChain};
 pub use tardy_samples::cycles::{
-    Cycle, CycleRow, Cycles, PlaceRow, Shares, Stretch, StretchKind, WaitPlace,
+    Cycle, CycleRow, Cycles, OtherPlaces, PlaceRow, Shares, Stretch, StretchKind, WaitPlace,
 };
 
 use super::LoopRow;
@@ -156,6 +156,7 @@ mod tests {
             max_ns: Nanos(90),
             sum: Shares::default(),
             blocked_in: Vec::new(),
+            other_places: OtherPlaces::default(),
         }
     }
 

@@ -40,8 +40,9 @@ const REMEDIES: [Remedy; 7] = [
     // kernel/sched/membarrier.c.
     Remedy {
         functions: &["ipi_mb", "ipi_sync_core", "ipi_rseq", "ipi_sync_rq_state"],
-        remedy: "a program called membarrier(2): do not run such programs while the loop runs; the \
-                 private commands of membarrier interrupt only CPUs that run the same process",
+        remedy: "a program used the system call membarrier(2): do not run such programs while the \
+                 loop runs; the private commands of membarrier interrupt only CPUs that run the \
+                 same process",
     },
     // kernel/rcu/tree_exp.h; Documentation/admin-guide/kernel-parameters.txt.
     Remedy {

@@ -17,7 +17,7 @@ pub fn component(component: Component) -> &'static str {
         Component::Switch => "wake-up to running",
         Component::SwitchAndReturn => "from the last event before the switch until the clock read",
         Component::Return => "running to the clock read",
-        Component::Awake => "due time to the clock read, awake",
+        Component::Awake => "due time to the clock read (the thread was already awake)",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The runs of a paper's experiments, by experiment and kernel, and the quantities computed from
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tardy_core::summary::cell::Cell;
@@ -23,10 +23,32 @@ const WHOLE: &str = "run";
 /// loads.
 const LOADED: &str = "load";
 
-/// Returns the path of the file that states why an experiment has no folder.
+/// Returns the path of the file that states why a step has no folder: an experiment, or a part of
+/// one such as `koolwal-cyclictest/1-of-4`.
 #[must_use]
-pub fn why_file(folder: &Path, experiment: &str) -> PathBuf {
-    folder.join(format!("{experiment}.why"))
+pub fn why_file(folder: &Path, step: &str) -> PathBuf {
+    folder.join(format!("{}.why", step.replace('/', "-")))
+}
+
+/// Returns why steps of an experiment have no folder, each text once.
+fn reasons(folder: &Path, experiment: &str) -> BTreeSet<String> {
+    let is_part = |text: &str| {
+        text.strip_prefix('-')
+            .and_then(|part| part.split_once("-of-"))
+            .is_some_and(|(number, of)| number.parse::<u32>().is_ok() && of.parse::<u32>().is_ok())
+    };
+    let is_of_experiment = |name: &str| {
+        name.strip_prefix(experiment)
+            .and_then(|rest| rest.strip_suffix(".why"))
+            .is_some_and(|rest| rest.is_empty() || is_part(rest))
+    };
+    std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| is_of_experiment(&entry.file_name().to_string_lossy()))
+        .filter_map(|entry| std::fs::read_to_string(entry.path()).ok())
+        .collect()
 }
 
 /// Why a quantity has no value.
@@ -56,7 +78,7 @@ impl PaperRuns {
             unreadable: Vec::new(),
         };
         for experiment in &paper.experiments {
-            if let Ok(why) = std::fs::read_to_string(why_file(folder, &experiment.name)) {
+            for why in reasons(folder, &experiment.name) {
                 found.unreadable.push((experiment.name.clone(), why));
             }
             for path in runs_below(&folder.join(&experiment.name)) {

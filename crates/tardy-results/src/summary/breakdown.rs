@@ -140,7 +140,7 @@ impl Breakdown {
             for phase in &summary.loads {
                 let Some(numbers) = numbers_of(phase, &plan.name) else {
                     let reason =
-                        "no samples, or the loads used less than a tenth of the time of every CPU"
+                        "no samples, or the loads used less than a tenth of each CPU's time"
                             .to_owned();
                     self.mixed.push(MixedMeasurement {
                         run: run.clone(),

@@ -208,9 +208,11 @@ pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<Stri
         if series.iter().any(is_without_buckets) {
             "only the extremes of a series are known: more samples may be late"
         } else if series.iter().any(is_open) {
-            "samples without a bucket may or may not be late: measure with a larger histogram"
+            "samples beyond the histogram's last bucket may or may not be late: measure with a \
+             larger histogram"
         } else {
-            "the file rounds samples near the deadline, which may or may not be late: measure in ns"
+            "the file rounds its values, so samples near the deadline may or may not be late: \
+             measure in ns"
         }
         .to_owned()
     })

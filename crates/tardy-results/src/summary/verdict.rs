@@ -248,7 +248,8 @@ impl<'a> Judge<'a> {
             .iter()
             .any(|read| read.whole.misses_undecided > 0 && read.is_judged());
         let of_undecided = is_undecided.then(|| {
-            "some skipped periods belong to samples that were not stored, so their latency is unknown"
+            "some skipped periods belong to samples that were not stored, so the latency of these \
+             periods is unknown"
                 .to_owned()
         });
         of_extremes

@@ -45,8 +45,8 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
         format!("all samples are counted in hourly histograms{disk}")
     } else {
         format!(
-            "individual samples are kept only from {since} after the start on; earlier ones are \
-             counted in hourly histograms{disk}"
+            "individual samples exist only from {since} into the run; earlier ones are counted in \
+             hourly histograms{disk}"
         )
     };
     Some(Warning::Note { text })
@@ -61,7 +61,7 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     (read.has_short_gaps() && record.phases.len() > 1).then(|| Warning::Note {
         text: format!(
             "{}: numbers of a phase or load cover only gaps of at least {}, but numbers of the \
-             whole run cover every read: compare their maxima, not their means or medians",
+             whole run cover every clock read: compare their maxima, not their means or medians",
             read.descriptor.probe,
             least.exact()
         ),
@@ -133,7 +133,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
             });
         }
     }
-    // Throttling repeats as long as it lasts, so a single latency of that length does not count as
+    // Throttling stalls the task once in each of its periods, so a single stall does not count as
     // throttling.
     let is_throttled = series
         .iter()

@@ -174,7 +174,8 @@ options! {
     }, plan(of_plan::policy);
     /// Real-time priority of the probes [default: 95]
     ///
-    /// Priority 99, that of the kernel's watchdog, needs --force and a CPU that --cpus leaves out.
+    /// Priority 99 is that of the kernel's watchdog. It needs --force, and --cpus must leave out a
+    /// CPU.
     priority: Option<u32> = {
         name: "priority", value: "N", range: Some((1, 99)), group: PROBES, is_shown: true,
     }, plan(of_plan::priority);
@@ -201,8 +202,8 @@ options! {
         plan(|plan| Some(plan.seed));
     /// Deadline: the largest allowed latency, as in 200us
     ///
-    /// A wake-up with a larger latency is a miss. A skipped period is a miss if the stall
-    /// delayed it beyond the deadline.
+    /// A wake-up with a larger latency is a miss. A skipped period is a miss if the late wake-up
+    /// came more than the deadline after the due time of that period.
     deadline: Option<Nanos> = {
         name: "deadline", value: "TIME", can_begin_with_dash: true, conflicts: &["window"],
         group: DEADLINE, is_in_files: true, is_shown: true,
@@ -222,8 +223,8 @@ options! {
     }, plan(|plan| plan.misses_allowed);
     /// Number of periods that late wake-ups may skip [default: as many as --misses allows]
     ///
-    /// Without --misses, the default is 0 if the deadline is at most a period, and otherwise no
-    /// limit.
+    /// Without --misses, the default is 0 if the deadline is at most a period; with a longer
+    /// deadline, there is no limit.
     skipped: Option<u64> = {
         name: "skipped", value: "N", can_begin_with_dash: true, group: DEADLINE,
         is_in_files: true, is_shown: true,
@@ -239,7 +240,7 @@ options! {
         name: "load-cpus", value: "CPUS", group: LOADS, is_in_files: true, is_kept: true,
         is_shown: true,
     }, plan(of_plan::load_cpus);
-    /// Allow these loads of the scenario, which disturb people, run commands or can do harm
+    /// Loads of the scenario to allow although they disturb people, run commands or can do harm
     allow: Vec<String> = {
         name: "allow", value: "LOAD,...", separator: Some(','), group: LOADS,
     }, asked();
@@ -311,8 +312,8 @@ options! {
         name: "disk", value: "SIZE", conflicts: &["keep", "spool", "keep-trace", "break-above"],
         group: STORAGE, is_shown: true,
     }, plan(|plan| plan.disk.map(Bytes));
-    /// Folder in memory to write to while measuring, to spare flash storage; it is moved to --out
-    /// at the end
+    /// Folder in memory for the samples during the run, to spare flash storage; the samples are
+    /// moved to --out at the end
     spool: Option<PathBuf> = { name: "spool", value: "FOLDER", group: STORAGE, is_in_files: true },
         plan(|plan| plan.spool.clone());
     /// Maximum C-state exit latency in us (/dev/cpu_dma_latency), or `leave` to set none
@@ -489,7 +490,7 @@ impl FromStr for Label {
                 text: text.to_owned(),
             }),
             _ => Err(format!(
-                "`{text}` is not a label: write for example board=imx8-07"
+                "`{text}` is not a label: write NAME=TEXT, such as board=imx8-07"
             )),
         }
     }

@@ -20,7 +20,8 @@ use tardy_trace::stints::{Doing, Stint};
 use tardy_trace::wake_ups::{Cause, WakeUp};
 
 use super::{
-    Cycle, CycleRow, Cycles, Marks, PlaceRow, Shares, Stretch, StretchKind, WORST_MAX, WaitPlace,
+    Cycle, CycleRow, Cycles, Marks, OtherPlaces, PlaceRow, Shares, Stretch, StretchKind, WORST_MAX,
+    WaitPlace,
 };
 
 /// Number of sleeps from which a thread's wait place is determined.
@@ -39,7 +40,7 @@ const STRETCHES_MAX: usize = 32;
 const WORST_OF_THREAD: usize = 10;
 /// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
-/// Maximum number of places per thread that are counted separately.
+/// Maximum number of places per thread that are counted separately. All others are counted together.
 const PLACES_MAX: usize = 64;
 
 /// Index of a place in the list for [`Cutter::result`]; absent if the place is unknown.
@@ -79,7 +80,7 @@ struct ThreadCut {
     open: Option<OpenCycle>,
     response: Histogram,
     sum: Shares,
-    places: Vec<(Place, Total)>,
+    blocked: Blocked,
     worst: Vec<RawCycle>,
 }
 
@@ -93,6 +94,13 @@ struct Sleeps {
     length: i64,
 }
 
+/// Sleeps inside cycles, by place.
+#[derive(Debug, Clone, Default)]
+struct Blocked {
+    places: Vec<(Place, Total)>,
+    others: Total,
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     sleeps: u64,
@@ -100,10 +108,40 @@ struct Total {
     max: i64,
 }
 
+impl Blocked {
+    fn add(&mut self, place: Place, sleeps: Total) {
+        let total = match self.places.iter().position(|(at, _)| *at == place) {
+            Some(known) => &mut self.places[known].1,
+            None if self.places.len() < PLACES_MAX => {
+                self.places.push((place, sleeps));
+                return;
+            }
+            None => &mut self.others,
+        };
+        total.add(sleeps);
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        for &(place, sleeps) in &other.places {
+            self.add(place, sleeps);
+        }
+        self.others.add(other.others);
+    }
+}
+
+impl Total {
+    fn add(&mut self, other: Self) {
+        self.sleeps += other.sleeps;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct OpenCycle {
     begin: i64,
     shares: Shares,
+    blocked: Blocked,
     stretches: Vec<RawStretch>,
     left_out: u64,
     left_out_ns: i64,
@@ -147,7 +185,7 @@ impl Default for ThreadCut {
             open: None,
             response: Histogram::new(Budget::RECORDER),
             sum: Shares::default(),
-            places: Vec::new(),
+            blocked: Blocked::default(),
             worst: Vec::new(),
         }
     }
@@ -416,6 +454,12 @@ impl ThreadCut {
             Doing::Asleep { waker, .. } => {
                 if let Some(cycle) = &mut self.open {
                     cycle.shares.blocked_ns += Nanos(length);
+                    let sleep = Total {
+                        sleeps: 1,
+                        sum: length,
+                        max: length,
+                    };
+                    cycle.blocked.add(piece.place, sleep);
                     let (start, end) = (stint.start, stint.end);
                     let by = By::Waker(waker);
                     cycle.push(StretchKind::Blocked, start, end, piece.place, by);
@@ -463,28 +507,12 @@ impl ThreadCut {
         })
     }
 
-    fn close(&mut self, raw: RawCycle) {
+    fn close(&mut self, mut raw: RawCycle) {
         debug_assert_eq!(raw.cycle.shares.sum(), Nanos(raw.response()));
         self.response.record(raw.response());
         self.sum.add(&raw.cycle.shares);
-        for stretch in &raw.cycle.stretches {
-            if stretch.kind != StretchKind::Blocked {
-                continue;
-            }
-            let known = self.places.iter().position(|(at, _)| *at == stretch.place);
-            let place = match known {
-                Some(place) => place,
-                None if self.places.len() < PLACES_MAX => {
-                    self.places.push((stretch.place, Total::default()));
-                    self.places.len() - 1
-                }
-                None => continue,
-            };
-            let total = &mut self.places[place].1;
-            total.sleeps += 1;
-            total.sum += stretch.length;
-            total.max = total.max.max(stretch.length);
-        }
+        self.blocked
+            .add_all(&std::mem::take(&mut raw.cycle.blocked));
         self.worst.push(raw);
     }
 
@@ -510,6 +538,7 @@ impl ThreadCut {
             return None;
         };
         let mut blocked_in: Vec<PlaceRow> = self
+            .blocked
             .places
             .iter()
             .map(|(place, total)| PlaceRow {
@@ -533,6 +562,11 @@ impl ThreadCut {
             max_ns: Nanos(max),
             sum: self.sum,
             blocked_in,
+            other_places: OtherPlaces {
+                sleeps: self.blocked.others.sleeps,
+                sum_ns: Nanos(self.blocked.others.sum),
+                max_ns: Nanos(self.blocked.others.max),
+            },
         })
     }
 }

@@ -206,7 +206,7 @@ impl fmt::Display for Check {
             }) if foreign.is_empty() => {
                 write!(
                     formatter,
-                    "the {candidates} largest excesses belong to the tail below them"
+                    "the {candidates} largest excesses fit the tail below them"
                 )
             }
             Self::Mixture(Mixture { foreign, .. }) => {

@@ -5,6 +5,9 @@
 //! wait is a page fault or a lock of the kernel, even if the sample became due in it and another
 //! thread woke it. Without this rule, the wait would count as the path of the thread that woke the
 //! probe.
+//!
+//! A wait during which events were lost has no known cause or end. It counts as lost events until
+//! the thread is woken or writes an event.
 
 use std::collections::VecDeque;
 
@@ -36,6 +39,33 @@ struct Stint {
     spans: VecDeque<Span>,
 }
 
+impl Stint {
+    fn push(&mut self, span: Span) {
+        if self.spans.len() == SPANS_MAX {
+            self.spans.pop_front();
+        }
+        self.spans.push_back(span);
+    }
+
+    /// Returns the current wait as a span until `to`, if events were lost during it.
+    fn lost_span(&self, to: u64) -> Option<Span> {
+        let lost = self.since.filter(|(_, cause)| *cause == Cause::Lost);
+        lost.map(|(from, cause)| Span {
+            from,
+            to,
+            holder: Holder::of(cause),
+        })
+    }
+
+    /// Ends the current wait at `time` if events were lost during it.
+    fn end_lost(&mut self, time: u64) {
+        if let Some(span) = self.lost_span(time) {
+            self.since = None;
+            self.push(span);
+        }
+    }
+}
+
 /// A wait that is over.
 #[derive(Debug, Clone, Copy)]
 struct Span {
@@ -49,6 +79,9 @@ impl ThreadWaits {
     pub(super) fn take_own(&mut self, event: &Event) {
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
+        }
+        if let Some(stint) = self.threads.get_mut(&event.head.pid) {
+            stint.end_lost(event.time);
         }
         match event.kind {
             Kind::PageFault { .. } => {
@@ -92,6 +125,7 @@ impl ThreadWaits {
         let Some(stint) = self.threads.get_mut(&pid) else {
             return;
         };
+        stint.end_lost(time);
         let Some((from, cause)) = stint.since.take() else {
             return;
         };
@@ -101,14 +135,22 @@ impl ThreadWaits {
             priority: of_waker.map(|(_, priority)| priority),
             ..Holder::of(cause)
         };
-        if stint.spans.len() == SPANS_MAX {
-            stint.spans.pop_front();
-        }
-        stint.spans.push_back(Span {
+        stint.push(Span {
             from,
             to: time,
             holder,
         });
+    }
+
+    /// Records that events were lost: they may have ended any wait, and the reason for a wait.
+    pub(super) fn lose(&mut self) {
+        for stint in self.threads.values_mut() {
+            stint.has_fault = false;
+            stint.has_contention = false;
+            if let Some((_, cause)) = &mut stint.since {
+                *cause = Cause::Lost;
+            }
+        }
     }
 
     pub(super) fn forget_before(&mut self, time: u64) {
@@ -121,13 +163,13 @@ impl ThreadWaits {
     /// Replaces the parts of `pieces` during which the thread itself waited in the kernel. The task
     /// that had the CPU at that time did not delay the thread.
     pub(super) fn lay(&self, pid: i32, pieces: &mut Vec<Piece>) {
-        let Some(stint) = self
-            .threads
-            .get(&pid)
-            .filter(|stint| !stint.spans.is_empty())
-        else {
+        let Some(stint) = self.threads.get(&pid) else {
             return;
         };
+        let open = stint.lost_span(u64::MAX);
+        if stint.spans.is_empty() && open.is_none() {
+            return;
+        }
         let (Some(begin), Some(end)) = (
             pieces.first().map(|piece| piece.start),
             pieces.last().map(|piece| piece.end),
@@ -137,6 +179,7 @@ impl ThreadWaits {
         for span in stint
             .spans
             .iter()
+            .chain(&open)
             .filter(|span| span.from < end && span.to > begin)
         {
             let mut laid: Vec<Piece> = Vec::with_capacity(pieces.len() + 2);

@@ -63,6 +63,13 @@ impl SetTimers {
         self.timers.remove(&address)
     }
 
+    /// Forgets timers that were due before `time`, in ns of the monotonic clock. Lost events may
+    /// have ended them and set them again, so they would be due a whole period too early.
+    pub(super) fn lose(&mut self, time: u64) {
+        let time = time.cast_signed();
+        self.timers.retain(|_, timer| timer.soft_expires > time);
+    }
+
     /// Forgets timers that are overdue. Then sets the limit for the next round to twice the
     /// remaining number of timers, so that the cost per timer stays a few instructions.
     fn forget_overdue(&mut self, now: u64) {

@@ -111,6 +111,7 @@ impl RuleScopes {
 
     /// Forgets the waits under way, whose end may be lost.
     pub(crate) fn lose(&mut self) {
+        self.all.lock_waits.began = None;
         for rules in self.threads.iter_mut().flat_map(HashMap::values_mut) {
             rules.lock_waits.began = None;
         }

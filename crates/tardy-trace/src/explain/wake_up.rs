@@ -116,6 +116,10 @@ impl Explainer {
             Item::Event(event) => self.event(event),
             Item::Lost { cpu, time, .. } => {
                 self.cpus.get_or_add(*cpu).lose(*time);
+                self.timers.lose(*time);
+                self.work.clear();
+                self.judged.lose();
+                self.blocked.lose();
             }
         }
     }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use tardy_samples::cycles::WaitPlace;
 use tardy_samples::wake_up_kind;
+use tardy_trace::recent::Recent;
 use tardy_trace::symbols::Symbols;
 
 /// Maximum number of distinct wait places.
 const PLACES_MAX: usize = 4096;
-/// Maximum number of stacks whose place is remembered, counted separately for relative and absolute
-/// timers. The place of a further stack is determined at each of its sleeps.
-const STACKS_MAX: usize = 1 << 17;
+/// Minimum number of recent stacks whose place is remembered, counted separately for relative and
+/// absolute timers. The trace itself stores at most 2 * 4096 recent stacks.
+const STACKS_MAX: usize = 1 << 14;
 /// Maximum number of functions in a trace file.
 const FUNCTIONS_MAX: usize = 1 << 14;
 /// Functions of the scheduler and of tracing, which the waiting function calls.
@@ -62,7 +63,7 @@ const NANOSLEEP: &str = "do_nanosleep";
 #[derive(Debug)]
 pub(super) struct Places {
     symbols: Symbols,
-    of_stacks: HashMap<(u32, bool), Option<u32>>,
+    of_stacks: Recent<(u32, bool), Option<u32>>,
     numbers: HashMap<WaitPlace, u32>,
     places: Vec<WaitPlace>,
     /// Call of each place, in the form that wake-up kinds use.
@@ -75,7 +76,7 @@ impl Places {
     pub(super) fn new(symbols: Symbols) -> Self {
         Self {
             symbols,
-            of_stacks: HashMap::new(),
+            of_stacks: Recent::new(STACKS_MAX),
             numbers: HashMap::new(),
             places: Vec::new(),
             calls: Vec::new(),
@@ -107,7 +108,7 @@ impl Places {
 
     /// Returns the number of the wait place for the stack with the number `stack`.
     pub(super) fn number(&mut self, stack: u32, is_relative: bool, frames: &[u64]) -> Option<u32> {
-        if let Some(&number) = self.of_stacks.get(&(stack, is_relative)) {
+        if let Some(&mut number) = self.of_stacks.touch(&(stack, is_relative)) {
             return number;
         }
         frames.iter().for_each(|&address| self.meet(address));
@@ -128,9 +129,7 @@ impl Places {
                 None => None,
             }
         });
-        if self.of_stacks.len() < STACKS_MAX {
-            self.of_stacks.insert((stack, is_relative), number);
-        }
+        self.of_stacks.insert((stack, is_relative), number);
         number
     }
 
@@ -268,6 +267,19 @@ mod tests {
             function: "pipe_write".to_owned(),
         };
         assert_eq!(places.all(), [place]);
+    }
+
+    #[test]
+    fn the_place_of_a_recent_stack_is_known_however_many_came_before() {
+        let symbols = "ffffffff81000000 t schedule\nffffffff81000100 t pipe_write\n";
+        let mut places = Places::new(Symbols::parse(symbols));
+        let frames = [0xffff_ffff_8100_0010, 0xffff_ffff_8100_0110];
+        // Stack numbers are never reused. Without frames, only a remembered stack has a place.
+        for stack in 0..200_000 {
+            assert_eq!(places.number(stack, false, &frames), Some(0));
+            assert_eq!(places.number(stack, false, &[]), Some(0), "{stack}");
+        }
+        assert_eq!(places.number(0, false, &[]), None, "an old stack");
     }
 
     #[test]

@@ -271,7 +271,7 @@ impl Traces {
     }
 }
 
-/// Creates the instance of explanations.
+/// Creates the tracefs instance for the events that serve only explanations.
 fn explanations(
     tracefs: Tracefs,
     name: &str,

@@ -17,13 +17,13 @@ pub struct AdviseArgs {
     /// runs
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Paper whose published numbers decide, instead of runs
+    /// Judge by the published numbers of this paper, instead of by runs
     #[arg(long, alias = "from", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers", "virtual"])]
     pub paper: Option<AdviseSource>,
     #[command(flatten)]
     pub task: TaskArgs,
-    /// Probe whose samples decide [default: a probe that times completions, else a probe that
-    /// measures latency]
+    /// Probe whose samples give the verdict [default: a probe that times completions, else a probe
+    /// that measures latency]
     #[arg(long, value_name = "NAME", conflicts_with = "paper")]
     pub probe: Option<String>,
     /// Draw the curves of total delay into this .svg or .png file, or write their numbers into this
@@ -48,7 +48,7 @@ pub struct TaskArgs {
     /// Time between two units of work, as in 1ms
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
-    /// What the work does most of the time
+    /// Main activity of the work
     #[arg(long, value_name = "KIND", value_parser = choice::parser::<WorkKind>())]
     pub kind: Option<WorkKind>,
     /// Share of units that may be late, as in 1e-6 [default: 0]
@@ -66,17 +66,17 @@ pub struct TaskArgs {
     /// Whether parallel threads of the work wait for each other at barriers
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub barriers: Option<bool>,
-    /// Whether the work will run on a virtual machine [default: yes if the runs' machine is
-    /// virtual; without runs, if this machine is]
+    /// Whether the work will run on a virtual machine [default: as the machine of the runs; without
+    /// runs, as this machine]
     #[arg(long = "virtual", id = "virtual", value_name = "yes|no", value_parser = yes_no)]
     pub is_virtual: Option<bool>,
 }
 
 const AFTER_HELP: &str = "tardy judges work by measured completion times if a run has them (from \
                           the probe `work`), otherwise by measured latencies and a model. The \
-                          verdict states which of the two decided.
+                          verdict states which of the two it used.
 With several kernels, the verdict is about the recommended kernel. Without --work and --deadline, \
-                          `tardy advise` asks about the work on a terminal.
+                          `tardy advise` asks questions about the work if it runs on a terminal.
 Exit codes: 0 the work met the deadline, or no deadline was given; 1 the work was late; 2 wrong \
                           use or bad input; 4 inconclusive: too few samples, a degraded set-up, \
                           virtual time, or no run.";

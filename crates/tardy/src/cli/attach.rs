@@ -17,15 +17,15 @@ pub struct AttachArgs {
     /// Process ID of the running program
     #[arg(value_name = "PID", value_parser = process_number, required_unless_present = "realtime", conflicts_with = "realtime")]
     pub process: Option<u32>,
-    /// Measure every real-time thread of the machine instead of a program: SCHED_FIFO, SCHED_RR and
-    /// SCHED_DEADLINE, except threads of the kernel and of tardy
+    /// Measure all real-time threads of the machine (SCHED_FIFO, SCHED_RR and SCHED_DEADLINE)
+    /// instead of one program; threads of the kernel and of tardy are left out
     #[arg(long)]
     pub realtime: bool,
     /// Measure only the thread with this ID
     #[arg(long, value_name = "TID", value_parser = process_number, conflicts_with = "realtime")]
     pub thread: Option<u32>,
-    /// Instead of wake-ups, measure the time from a thread's call of this function of the program
-    /// until the same thread calls the function of --to
+    /// Measure the time between two functions of the program, instead of wake-ups: from a call of
+    /// FUNCTION until the same thread calls the function of --to
     ///
     /// FUNCTION%return is the return from the function. The kernel puts a breakpoint at the start
     /// of each function (uprobes), which delays each call by some microseconds. The program's own
@@ -33,8 +33,7 @@ pub struct AttachArgs {
     /// its path in the source, and a C++ function by its mangled name.
     #[arg(long, value_name = "FUNCTION", requires_all = ["to", "process"])]
     pub from: Option<String>,
-    /// Function of the program that ends the measurement begun by --from, when the same thread calls
-    /// it
+    /// Second function for --from: the measured time ends when the same thread calls FUNCTION
     #[arg(long, value_name = "FUNCTION", requires_all = ["from", "process"])]
     pub to: Option<String>,
     /// How long to measure; Ctrl-C or the end of the program stops the measurement earlier
@@ -53,11 +52,11 @@ pub struct AttachArgs {
     /// Action at the first latency above --deadline: trace, shell=COMMAND, signal=PID,
     /// signal,num=N,pid=PID, or continue
     ///
-    /// The actions are those of `tardy run`. The first such latency also ends the measurement; with
-    /// continue, the measurement does not end, and the actions are repeated at each new maximum.
-    /// Repeat the option for several actions. With --out, the folder then has the kernel's trace
-    /// around the worst wake-ups, and COMMAND finds the folder in the environment variable
-    /// TARDY_RUN.
+    /// `tardy run --help` describes the actions. The first latency above the deadline also ends the
+    /// measurement; with continue, the measurement does not end, and the actions are repeated at
+    /// each new maximum. Repeat the option for several actions. With --out, the folder also holds
+    /// the kernel's trace around the worst wake-ups, and the environment variable TARDY_RUN gives
+    /// COMMAND the path of the folder.
     #[arg(long, value_name = "ACTION", requires = "deadline")]
     pub on_threshold: Vec<ThresholdAction>,
     /// New folder for a run with every wake-up; `show`, `explain`, `plot`, `compare`, `report` and
@@ -100,16 +99,16 @@ const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach 1234 --from rx_frame --to tx_frame --deadline 100us
   tardy attach 1234 --deadline 1ms --out mine --on-threshold 'shell=./late.sh'
   tardy attach --realtime --until-stopped --disk 200MiB --out machine
-Every wake-up of a thread is measured, from its reference time to the switch to the thread. The \
-                          reference time depends on what woke the thread. For a timer of the \
-                          program (a sleep, a wait with a time limit, timer_create, timerfd, \
-                          setitimer), it is the due time; for an interrupt or softirq, its entry; \
-                          for another thread, the moment at which that thread issued the wake-up. \
-                          Each kind of wake-up is a row, such as futex-thread. A deadline covers \
-                          all rows.
+Every wake-up of a thread is measured. Its latency lasts from a reference time until the kernel \
+                          switches to the thread. The reference time depends on what woke the \
+                          thread. For a timer of the program (a sleep, a wait with a time limit, \
+                          timer_create, timerfd, setitimer), it is the due time; for an interrupt \
+                          or softirq, its entry; for another thread, the moment at which that \
+                          thread issued the wake-up. The result has a row for each kind of \
+                          wake-up, such as futex-thread. A deadline applies to all rows.
 A cycle lasts from the wake-up of a thread until the thread waits for its next cycle. For each \
-                          thread, the tool also prints how long its cycles took, which calls \
-                          blocked it, and which threads kept it from the CPU.
+                          thread, tardy also prints the length of the cycles, the calls that \
+                          blocked the thread, and the threads that kept it from the CPU.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
                           modified nor stopped. docs/attach.md explains the numbers.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \

@@ -17,10 +17,10 @@ pub struct BreakdownArgs {
     pub json: bool,
 }
 
-const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` makes a run that isolates the \
-                          three sources as far as one boot allows.
-A measurement with and without high-resolution timers takes two boots, for instance in the lab \
-                          (its virtual time shows lengths of code paths, not times of a machine):
+const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` isolates the three sources as \
+                          far as possible in one boot.
+To measure with and without high-resolution timers, boot twice, for instance in the lab. The lab's \
+                          virtual time shows the length of code paths, not the speed of a machine:
   tardy lab run --kernel debian:6.1 --cmdline 'highres=off nohz=off' --kernel debian:6.1 --cmdline \
                           highres=on --scenario abeni2002-split --out timers
   tardy breakdown timers

@@ -172,7 +172,7 @@ impl Choice for Kind {
             Self::CpuMap => "Largest latency of each CPU over time, for machines with many CPUs",
             Self::Scatter => "Samples over time, drawn one by one if there are few",
             Self::Bars => "Smallest, median and largest latency of each run and load",
-            Self::TotalDelay => "Time from due to done, for each length of work",
+            Self::TotalDelay => "Time from due time to end of work, for each length of work",
         }
     }
 }

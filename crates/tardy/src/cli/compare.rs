@@ -17,8 +17,8 @@ use super::{positive_duration, share};
 pub struct CompareArgs {
     /// Baseline: a run, or a folder of runs that repeat one measurement
     ///
-    /// If BASE is a folder and NEW is absent, the runs of BASE are grouped by what was measured,
-    /// and each group is compared across kernels.
+    /// Without NEW, tardy groups the runs in the folder BASE by measurement, and compares the
+    /// kernels in each group.
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
     /// Runs or folders of runs, each compared with BASE
@@ -28,14 +28,14 @@ pub struct CompareArgs {
     /// started
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernel sections of two folders of lab runs made with --watch. For such folders,
-    /// --sections is the default with --format text and json; to compare their latencies, give the
-    /// runs in the folders instead of the folders
+    /// For two folders of lab runs made with --watch: compare the kernel's sections with IRQs or
+    /// preemption off. This is the default for such folders with --format text or json; to compare
+    /// latencies instead, give the runs inside the folders
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
-    /// Show which functions make one kernel slower, in two folders of lab runs made with --watch.
-    /// Compares the code executed before the largest latency of each side, or before the latency at
-    /// the quantile of --quantiles
+    /// For two folders of lab runs made with --watch: show which functions make one kernel slower.
+    /// Compares the code that ran before the largest latency of each side or, with --quantiles,
+    /// before the latency at that quantile
     #[arg(long, conflicts_with_all = ["over_time", "sections", "deadline", "window"])]
     pub why: bool,
     /// Largest difference that does not matter: a time, or a share of the baseline's value
@@ -43,11 +43,11 @@ pub struct CompareArgs {
     pub margin: Margin,
     #[command(flatten)]
     pub deadline: CompareDeadlineArgs,
-    /// Quantiles to compare, as in 0.5,0.999; a quantile is left out unless both sides have an
-    /// upper bound for it
+    /// Quantiles to compare, as in 0.5,0.999; tardy compares a quantile only if it has an upper
+    /// bound on both sides
     ///
-    /// By default, each of 0.5, 0.9, 0.99, 0.999, 0.9999 and 0.99999 that has 30 independent
-    /// samples beyond it.
+    /// By default, tardy compares 0.5, 0.9, 0.99, 0.999, 0.9999 and 0.99999, but only quantiles
+    /// with at least 30 independent samples beyond them.
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, hide_default_value = true)]
     pub quantiles: Option<Vec<f64>>,
     /// Standard deviation between runs of one side, in per cent
@@ -59,7 +59,8 @@ pub struct CompareArgs {
     /// Compare only phases of this name
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// Confidence of each single interval; the chance that any verdict is wrong is at most 1 %
+    /// Confidence of each printed interval; verdicts use wider intervals, so that the chance of any
+    /// wrong verdict is at most 1 %
     #[arg(
         long,
         value_name = "LEVEL",
@@ -89,14 +90,14 @@ pub struct CompareArgs {
     pub format: CompareFormat,
 }
 
-const AFTER_HELP: &str = "A row is the whole run, or one load. A row is worse or better if the \
-                          interval of a difference lies beyond the margin. A row is mixed if one \
-                          number is worse and another better, and equivalent if all intervals lie \
-                          within the margin. Otherwise, the row is inconclusive. The headline \
-                          counts all rows; `*` marks the number that decides a row. The chance \
-                          that any row has a wrong verdict is at most 1 %.
-Two maxima differ by chance, so the maximum decides only if enough samples of one side lie beyond \
-                          all samples of the other.
+const AFTER_HELP: &str = "A row is for the whole run or for one load. A row is worse or better if \
+                          the confidence interval of a difference lies beyond the margin. A row is \
+                          mixed if one number is worse and another better, and equivalent if all \
+                          intervals lie within the margin. Otherwise, the row is inconclusive. The \
+                          headline counts all rows; `*` marks the number that decides a row. The \
+                          chance that any row has a wrong verdict is at most 1 %.
+Maxima also differ by chance. The maximum therefore decides a row only if enough samples of one \
+                          side are larger than all samples of the other side.
 With four or more runs per side (give each side as a folder of runs), each run contributes one \
                           value to each compared number. The interval then includes the \
                           differences between runs.
@@ -110,8 +111,8 @@ Lab runs in virtual time are exact. With one replica per side, the difference is
                           value to each compared number.
 Runs of `tardy cost` are compared metric by metric, as percentages.
 Exit codes: 0 no row is worse; 1 a row is worse or mixed; 2 wrong use, or runs that cannot be \
-                          compared; 4 no row is worse, but the row of the whole run is \
-                          inconclusive.";
+                          compared; 4 no row is worse, but the headline is INCONCLUSIVE or \
+                          `inconclusive as a whole`.";
 
 /// The deadline that misses are counted against.
 #[derive(Debug, Clone, Args)]
@@ -138,7 +139,7 @@ pub enum CompareFormat {
 }
 
 impl CompareArgs {
-    /// Returns the settings of the comparison.
+    /// Returns the settings, with sorted quantiles and each quantile once.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let deadline = self.deadline.deadline.map(Window::deadline);

@@ -388,7 +388,7 @@ impl CyclictestArgs {
             ),
             (
                 self.oscope > 1 && !self.verbose,
-                "-o: only the values that -v prints can be thinned out: add -v",
+                "-o thins out the values that -v prints: add -v",
             ),
             (
                 self.aligned.is_some() && self.secaligned.is_some(),
@@ -407,7 +407,7 @@ impl CyclictestArgs {
         let passed_over = [
             (
                 self.words.iter().any(|word| !word.is_empty()),
-                "words that belong to no option are ignored, as in cyclictest",
+                "arguments that belong to no option are ignored, as by cyclictest",
             ),
             (
                 self.smp && self.affinity.is_some(),
@@ -473,13 +473,12 @@ impl CyclictestArgs {
         let absent = list.minus(usable);
         if list.is_empty() {
             return Err(format!(
-                "-a: the list has none of the usable CPUs {usable}: name at least one of the \
-                 usable CPUs"
+                "-a: the list names no usable CPU: name at least one of {usable}"
             ));
         }
         if !absent.is_empty() {
             return Err(format!(
-                "-a: CPUs {absent} cannot be used here; the usable CPUs are {usable}"
+                "-a: CPUs {absent} cannot be used here: choose from {usable}"
             ));
         }
         let count = match self.threads {

@@ -24,8 +24,8 @@ pub struct DoctorArgs {
     /// Also check a running program that must not be late: its memory, its threads, its page faults
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// How long to watch counters that should not move: interrupts, steal time, faults, SMIs; 0s
-    /// does not watch them
+    /// How long to watch counters that should not move: interrupts, steal time, faults, SMIs; with
+    /// 0s, tardy does not watch them
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
     /// Also run the kernel's hardware latency detector (hwlat) on the CPUs of --cpus in turn; one
@@ -74,7 +74,7 @@ fn span(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(span) if (Nanos::ZERO..=Nanos::from_secs(3600)).contains(&span) => Ok(span),
         Ok(_) => Err(format!(
-            "`{text}` is not a time from 0s to 1h: write for example 10s"
+            "`{text}` is not a time from 0s to 1h: write one, such as 10s"
         )),
         Err(error) => Err(error.to_string()),
     }

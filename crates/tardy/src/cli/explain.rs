@@ -47,11 +47,12 @@ pub struct ExplainArgs {
     /// Trace instance whose buffer to read, if there are several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
-    /// For a lab run that was both traced and watched (--watch), use the plugin trace
+    /// For a lab run made with --explain and --watch: use the trace of the QEMU plugin, not that of
+    /// the kernel
     #[arg(long)]
     pub outside: bool,
-    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and the holder of the CPU at
-    /// each wake-up
+    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and the holder of the CPU (a
+    /// task or an interrupt) at each wake-up
     ///
     /// For a run, the file holds the parts of the trace around the run's worst samples.
     #[arg(long, value_name = "FILE")]

@@ -87,7 +87,7 @@ pub struct MachineArguments {
     /// Static tardy binary for the guest [default: this one]
     #[arg(long, value_name = "FILE")]
     pub guest_binary: Option<PathBuf>,
-    /// Query the package sources again for kernels that were fetched before
+    /// Query the package sources again, even for kernels that were fetched before
     #[arg(long)]
     pub refresh: bool,
 }
@@ -192,7 +192,7 @@ fn power_of_two(text: &str) -> Result<u32, String> {
         .parse()
         .ok()
         .filter(|size: &u32| size.is_power_of_two() && *size <= 4096);
-    size.ok_or_else(|| format!("`{text}` is not a power of two up to 4096: write for example 128"))
+    size.ok_or_else(|| format!("`{text}` is not a power of two up to 4096: write one, such as 128"))
 }
 
 /// The value of `--add`: `FILE:PATH`.
@@ -406,8 +406,8 @@ pub struct CheckArguments {
     /// Every guest runs with --watch, so a section counts even if no wake-up of the probe falls into it.
     #[arg(long, requires = "limit")]
     pub sections: bool,
-    /// Known good kernel: --kernel fails if its 99.9 % latency under a load exceeds the good
-    /// kernel's by more than --margin (medians of the replicas)
+    /// Known good kernel; the check fails if, under any load, the 99.9 % latency of --kernel
+    /// exceeds that of the good kernel by more than --margin (medians of the replicas)
     #[arg(long, value_name = "KERNEL")]
     pub baseline: Option<KernelSource>,
     /// Accepted excess over the baseline's 99.9 % latency: a share or a time
@@ -493,7 +493,7 @@ pub struct FetchArguments {
     /// Architecture: amd64, arm64 or riscv64 [default: this machine's]
     #[arg(long)]
     pub arch: Option<Architecture>,
-    /// Query the package sources again for kernels that were fetched before
+    /// Query the package sources again, even for kernels that were fetched before
     #[arg(long)]
     pub refresh: bool,
 }

@@ -44,7 +44,7 @@ pub struct PlotArgs {
     /// Width and height of each panel in px
     #[arg(long, value_name = "WxH", default_value = "760x440")]
     pub size: Size,
-    /// Scale of a .png: pixels per px of --size
+    /// Scale of a .png: image pixels for each px of --size
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = scale)]
     pub scale: f64,
     /// cdf, ccdf: predict the maximum latency of a run of this length, from a model fitted to the

@@ -44,8 +44,8 @@ pub struct ReproduceArgs {
     /// Run nothing: test the claims on the runs in the folder of --out
     #[arg(long, requires = "out", conflicts_with = "dry_run")]
     pub report_only: bool,
-    /// If a claim does not hold and the reason is unknown, repeat its experiment in watched guests,
-    /// and name the functions that caused the largest latencies
+    /// If a claim does not hold and the reason is unknown, repeat its experiment in guests that the
+    /// QEMU plugin watches, and name the functions that caused the largest latencies
     #[arg(long, conflicts_with = "report_only")]
     pub trace: bool,
     /// Print the result as JSON

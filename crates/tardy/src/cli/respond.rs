@@ -20,8 +20,8 @@ Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and
                   response:serial:/dev/ttyS0
 The responder's own late wake-ups:          tardy show FOLDER
 
-Over udp, the responder answers one run at a time: the first run that asks, until this run has \
-                  been silent for 5 s (for 200 ms, if the next run comes from the same address). \
+Over udp, the responder answers one run at a time. It accepts another run after 5 s of silence of \
+                  the first, or after 200 ms of silence if both runs come from the same address. \
                   Other datagrams are counted but not answered. An answer has as many bytes as its \
                   stimulus. In each 100 ms, the responder accepts at most 5000 datagrams, \
                   including at most 1000 that it does not answer. Beyond these limits, the \

@@ -19,8 +19,7 @@ pub struct TuneArgs {
     /// Print which settings would change here, and which need a restart, without changing them
     #[arg(long)]
     pub plan: bool,
-    /// Change settings, run COMMAND, and restore the settings when COMMAND ends, for whatever
-    /// reason
+    /// Change settings, run COMMAND, and restore the settings afterwards, even if COMMAND fails
     #[arg(long, requires = "command")]
     pub apply: bool,
     /// Measure the effect of each setting on this machine under load, by an experiment
@@ -138,8 +137,8 @@ fn goal(text: &str) -> Result<Goal, String> {
         .filter(|share| (0.5..1.0).contains(share));
     share.map(Goal::Quantile).ok_or_else(|| {
         format!(
-            "`{text}` is neither max nor a percentile from 50 to below 100: write for example \
-             99.9"
+            "`{text}` is neither max nor a percentile from 50 to below 100: write one of \
+             these, such as 99.9"
         )
     })
 }
@@ -166,8 +165,8 @@ const OF_THE_LAB: [&str; 9] = [
     "guest_binary",
 ];
 
-const AFTER_HELP: &str = "Settings have the names of their rows in `tardy doctor`; `tardy list \
-                          checks NAME` gives the reason and the source of each.
+const AFTER_HELP: &str = "A setting has the name of its row in `tardy doctor`; `tardy list checks \
+                          NAME` gives its reason and its source.
 Old values are journaled before anything is written. If tardy is killed, its next start or `tardy \
                           restore` restores the old values.
 A search makes hundreds of short runs. The search first varies all settings at once in a balanced \

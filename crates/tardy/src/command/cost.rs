@@ -104,7 +104,10 @@ fn a_build(
     let mut build = KernelBuild::resolve(&request).map_err(|absent| {
         Refusal(
             Exit::Machine,
-            format!("missing: {}: {}", absent.missing, absent.remedy),
+            format!(
+                "cannot build a kernel here, because the build needs {}: {}",
+                absent.missing, absent.remedy
+            ),
         )
     })?;
     Ok(program::run(

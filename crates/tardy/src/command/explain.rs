@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use tardy_outside::census::watched_runs;
 use tardy_report::report::{cycles_text, explain_run_text, explain_text};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
@@ -12,7 +11,7 @@ use tardy_results::explain::run::{RunError, is_evidence, trace_dat};
 use tardy_results::explain::source::{explain_run, perfetto};
 use tardy_results::explain::stacks::write_folded;
 use tardy_results::explain::{ExplainError, Explanation, explain};
-
+use tardy_run::folder::folders;
 use tardy_sys::regular_file;
 
 use super::output;
@@ -30,11 +29,11 @@ enum CommandError {
     Trace { path: PathBuf, error: ExplainError },
     #[error("{}: {error}", path.display())]
     Run { path: PathBuf, error: RunError },
-    #[error("--outside is for a watched run of the lab, but {} is a file: leave out --outside", .0.display())]
+    #[error("--outside is for a lab run made with --watch, but {} is a file: leave out --outside", .0.display())]
     NotWatched(PathBuf),
     #[error("{flag} is for a trace.dat, but {} is a folder: leave out the option, or give the trace.dat that trace-cmd recorded", path.display())]
     NotOfRuns { flag: &'static str, path: PathBuf },
-    #[error("{flag} needs the kernel's trace, but `tardy attach` made {} and keeps no trace: leave out the option", path.display())]
+    #[error("{flag} needs the kernel's trace, but {} has none, because `tardy attach` made it: leave out the option", path.display())]
     NotOfAttached { flag: &'static str, path: PathBuf },
     #[error("{flag} is for a run that kept its trace or stacks, but {} is a file: leave out the option", path.display())]
     NotOfTraces { flag: &'static str, path: PathBuf },
@@ -93,14 +92,9 @@ pub fn run(args: &ExplainArgs) -> Exit {
     }
 }
 
-/// Returns the folder of the run: `folder` itself, or the single run of a watched experiment in the
-/// lab.
+/// Returns the only run at or below a folder, or the folder itself if it has none.
 fn run_in(folder: &Path) -> Result<PathBuf, CommandError> {
-    if folder.join("run.json").exists() {
-        return Ok(folder.to_owned());
-    }
-    match watched_runs(folder).unwrap_or_default().as_slice() {
-        [] => Ok(folder.to_owned()),
+    match folders(folder).as_slice() {
         [only] => Ok(only.clone()),
         several => Err(CommandError::SeveralRuns {
             path: folder.to_owned(),

@@ -79,7 +79,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
             Ok(plan) => plans.push(plan),
             Err(absent) => {
                 say!(
-                    "tardy load: {} cannot run, because {} is missing: {}",
+                    "tardy load: {} cannot run here, because it needs {}: {}",
                     request.text,
                     absent.missing,
                     absent.remedy

@@ -213,7 +213,8 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
             .find_map(|word| LEFT_HERE.into_iter().find(|flag| is_flag(word, flag)))
     {
         return refuse(format!(
-            "{word} names a file on this machine: run tardy lab on the other machine instead"
+            "{word} names a file on this machine, which --on does not copy: run tardy lab on the \
+             other machine instead"
         ));
     }
     let ssh = Ssh {
@@ -398,7 +399,7 @@ fn conclude(
         }
         if returned.code.is_none() {
             let kept = if returned.has_out {
-                format!("; {} has the data so far", out.display())
+                format!("; {} holds the data so far", out.display())
             } else {
                 String::new()
             };

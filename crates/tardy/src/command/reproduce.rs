@@ -154,24 +154,33 @@ fn one(command: &ExperimentCommand, args: &ReproduceArgs, out: &Path) -> io::Res
         say!("{}", command.line());
     }
     let (code, said) = start(words, &part, args.quiet)?;
-    let experiment = name.split('/').next().unwrap_or(name);
-    let why = why_file(out, experiment);
+    ended(name, &part, out, code, said)
+}
+
+/// Keeps the output `part` of the step `name`, or states why the step has none.
+fn ended(
+    name: &str,
+    part: &Path,
+    out: &Path,
+    code: Option<i32>,
+    said: Option<String>,
+) -> io::Result<StepEnd> {
+    let (folder, why) = (out.join(name), why_file(out, name));
     let keep = || {
         fs::create_dir_all(folder.parent().unwrap_or(out))?;
-        fs::rename(&part, &folder)
+        fs::rename(part, &folder)
     };
     match code {
         Some(130) | None => Ok(StepEnd::Interrupted),
         Some(0 | 1 | 4) => {
-            // If there is a reason, an earlier command of this experiment failed and wrote it, in
-            // this reproduction or in a previous try.
+            // A previous try of this step may have failed.
             if why.exists() {
                 fs::remove_file(&why)?;
             }
             keep().map(|()| StepEnd::Done)
         }
         // Some guests failed. The runs of the others are kept.
-        Some(3) if part.exists() && has_run(&part) => keep().map(|()| StepEnd::Refused),
+        Some(3) if part.exists() && has_run(part) => keep().map(|()| StepEnd::Refused),
         Some(code) => {
             let said = said.unwrap_or_else(|| format!("the command ended with exit code {code}"));
             output::replace(&why, |mut file| file.write_all(said.as_bytes()))?;
@@ -228,6 +237,40 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
+
+    #[test]
+    fn the_reason_of_a_part_remains_when_another_part_succeeds() {
+        let place = tempfile::tempdir().unwrap();
+        let out = place.path();
+        let step = |name: &str, code| {
+            let part = out.join("step.part");
+            fs::create_dir_all(&part).unwrap();
+            ended(
+                name,
+                &part,
+                out,
+                Some(code),
+                Some("the kernel is missing".into()),
+            )
+            .unwrap()
+        };
+        let papers: Vec<Paper> = papers()
+            .into_iter()
+            .filter(|paper| paper.name == "koolwal2009")
+            .collect();
+        let is_told = || {
+            let found = reproduce(&papers, out, Place::Lab, Extent::Full, 2);
+            Format::REPRODUCE
+                .document(&found)
+                .contains("the kernel is missing")
+        };
+        step("koolwal-cyclictest/1-of-2", 3);
+        assert!(is_told());
+        step("koolwal-cyclictest/2-of-2", 0);
+        assert!(is_told());
+        step("koolwal-cyclictest/1-of-2", 0);
+        assert!(!is_told());
+    }
 
     /// Without this test, a mistake in the table of experiments would show only after minutes.
     /// Tests in [`crate::command::lab`] check the commands for guests.

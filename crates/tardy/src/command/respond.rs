@@ -108,7 +108,10 @@ pub fn run(args: &RespondArgs) -> Exit {
         let _ = wait_readable(&[], 10);
     }
     if !answering.is_finished() {
-        say!("tardy: the thread that waits for a modem line did not end; its answers are unknown");
+        say!(
+            "tardy: the thread that waits for a modem line did not end; the number of its answers \
+             is unknown"
+        );
         return Exit::Done;
     }
     let answered = match answering.join() {
@@ -132,9 +135,9 @@ pub fn run(args: &RespondArgs) -> Exit {
         warnings.push(Warning::Problem {
             text: format!(
                 "respond: {rests} times, more packets arrived in 100 ms than the responder \
-                 accepts, so it slept until the 100 ms were over. The machine did not cause that \
-                 latency. Find the sender: `others` and `strangers` of --json count the unanswered \
-                 packets"
+                 accepts, so it slept for the rest of the 100 ms. The machine did not cause this \
+                 latency. Find the sender of the packets: `others` and `strangers` of --json count \
+                 the unanswered ones"
             ),
         });
     }
@@ -213,7 +216,7 @@ fn counts(answered: &ResponderResult) -> String {
     } = answered;
     let strangers = match strangers {
         0 => String::new(),
-        _ => format!(", {strangers} not answered, from peers outside its session"),
+        _ => format!("; packets from other peers, not answered: {strangers}"),
     };
     format!("{answers} answers, {failures} failed, {others} other packets{strangers}")
 }

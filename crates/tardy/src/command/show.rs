@@ -35,26 +35,31 @@ pub fn run(args: &ShowArgs) -> Exit {
     if args.sections || is_census(&args.run) {
         return super::sections::show(&args.run, args.json);
     }
-    let below = folder::folders(&args.run);
-    if !args.run.join("run.json").exists() && below.len() > 1 {
-        return show_below(args, below);
+    let runs = folder::folders(&args.run);
+    match runs.as_slice() {
+        [only] => show_run(args, only),
+        _ => show_below(args, runs),
     }
-    match folder::open(&args.run) {
+}
+
+/// Prints the summary of `run`.
+fn show_run(args: &ShowArgs, run: &Path) -> Exit {
+    match folder::open(run) {
         Ok(record) if record.kind == RunKind::Cost => {
             if args.deadline.is_given() || args.statistics {
                 say!(
                     "tardy: {} is a run of `tardy cost`, which has no latencies: leave out \
                      --statistics and all options about deadlines",
-                    args.run.display()
+                    run.display()
                 );
                 return Exit::Usage;
             }
-            super::cost::show(&args.run, args.paper, args.json)
+            super::cost::show(run, args.paper, args.json)
         }
         Ok(_) if args.paper.is_some() => {
             say!(
                 "tardy: {} is not a run of `tardy cost`: leave out --paper, which is for costs",
-                args.run.display()
+                run.display()
             );
             Exit::Usage
         }
@@ -68,12 +73,7 @@ pub fn run(args: &ShowArgs) -> Exit {
             } else {
                 Format::Screen
             };
-            show_with(
-                &args.run,
-                &args.deadline.requirement,
-                format,
-                question.as_ref(),
-            )
+            show_with(run, &args.deadline.requirement, format, question.as_ref())
         }
     }
 }

@@ -173,7 +173,7 @@ fn no_room_at_the_start_is_refused_with_the_estimate() {
         outcome.stderr
     );
     assert!(
-        outcome.stderr.contains("use --keep tail:100us (about "),
+        outcome.stderr.contains("use --keep histogram (about "),
         "{}",
         outcome.stderr
     );
@@ -192,7 +192,7 @@ fn a_small_disk_takes_a_run_that_fits_and_the_remedy_helps() {
         [0, 4].contains(&outcome.code()),
         "few samples may be inconclusive: {outcome:?}"
     );
-    let remedy = r#""$0" run --for 10h --keep tail:100us --dry-run --load none --out disk/run"#;
+    let remedy = r#""$0" run --for 10h --keep histogram --dry-run --load none --out disk/run"#;
     on_small_disk(&Workplace::new(), 20, remedy).ends_with(0);
     let hopeless = on_small_disk(&Workplace::new(), 3, short).ends_with(3);
     assert!(

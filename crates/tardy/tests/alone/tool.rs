@@ -171,7 +171,7 @@ impl Tool {
             "{request}: not at work, and not absent: {why}"
         );
         assert!(
-            why.contains("cannot run, because "),
+            why.contains("cannot run here, because it needs "),
             "{request}: absent without a reason: {why}"
         );
         println!("{request} is absent here: {why}");

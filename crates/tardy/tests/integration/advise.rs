@@ -136,7 +136,7 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
         "{text}"
     );
     assert!(
-        text.contains("PASSED: no miss in 20001 due times: fewer than "),
+        text.contains("PASSED: 0 misses in 20001 due times: fewer than "),
         "{text}"
     );
     assert!(
@@ -482,7 +482,7 @@ fn without_runs_or_without_a_deadline_there_is_advice_and_no_verdict() {
     assert!(
         rules
             .stdout
-            .starts_with("ADVICE: nothing was measured\nDo you need PREEMPT_RT? ")
+            .starts_with("ADVICE: a measurement is missing\nDo you need PREEMPT_RT? ")
             && rules.stdout.contains("`tardy run --deadline TIME`"),
         "{}",
         rules.stdout
@@ -501,7 +501,7 @@ fn without_runs_or_without_a_deadline_there_is_advice_and_no_verdict() {
     assert!(
         outcome
             .stdout
-            .contains("no run of this kernel has latencies or completions"),
+            .contains("the runs of this kernel have no latencies or completions"),
         "{}",
         outcome.stdout
     );
@@ -672,7 +672,7 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
     assert_eq!(nearest["kernels"][0]["conditions"]["runs"], json!(["same"]));
     let other_kind = advise("memory").ends_with(4).stdout;
     assert!(
-        other_kind.contains("no run of this kernel has latencies or completions"),
+        other_kind.contains("the runs of this kernel have no latencies or completions"),
         "{other_kind}"
     );
     let with_starts = advise("memory starts").ends_with(0).stdout;

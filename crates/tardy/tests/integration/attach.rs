@@ -335,11 +335,12 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         ),
     ] {
         let place = Workplace::new();
-        let mut program = Timers::start(&place, "monotonic", CYCLES);
+        let mut program = Timers::start(&place, "monotonic", 4 * CYCLES);
         let attach = attach(&place, &program, "--deadline 1h");
         let process = attach.pid();
         let program = std::thread::spawn(move || program.cycles());
-        // Some wake-ups are measured before the trace is changed. By themselves, they would pass.
+        // Some wake-ups are measured before the trace is changed. By themselves, they would pass. The
+        // program runs long enough that a busy machine also changes the trace before its end.
         std::thread::sleep(std::time::Duration::from_millis(400));
         let tracefs = Tracefs::open(&Root::system()).unwrap();
         let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
@@ -402,7 +403,7 @@ fn a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other() {
     );
     let sentence = passed["verdict"]["sentence"].as_str().unwrap();
     assert!(
-        sentence.contains(&format!("no miss in {CYCLES} due times")),
+        sentence.contains(&format!("0 misses in {CYCLES} due times")),
         "the series with the most wake-ups: {sentence}"
     );
     assert_eq!(

@@ -59,11 +59,12 @@ fn samples(file: &Path) -> (u64, Vec<i64>) {
     (earlier, kept)
 }
 
-/// The number of samples in the folder.
+/// The number of samples in the folder. While tardy measures, the file of a new series may be empty.
 fn samples_of_all(run: &Path) -> u64 {
     let files = series::files(run);
     files
         .iter()
+        .filter(|file| std::fs::metadata(file).is_ok_and(|file| file.len() > 0))
         .map(|file| samples(file))
         .map(|(earlier, kept)| earlier + kept.len() as u64)
         .sum()

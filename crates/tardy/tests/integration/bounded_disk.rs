@@ -237,7 +237,7 @@ fn the_folder_stays_below_its_bound_and_every_sample_is_counted() {
     assert_eq!(record["plan"]["disk"], disk);
     let shown = place.tardy("show --full week").stdout;
     assert!(
-        shown.contains("individual samples are kept only from ")
+        shown.contains("individual samples exist only from ")
             && shown.contains("hourly histograms"),
         "{shown}"
     );

@@ -75,7 +75,8 @@ fn misses_of_cpus_that_are_hit_each_by_itself_count_each() {
         (0..200).for_each(|_| latencies[random.random_range(0..20_000_usize)] = 500_000);
     }
     let (lower, upper) = shares(&run);
-    // 1600 misses in 160,000 samples; exact limits for independent samples are 0.0096 and 0.0104.
+    // About 1600 misses in 160,000 samples; exact limits for independent samples are 0.0096 and
+    // 0.0104.
     assert!(
         (0.0092..0.0099).contains(&lower) && (0.0101..0.0108).contains(&upper),
         "{lower} {upper}"

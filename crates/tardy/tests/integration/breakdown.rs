@@ -111,7 +111,7 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
         "timer resolution",
         "scheduling jitter",
         "non-preemptible sections",
-        "cyclic at SCHED_FIFO 98: no scheduling jitter, because of the probe's priority",
+        "cyclic at SCHED_FIFO 98: the probe's priority rules out scheduling jitter",
         "left out of all tables",
     ] {
         assert!(text.contains(part), "no `{part}` in {text}");

@@ -337,7 +337,7 @@ fn a_folder_alone_is_compared_across_its_kernels_and_what_measured_something_els
         refused.stdout.is_empty()
             && refused
                 .stderr
-                .contains("no measurement was run on two kernels"),
+                .contains("has no measurement that was run on two kernels"),
         "{}",
         refused.stderr
     );

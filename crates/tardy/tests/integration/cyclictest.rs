@@ -58,7 +58,8 @@ fn lines_and_columns_are_those_of_cyclictest() {
 #[test]
 fn histograms_have_the_rows_of_cyclictest() {
     let place = Workplace::new();
-    // Runs differ in which samples lie beyond the last row, so here either all of them do or none.
+    // The number of samples beyond the last row varies between runs. Each histogram here has all of
+    // its samples beyond the last row, or none.
     for line in [
         "-q -l 3 -h 1 -a 0 -p 80",
         "-q -l 3 -H 1 -t2 -a -p 80",

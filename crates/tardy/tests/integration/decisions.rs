@@ -59,7 +59,7 @@ fn what_was_measured_decides_and_the_least_change_that_suffices_is_advised() {
             "FAILED: every measured kernel missed the deadline of 250us; Linux 6.1.0-rt PREEMPT_RT \
              came nearest",
             "PREEMPT_RT is not enough: Linux 6.1.0-rt PREEMPT_RT (largest 400 us) missed the \
-             deadline of 250us and came nearest; `tardy run --explain` names the cause.",
+             deadline of 250us, but came nearest; `tardy run --explain` names the cause.",
         ),
     ];
     for (runs, code, conclusion, decision) in cases {

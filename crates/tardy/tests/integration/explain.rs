@@ -172,7 +172,8 @@ fn the_worst_wake_ups_are_explained_and_the_others_are_a_baseline() {
     );
     assert!(
         lines[2].starts_with(
-            "Largest cause: thread of higher priority: interference (real-time 90), in 20 of them: "
+            "Largest cause: thread of higher priority: interference (real-time 90), in 20 of \
+             these: "
         ),
         "{text}"
     );

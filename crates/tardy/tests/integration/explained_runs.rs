@@ -761,7 +761,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
         place.tardy("explain good").ends_with(0).stdout,
     );
     for words in [
-        "Second opinion: timerlat on 1001 wake-ups of its own threads",
+        "Second opinion: timerlat measured 1001 wake-ups of its threads",
         "998 of 999 agree within 1 us or 2 % (timerlat's latency minus tardy's: -12 to 1034 ns; \
          timerlat's largest 9.00 us)",
     ] {

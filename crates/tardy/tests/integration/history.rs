@@ -190,7 +190,7 @@ fn nothing_changes_in_noise_one_odd_build_is_none_and_few_builds_say_nothing() {
             .tardy("history nightly")
             .ends_with(0)
             .stdout
-            .contains("EQUIVALENT: no change in 16 builds")
+            .contains("EQUIVALENT: 16 builds show no change")
     );
     std::fs::remove_dir_all(place.path("nightly/arm1-12")).unwrap();
     run(0, 12, |_| 5.0).write(&place.path("nightly/arm1-12"));

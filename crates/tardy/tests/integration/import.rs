@@ -713,7 +713,7 @@ fn unreadable_input_names_the_line_and_leaves_nothing() {
         (
             "n.txt",
             "nothing known\n",
-            "n.txt: not recognised as any of ",
+            "n.txt: the format is not recognised: ",
         ),
     ] {
         std::fs::write(place.path(name), text).unwrap();

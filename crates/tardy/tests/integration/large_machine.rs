@@ -6,6 +6,7 @@ use crate::support;
 use serde_json::Value;
 use support::large::LargeMachine;
 use support::machine;
+use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace, finish};
 
 /// Runs `tardy` with limits of open files, set by `ulimit`.
@@ -74,29 +75,49 @@ fn the_doctor_of_256_cpus_fits_a_screen_and_names_cpus_by_their_numbers() {
     assert!(current(&rows, "core-siblings").ends_with(" with CPUs 3"));
 }
 
+/// Returns the instructions that `tardy` executes with `line`.
+fn instructions(place: &Workplace, line: &str) -> u64 {
+    let mut valgrind = place.prepared(
+        machine::program("valgrind", "valgrind"),
+        ["--tool=callgrind", "--callgrind-out-file=/dev/null"],
+    );
+    valgrind
+        .arg(env!("CARGO_BIN_EXE_tardy"))
+        .args(line.split(' '));
+    let counted = finish(valgrind).ends_with(0).stderr;
+    let total = counted
+        .lines()
+        .find_map(|line| line.split_once("Collected : "))
+        .and_then(|(_, count)| count.trim().parse::<u64>().ok());
+    total.unwrap_or_else(|| panic!("no count in {counted}"))
+}
+
 #[test]
 fn the_work_of_the_doctor_grows_at_most_linearly_with_cpus() {
     let place = Workplace::new();
-    let count = |cpus: u32| {
+    let [small, large] = [32, 128].map(|cpus| {
         let name = format!("m{cpus}");
         LargeMachine::write(&place.path(&name), cpus);
-        let mut valgrind = place.prepared(
-            machine::program("valgrind", "valgrind"),
-            ["--tool=callgrind", "--callgrind-out-file=/dev/null"],
-        );
-        valgrind.arg(env!("CARGO_BIN_EXE_tardy"));
-        valgrind.args(["doctor", "--watch", "0s", "--json", "--root", &name]);
-        let counted = finish(valgrind).ends_with(0).stderr;
-        let total = counted
-            .lines()
-            .find_map(|line| line.split_once("Collected : "))
-            .and_then(|(_, count)| count.trim().parse::<u64>().ok());
-        total.unwrap_or_else(|| panic!("no count in {counted}"))
-    };
-    let (small, large) = (count(32), count(128));
+        instructions(&place, &format!("doctor --watch 0s --json --root {name}"))
+    });
     assert!(
         large <= 4 * small,
         "{small} instructions with 32 CPUs, {large} with 128"
+    );
+}
+
+#[test]
+fn the_work_of_a_summary_grows_at_most_linearly_with_cpus() {
+    let place = Workplace::new();
+    let [small, large] = [64, 256].map(|cpus| {
+        let name = format!("r{cpus}");
+        let latencies = (0..50).map(|index| 8_000 + index * 100).collect();
+        MadeRun::new(vec![latencies; cpus]).write(&place.path(&name));
+        instructions(&place, &format!("show {name}"))
+    });
+    assert!(
+        large <= 4 * small,
+        "{small} instructions with 64 CPUs, {large} with 256"
     );
 }
 

@@ -22,9 +22,8 @@ fn of_kind(folder: &Path, prefix: &str) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn files_of_a_cost_that_was_killed_are_removed_by_restore() {
-    let place = Workplace::new();
+/// Kills `tardy cost` while it has files, and returns the name of their folder, which is in `tmp`.
+fn killed_cost(place: &Workplace) -> String {
     std::fs::create_dir(place.path("tmp")).unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"));
     command.env("TMPDIR", place.path("tmp"));
@@ -35,7 +34,13 @@ fn files_of_a_cost_that_was_killed_are_removed_by_restore() {
     });
     running.signal(process::KILL);
     running.wait();
-    let left = of_kind(&place.path("tmp"), SCRATCH).pop().unwrap();
+    of_kind(&place.path("tmp"), SCRATCH).pop().unwrap()
+}
+
+#[test]
+fn files_of_a_cost_that_was_killed_are_removed_by_restore() {
+    let place = Workplace::new();
+    let left = killed_cost(&place);
     let dry = place.tardy("restore --dry-run").ends_with(0);
     assert!(
         dry.stdout.contains("would restore: remove the folder ") && dry.stdout.contains(&left),
@@ -53,6 +58,19 @@ fn files_of_a_cost_that_was_killed_are_removed_by_restore() {
         "{}",
         restored.stdout
     );
+    assert_eq!(names(&place.path("tmp")), [""; 0]);
+    assert_eq!(place.journals(), [""; 0]);
+}
+
+#[test]
+fn a_responder_removes_files_of_a_cost_that_was_killed_before_it_starts() {
+    let place = Workplace::new();
+    let left = killed_cost(&place);
+    let next = place
+        .tardy("respond udp:127.0.0.1:45461 --ordinary --for 1ms --out next")
+        .ends_with(0);
+    let line = format!("{left}: done");
+    assert!(next.stderr.contains(&line), "{}", next.stderr);
     assert_eq!(names(&place.path("tmp")), [""; 0]);
     assert_eq!(place.journals(), [""; 0]);
 }

@@ -163,7 +163,7 @@ fn what_a_player_cannot_do_is_refused_and_one_that_is_not_there_is_named() {
     );
     assert!(refused("media:audio-out=alsa").contains("add player=mpv"));
     assert!(refused("media:player=alsa:delay=1ms").contains("cannot be delayed"));
-    assert!(refused("media:player=simulated:device=0,0").contains("leave device out"));
+    assert!(refused("media:player=simulated:device=0,0").contains("leave out device="));
     assert!(refused("media:player=mpv:device=0,0").contains("use player=alsa"));
     if std::path::Path::new("/dev/snd").exists() {
         machine::left_out("a_player_without_sound", "this machine has sound");

@@ -144,8 +144,8 @@ fn a_probe_that_is_demoted_decides_nothing() {
     // Without a deadline too, the exit code must show that the run is not valid.
     let outcome = running.wait().ends_with(4);
     let changed = format!(
-        "the scheduling of the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on CPU {cpu} to \
-         SCHED_OTHER on CPU {cpu}, noticed "
+        "the scheduling of the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on \
+         CPU {cpu} to SCHED_OTHER on CPU {cpu} (noticed "
     );
     assert!(
         outcome.first_warning().starts_with(&changed),

@@ -706,7 +706,7 @@ fn a_hanging_board_does_not_delay_the_end_of_an_interrupted_command() {
     let begin = Instant::now();
     run.signal(signal::TERMINATE);
     let ended = run.wait().ends_with(130);
-    let named = "may still be there, because it was not removed: delete it by hand";
+    let named = "could not be removed and may still be there: delete it by hand";
     assert!(ended.stderr.contains(named), "{}", ended.stderr);
     // ssh alone would give up a dead connection only after a minute.
     assert!(

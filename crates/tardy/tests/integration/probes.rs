@@ -151,7 +151,7 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
     );
     let sentence = summary["verdict"]["sentence"].as_str().unwrap();
     assert!(
-        sentence.contains("no sample can be judged against a deadline"),
+        sentence.contains("there is no sample that can be judged against a deadline"),
         "{sentence}"
     );
     assert!(
@@ -358,7 +358,7 @@ fn the_list_says_of_every_probe_where_its_timer_expires() {
 fn ran(outcome: &support::workplace::Outcome, test: &str) -> bool {
     if outcome.code() == 3 {
         assert!(
-            outcome.stderr.contains("is missing: "),
+            outcome.stderr.contains("cannot run here, because "),
             "{}",
             outcome.stderr
         );

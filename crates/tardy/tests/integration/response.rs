@@ -364,7 +364,7 @@ fn a_responder_answers_the_peer_of_its_session_with_as_many_bytes_as_came_and_no
     assert_eq!(counts, [1, 10, 6, 1, 0, 0], "{told}");
     let shown = place.tardy("show --full responder").stdout;
     assert!(
-        shown.contains("10 not answered, from peers outside its session"),
+        shown.contains("packets from other peers, not answered: 10"),
         "{shown}"
     );
 }

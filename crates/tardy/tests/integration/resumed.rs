@@ -186,7 +186,7 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
     let shown = place.tardy("show --full week").stdout;
     assert!(
         shown.contains("note: the run was interrupted ")
-            && shown.contains("individual samples are kept only from "),
+            && shown.contains("individual samples exist only from "),
         "{shown}"
     );
     assert_eq!(
@@ -405,7 +405,7 @@ fn what_is_no_such_run_is_refused_and_not_touched() {
         .ends_with(2)
         .stderr;
     assert!(
-        refused.contains("only a run of `tardy run --until-stopped --disk SIZE`"),
+        refused.contains("--resume needs a run with --until-stopped and --disk"),
         "{refused}"
     );
     for without in ["--until-stopped", "--disk 64MiB", "--out week"] {

@@ -187,6 +187,29 @@ fn a_quiet_run_without_a_deadline() {
     insta::assert_snapshot!(show(&MadeRun::new(vec![latencies(5_000, &[])]), ""));
 }
 
+/// A run in the lab is two folders below the folder of its experiment.
+#[test]
+fn the_only_run_below_a_folder_is_the_one_that_is_meant() {
+    let place = Workplace::new();
+    MadeRun::new(vec![latencies(1000, &[])]).write(&place.path("lab/6.1/replica-000"));
+    let of_run = |line: &str| place.tardy(&format!("{line} lab/6.1/replica-000"));
+    let of_folder = |line: &str| place.tardy(&format!("{line} lab"));
+    for line in ["show", "show --json", "explain"] {
+        let (run, folder) = (of_run(line), of_folder(line));
+        assert_eq!(
+            (run.code(), &run.stdout, &run.stderr),
+            (folder.code(), &folder.stdout, &folder.stderr)
+        );
+    }
+    MadeRun::new(vec![latencies(1000, &[])]).write(&place.path("lab/6.12/replica-000"));
+    let outcome = of_folder("explain");
+    assert_eq!(outcome.code(), 2, "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("lab/6.12/replica-000"),
+        "{outcome:?}"
+    );
+}
+
 #[test]
 fn late_wake_ups_that_skip_periods() {
     let run = MadeRun::new(vec![latencies(

@@ -105,7 +105,7 @@ fn tune_starts_no_program_where_no_setting_can_be_put_in_force() {
     assert_eq!(
         outcome
             .stderr
-            .matches("no setting is changed without one")
+            .matches("tardy changes settings only with a journal")
             .count(),
         1,
         "{}",

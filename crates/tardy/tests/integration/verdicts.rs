@@ -44,7 +44,7 @@ fn no_miss_passes_and_says_how_little_that_shows() {
     assert!(
         outcome
             .stdout
-            .contains("PASSED: no miss in 2000 due times: fewer than "),
+            .contains("PASSED: 0 misses in 2000 due times: fewer than "),
         "{}",
         outcome.stdout
     );
@@ -93,7 +93,7 @@ fn a_skipped_due_time_is_as_late_as_the_stall_left_it() {
         assert!(
             outcome
                 .stdout
-                .contains("PASSED: no miss in 60000 due times: fewer than "),
+                .contains("PASSED: 0 misses in 60000 due times: fewer than "),
             "{}",
             outcome.stdout
         );
@@ -139,7 +139,7 @@ fn skipped_periods_are_limited_by_a_number_or_by_a_deadline_up_to_the_period() {
     let some = show(&run, "--deadline 6ms --skipped 300").ends_with(0);
     assert!(
         some.stdout
-            .contains("; 300 periods were skipped, at most the 300 allowed"),
+            .contains("; 300 periods were skipped, not more than the 300 allowed"),
         "{}",
         some.stdout
     );
@@ -155,7 +155,8 @@ fn skipped_periods_are_limited_by_a_number_or_by_a_deadline_up_to_the_period() {
     let by_deadline = show(&run, "--deadline 1ms").ends_with(1);
     assert!(
         by_deadline.stdout.contains(
-            "; 300 periods were skipped, but a deadline no longer than the period allows none"
+            "; 300 periods were skipped, but none may be skipped if the deadline is at most the \
+             period"
         ),
         "{}",
         by_deadline.stdout
@@ -255,7 +256,7 @@ fn skipped_periods_of_samples_that_were_not_kept_are_no_misses_of_a_long_deadlin
     });
     std::fs::write(place.path("run/run.json"), record.to_string()).unwrap();
     let outcome = place.tardy("show run --deadline 10s --full").ends_with(4);
-    let expected = "INCONCLUSIVE: no known miss in 1006 due times; 5 of them cannot be judged \
+    let expected = "INCONCLUSIVE: 0 known misses in 1006 due times, of which 5 cannot be judged \
                     (inconclusive also because";
     assert!(
         outcome.stdout.contains(expected) && !outcome.stdout.contains("shortest deadline"),
@@ -465,7 +466,7 @@ fn each_load_has_a_verdict_and_a_rate_of_its_own() {
     // The 95 % limit of three misses in 6000 due times and 6 s. The seconds of the other loads do
     // not lower it.
     assert!(
-        sentence("idle").starts_with("no miss in 6000 due times: fewer than 1800 an hour at 95 %"),
+        sentence("idle").starts_with("0 misses in 6000 due times: fewer than 1800 an hour at 95 %"),
         "{}",
         sentence("idle")
     );
@@ -541,7 +542,7 @@ fn a_loop_beside_a_probe_has_a_verdict_of_its_own() {
         "FAILED: app: 1 of 6001 due times missed the deadline of 2ms (skipped)"
     );
     assert!(
-        lines[1].starts_with("PASSED: cyclic: no miss in 6000 due times: fewer than "),
+        lines[1].starts_with("PASSED: cyclic: 0 misses in 6000 due times: fewer than "),
         "{}",
         lines[1]
     );

@@ -97,7 +97,8 @@ fn lab_is_there(test: &str, with_modules: bool) -> bool {
 fn kernel(source: &str) -> Result<Kernel, String> {
     let cache = Cache::of_user().map_err(|error| error.to_string())?;
     let source: KernelSource = source.parse().unwrap();
-    kernel::resolve(&source, Architecture::Amd64, &cache, false).map_err(|error| error.to_string())
+    kernel::resolve(&source, Architecture::Amd64, &cache, false, &|_| ())
+        .map_err(|error| error.to_string())
 }
 
 /// The folder in which `cargo xtask inject` leaves the modules.

@@ -132,8 +132,8 @@ echo $$ > rt/cgroup.procs
 /init run --cpus isolated --for 1s --load none --period 10ms --quiet --out /run/out/run
 ";
 
-/// Boots a guest that runs `PARTITION`, and returns the guest's files.
-fn partitioned(source: &str, words: &str) -> GuestResult {
+/// Boots a guest that runs a script, and returns the guest's files.
+fn boot_script(script: &str, source: &str, cpus: u32, words: &str) -> GuestResult {
     let folder = tempfile::tempdir().unwrap();
     let file = |source: PathBuf, path: &str| AddedFile {
         source,
@@ -142,12 +142,12 @@ fn partitioned(source: &str, words: &str) -> GuestResult {
     };
     let files = [
         file(BUSYBOX.into(), "bin/busybox"),
-        file(write_script(folder.path(), PARTITION), "bin/script"),
+        file(write_script(folder.path(), script), "bin/script"),
     ];
     let kernel = kernel(source).unwrap();
     let guest = Guest {
-        cpus: 3,
-        memory_mib: 1024,
+        cpus,
+        memory_mib: 1024 + 16 * cpus,
         kernel: &kernel.image,
         words,
         tardy: Path::new(env!("CARGO_BIN_EXE_tardy")),
@@ -173,7 +173,7 @@ fn cpus_of_an_isolated_partition_are_isolated_whatever_the_kernel_was_booted_wit
         }
         // Up to Linux 6.18, a partition with CPUs of isolcpus= is invalid.
         for (words, isolated) in [("", "1"), ("isolcpus=2", "1-2")] {
-            let left = partitioned(source, words);
+            let left = boot_script(PARTITION, source, 3, words);
             let text = |name: &str| left.text(&format!("out/{name}")).trim().to_owned();
             let said = format!(
                 "{source} {words}: partition {}, isolated {}, at boot {}: {}{}",
@@ -200,4 +200,36 @@ fn cpus_of_an_isolated_partition_are_isolated_whatever_the_kernel_was_booted_wit
             assert_eq!(record["machine"]["processors"]["isolated"], isolated);
         }
     }
+}
+
+/// Measures on all CPUs, on a screen of 80 columns and 24 lines.
+const LARGE: &str = "\
+export COLUMNS=80 LINES=24
+/init run --for 2s --load none --period 100ms --out /run/out/run > /run/out/text
+";
+
+#[test]
+fn each_due_time_on_64_cpus_is_accounted_for_and_the_summary_fits_a_screen() {
+    if !scripts_run("a guest with 64 CPUs") {
+        return;
+    }
+    let left = boot_script(LARGE, STOCK, 64, "");
+    let text = left.text("out/text");
+    let said = || format!("{text}{}", left.text("stderr.log"));
+    let record: Value = serde_json::from_str(&left.text("out/run/run.json"))
+        .unwrap_or_else(|error| panic!("{error}: {}", said()));
+    let series = record["series"].as_array().unwrap();
+    assert_eq!(series.len(), 64, "{}", said());
+    for (cpu, series) in series.iter().enumerate() {
+        let count = |name: &str| series["counts"][name].as_u64().unwrap();
+        assert_eq!(series["cpu"], cpu);
+        assert!(
+            count("expected") > 0 && count("expected") == count("recorded") + count("skipped"),
+            "{series}"
+        );
+    }
+    assert!(
+        text.lines().count() <= 24 && text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
 }

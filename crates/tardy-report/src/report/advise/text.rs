@@ -118,7 +118,7 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
             sentence(verdict, judgement.judged.as_ref(), advice.task.deadline_ns),
         ),
         (None, Some(why)) => ("no verdict", why.clone()),
-        (None, None) => ("no verdict", "nothing was measured".to_owned()),
+        (None, None) => ("no verdict", "a measurement is missing".to_owned()),
     };
     let _ = writeln!(out, "{}: {head}: {sentence}", judgement.kernel);
     if let Some(judged) = &judgement.judged {
@@ -278,7 +278,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
             "run for {} more: if misses stay as rare as they were, this is enough to decide",
             duration(longer)
         ),
-        None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
+        None if evidence.due_times == 0 => "there are no samples; run again".to_owned(),
         None if !evidence.degraded.is_empty() || !evidence.incomplete.is_empty() => {
             "a longer run would not decide; resolve the warnings and run again".to_owned()
         }
@@ -288,15 +288,24 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     }
 }
 
-/// Formats a duration. Durations below a minute are rounded up, because a shorter measurement would
-/// not decide.
+/// Formats a duration, rounded up, because a shorter measurement would not decide.
 fn duration(span: Nanos) -> String {
-    let hours = span.as_secs_f64() / 3600.0;
-    match hours {
-        below if below * 60.0 < 1.0 => format!("{:.0} s", span.as_secs_f64().ceil().max(1.0)),
-        below if below < 0.1 => format!("{:.1} minutes", hours * 60.0),
-        below if below < 100.0 => format!("{hours:.1} hours"),
-        _ => format!("{hours:.0} hours ({:.0} days)", hours / 24.0),
+    let seconds = span.as_secs_f64();
+    let tenths = |value: f64| (value * 10.0 - 1e-9).ceil() / 10.0;
+    let whole = |value: f64| (value - 1e-9).ceil();
+    let (minutes, hours) = (seconds / 60.0, seconds / 3600.0);
+    if minutes < 1.0 {
+        format!("{:.0} s", whole(seconds).max(1.0))
+    } else if hours < 0.1 {
+        format!("{:.1} minutes", tenths(minutes))
+    } else if hours < 100.0 {
+        format!("{:.1} hours", tenths(hours))
+    } else {
+        format!(
+            "{:.0} hours ({:.0} days)",
+            whole(hours),
+            whole(hours / 24.0)
+        )
     }
 }
 
@@ -453,7 +462,11 @@ fn help(out: &mut String, helps: &Improvements) {
         .map(|help| help.finding.check)
         .collect();
     if !rest.is_empty() {
-        let _ = writeln!(out, "  also: {} (--json shows how)", rest.join(", "));
+        let _ = writeln!(
+            out,
+            "  also: {} (--json shows their remedies)",
+            rest.join(", ")
+        );
     }
     let low = left.count() - rest.len();
     if low > 0 {
@@ -487,6 +500,13 @@ mod tests {
         ]
         .map(duration);
         assert_eq!(spans, ["1.0 minutes", "2.5 hours", "1000 hours (42 days)"]);
+    }
+
+    #[test]
+    fn a_span_is_never_shown_shorter_than_it_is() {
+        let texts =
+            [144_100, 9_010_000, 3_603_000_000].map(|millis| duration(Nanos::from_millis(millis)));
+        assert_eq!(texts, ["2.5 minutes", "2.6 hours", "1001 hours (42 days)"]);
     }
 
     #[test]

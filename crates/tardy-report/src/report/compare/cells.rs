@@ -58,7 +58,7 @@ fn quantile(row: &Row) -> Vec<String> {
     );
     let verdict = match (row.verdict, row.data_needed) {
         (Some(Outcome::Inconclusive), Some(factor)) => format!(
-            "inconclusive (about {} times the data)",
+            "inconclusive (needs {} times the data)",
             factor_text(factor)
         ),
         (Some(outcome), _) => outcome.word().to_owned(),
@@ -139,8 +139,8 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
         }
     };
     let method = match table.method {
-        Method::Runs => "one value per run; shown are the medians of the runs, and the shift \
-                         between the two sides"
+        Method::Runs => "one value per run; the table shows the medians of the runs, and the \
+                         shift between the sides"
             .to_owned(),
         Method::Same => "both sides have the same samples".to_owned(),
         Method::Exact => {

@@ -44,7 +44,11 @@ impl Changes<'_> {
             }
             match change.changed.len() {
                 0 => {
-                    let _ = writeln!(out, "no recorded fact changed in run {}", change.run + 1);
+                    let _ = writeln!(
+                        out,
+                        "unchanged in run {}: all recorded facts",
+                        change.run + 1
+                    );
                 }
                 count if count > FACTS_SHOWN => {
                     let _ = writeln!(

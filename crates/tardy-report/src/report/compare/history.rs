@@ -232,7 +232,7 @@ pub(in crate::report) fn facts(found: &History, change: &LastingChange) -> Vec<S
         .map(|fact| format!("changed in build {build}: {fact}"))
         .collect();
     match change.changed.len() {
-        0 => facts.push(format!("no recorded fact changed in build {build}")),
+        0 => facts.push(format!("unchanged in build {build}: all recorded facts")),
         count if count > SHOWN => facts.push(format!(
             "{} more facts changed in build {build}: see --format json",
             count - SHOWN

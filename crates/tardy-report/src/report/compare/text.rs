@@ -144,7 +144,7 @@ impl Page {
             .iter()
             .partition(|fact| fact.base.is_some() && fact.candidate.is_some());
         if facts.is_empty() {
-            self.sentence("changed: no recorded fact (same machine, kernel and plan)");
+            self.sentence("unchanged: all recorded facts (machine, kernel and plan)");
         }
         let last = usize::from(!of_one_side.is_empty()) + 1;
         for (place, fact) in known.iter().enumerate() {

@@ -46,7 +46,7 @@ pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
                 }
             }
         }
-        @if charts.is_empty() { section { p { "No service was measured." } } }
+        @if charts.is_empty() { section { p { "The run measured no service." } } }
         @for (group, figure) in charts {
             section {
                 h2 id=(group.name()) { (capital(group.title())) }

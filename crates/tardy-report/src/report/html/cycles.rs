@@ -10,8 +10,8 @@ use tardy_results::explain::cycles::{Cycle, CycleExplanation, CycleRow};
 use super::unit::sentence;
 use super::{explained, figure};
 use crate::report::cycles_text::{
-    CHAINS_MAX, HEAD, PLACES_MAX, cells, chain_words, ends_in, headline, place_words, story_words,
-    stretch_words,
+    CHAINS_MAX, HEAD, blocked_lines, cells, chain_words, ends_in, headline, left_out_words,
+    story_words, stretch_words,
 };
 
 /// Maximum number of rows of threads.
@@ -46,7 +46,7 @@ fn of_run(found: &CycleExplanation) -> Markup {
                 @let words = headline(longest);
                 p class="worst" { "The " (sentence(words.trim_start_matches("the "))) "." }
             }
-            None => p class="note" { "No complete cycle was measured." },
+            None => p class="note" { "The run has no complete cycle." },
         }
         p class="note" {
             (found.cycles) " cycles from a wake-up to the next sleep were measured; "
@@ -59,7 +59,7 @@ fn of_run(found: &CycleExplanation) -> Markup {
         }
         @if let Some(row) = first {
             ul {
-                @for place in row.blocked_in.iter().take(PLACES_MAX) { li { (place_words(place)) } }
+                @for line in blocked_lines(row) { li { (line) } }
                 @if let Some(place) = &row.ends_in { li { (ends_in(place)) } }
             }
         }
@@ -87,8 +87,6 @@ fn story(cycle: &Cycle, begin: Nanos) -> Markup {
     html! {
         h3 { (story_words(cycle, begin)) }
         ul { @for stretch in &cycle.stretches { li { (stretch_words(stretch)) } } }
-        @if cycle.left_out > 0 {
-            p class="note" { (cycle.left_out) " shorter intervals, " (cycle.left_out_ns) " in all, are not listed" }
-        }
+        @if let Some(line) = left_out_words(cycle) { p class="note" { (line) } }
     }
 }

@@ -199,7 +199,7 @@ const KINDS: [(&str, &str); 6] = [
     ("interrupts and softirqs", "var(--series-0)"),
     ("other threads", "var(--series-1)"),
     (
-        "interrupts or preemption off, kernel code that is not preempted",
+        "interrupts off, preemption off, or kernel code that is not preempted",
         "var(--alarm)",
     ),
     ("idle, timers, hardware, host", "var(--series-4)"),

@@ -98,7 +98,7 @@ pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
     let mut root = Flame::default();
     for row in rows {
         let who = tardy_results::explain::stacks::who(row)
-            + if row.is_end { ", given up by" } else { "" };
+            + if row.is_end { ", CPU given up in" } else { "" };
         let mut path = std::iter::once(&*who).chain(row.functions.iter().rev().map(String::as_str));
         root.add(&mut path, 0, row.sum_ns);
     }

@@ -125,7 +125,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
                     }
                 }
                 p {
-                    "No deadline was given, so there is no verdict."
+                    "Without a deadline, there is no verdict."
                     @if summary.probes.iter().any(|probe| probe.ladder.is_some()) { " The misses of common deadlines are below." }
                 }
             }

@@ -372,7 +372,7 @@ choice!(
 choice!(
     ExplainLevel,
     "Record nothing",
-    "Record about 9 trace events per wake-up, all of them in stock kernels; each event takes a \
+    "Record about 9 trace events per wake-up, which every stock kernel has; each event takes a \
      quarter of a microsecond",
     "Also record kernel stacks; each stack takes tens of microseconds, so the run is unfit for \
      comparisons",

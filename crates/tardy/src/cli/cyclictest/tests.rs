@@ -145,7 +145,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-N", "+"),
         ("--nsecs", "+"),
         ("-v -o 5", "+"),
-        ("--oscope=5", "-o: only the values that -v prints"),
+        ("--oscope=5", "-o thins out the values that -v prints"),
         ("-p 80", "+"),
         ("--prio=80", "+"),
         ("--priority=80", "+"),
@@ -176,7 +176,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-v", "+"),
         ("--verbose", "+"),
         ("--dbg_cyclictest", "--dbg_cyclictest changes nothing"),
-        ("word", "words that belong to no option are ignored"),
+        ("word", "arguments that belong to no option are ignored"),
         ("--bogus", "unexpected argument '--bogus'"),
         (
             "-i x",
@@ -353,7 +353,7 @@ fn what_is_kept_is_what_is_printed() {
 fn what_cannot_be_had_is_refused_in_a_line() {
     for (line, begin) in [
         ("-a 9", "-a: CPUs 9"),
-        ("-a !0-3", "-a: the list has none of the usable CPUs"),
+        ("-a !0-3", "-a: the list names no usable CPU"),
     ] {
         let error = setup(line).unwrap_err();
         assert!(

@@ -16,11 +16,11 @@ use crate::cli::{positive_duration, share};
     after_help = "The program runs unchanged: the lab copies it into the guest with the libraries \
                   that its dynamic loader finds here, at the same paths. Each guest starts the \
                   program, waits for --warm-up, and measures the program's wake-ups with `tardy \
-                  attach`. If the program has the calls of include/tardy.h, `tardy run -- PROGRAM` \
-                  measures its loop instead.
-Guests are kept in FOLDER, as for `tardy lab atlas`: the same command continues after a kill. \
-                  FOLDER/KERNEL/LOAD has the run, and in the folder `program` the output and the \
-                  exit code of the program.
+                  attach`. If the program calls the functions of include/tardy.h, `tardy run -- \
+                  PROGRAM` measures its loop instead.
+Finished guests are kept in FOLDER, so the same command continues after a kill. FOLDER/KERNEL/LOAD \
+                  holds the run; its folder `program` holds the output and the exit code of the \
+                  program.
 Exit codes: 0 every kernel meets the deadline under every load; 1 a kernel does not; 2 wrong use; \
                   3 a guest has no result; 4 undecided, for example because the program ended \
                   before the measurement."
@@ -41,15 +41,15 @@ pub struct AppArguments {
     /// The machine.
     #[command(flatten)]
     pub machine: MachineArguments,
-    /// A column: one load as for `tardy run`, several that run at the same time (as in io+fork), or
-    /// none; repeat the option for several columns [default: none]
+    /// Loads of one column of the table: one load as for `tardy run`, several that run at the same
+    /// time (as in io+fork), or none; repeat the option for several columns [default: none]
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
-    /// Copy a file or a folder that the program opens into the guest, to the same path; repeat the
-    /// option for several
+    /// File or folder that the program needs; it is copied into the guest, to the same path. Repeat
+    /// the option for several
     #[arg(long, value_name = "PATH")]
     pub file: Vec<PathBuf>,
-    /// Measure the wake-ups with `tardy attach`, even if the program has the calls of
+    /// Measure the wake-ups with `tardy attach`, even if the program calls the functions of
     /// include/tardy.h
     #[arg(long)]
     pub attach: bool,

@@ -27,16 +27,17 @@ pub struct AtlasArguments {
     /// The machine.
     #[command(flatten)]
     pub machine: MachineArguments,
-    /// A column: one load as for `tardy run`, several that run at the same time (as in io+fork), or
-    /// none; repeat the option for several columns [default: none, and eleven loads that take
-    /// different paths through the kernel]
+    /// Loads of one column of the table: one load as for `tardy run`, several that run at the same
+    /// time (as in io+fork), or none; repeat the option for several columns [default: none, and
+    /// eleven loads that take different paths through the kernel]
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
     /// Number of replicas of each cell. Each replica boots a little differently and has its own
     /// seed; a repeated replica gives the same samples
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
-    /// Length of each run in the guest's time; a third of it, but at most 10s, is idle at the start
+    /// Length of each run in the guest's time, including an idle phase at the start (a third of the
+    /// length, at most 10s)
     #[arg(long = "for", value_name = "TIME", default_value = "3s")]
     pub length: Nanos,
     /// Seed of the first replica's probes; the seed of each further replica is one higher

@@ -9,9 +9,9 @@ use super::{MachineArguments, MeasureArguments};
 /// `tardy lab bisect`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Each kernel is tested as by `tardy lab check`: it is bad if a latency is above \
-                  the limit in any replica, or if it panics or hangs once it has booted. Kernels \
-                  that do not boot, or lack the preemption model, are skipped.
+    after_help = "Each kernel is tested as by `tardy lab check`. A kernel is bad if a latency is \
+                  above the limit in any replica, or if the kernel panics or hangs after it has \
+                  booted. Kernels that do not boot, or lack the preemption model, are skipped.
 Exit codes: 0 found; 1 the kernel GOOD is bad, or the kernel BAD is good; 2 wrong use; 3 \
                   inconclusive on this machine."
 )]

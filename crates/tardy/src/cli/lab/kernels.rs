@@ -2,6 +2,7 @@
 //! kernels if they come first.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use tardy_lab::apt::StaleLists;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::cache::Cache;
 use tardy_lab::kernel::{self, Kernel, KernelError, KernelSource};
@@ -25,6 +26,24 @@ pub type AbsentKernels = Vec<(String, KernelError)>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelArguments(pub Vec<KernelArgument>);
 
+/// Fetches the kernel. Warns of package lists that could not be renewed.
+///
+/// # Errors
+/// Returns [`KernelError`] if the kernel cannot be fetched.
+pub fn resolve(
+    source: &KernelSource,
+    architecture: Architecture,
+    cache: &Cache,
+    refresh: bool,
+) -> Result<Kernel, KernelError> {
+    kernel::resolve(source, architecture, cache, refresh, &warn_of_lists)
+}
+
+/// Prints the warning that package lists could not be renewed.
+pub fn warn_of_lists(lists: &StaleLists) {
+    say!("tardy: warning: {lists}");
+}
+
 impl KernelArgument {
     /// Fetches the kernel.
     ///
@@ -36,7 +55,7 @@ impl KernelArgument {
         cache: &Cache,
         refresh: bool,
     ) -> Result<Kernel, KernelError> {
-        kernel::resolve(&self.source, architecture, cache, refresh)
+        resolve(&self.source, architecture, cache, refresh)
     }
 }
 

@@ -140,7 +140,7 @@ fn check_memory(packed: &Packed, memory_mib: u32) -> Result<(), LabError> {
     }
     Err(LabError::Usage(format!(
         "the {} files of the program have {} MiB, which is too much for a guest with {memory_mib} \
-         MiB of memory: give it more, as in --memory {}",
+         MiB of memory: give the guest more, as in --memory {}",
         packed.files.len(),
         packed.bytes >> 20,
         needed.next_multiple_of(128)

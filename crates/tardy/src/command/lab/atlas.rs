@@ -19,7 +19,7 @@ use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_run::request::Request;
 
-use super::ensemble::{SETTLE, check_snapshots};
+use super::ensemble::{SETTLE, SnapshotUse, check_snapshots};
 use super::request;
 use super::setting::{LabError, Setting};
 use crate::cli::lab::atlas::AtlasArguments;
@@ -151,7 +151,7 @@ pub(super) struct Order<'a> {
 impl Order<'_> {
     /// Runs the guests of all missing cells, each from the snapshot of its kernel.
     pub(super) fn make(&self, setting: &Setting, grid: Grid) -> Result<Index, LabError> {
-        check_snapshots(&setting.machine)?;
+        check_snapshots(&setting.machine, SnapshotUse::Always)?;
         std::fs::create_dir_all(self.out).map_err(|error| unreadable(self.out, &error))?;
         let snapshots = Snapshots::at(setting.cache.folder("snapshots")?);
         let cells = Cells {

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use tardy_lab::bisect::{Answer, BisectResult, bisect};
-use tardy_lab::kernel::{self, Kernel, KernelError, KernelSource, versions_between};
+use tardy_lab::kernel::{Kernel, KernelError, KernelSource, versions_between};
 use tardy_lab::variant::Variant;
 use tardy_report::report::table::Table;
 use tardy_results::document::Format;
@@ -12,6 +12,7 @@ use tardy_results::exit::Exit;
 use super::setting::{LabError, Setting};
 use super::{check, request};
 use crate::cli::lab::bisect::BisectArguments;
+use crate::cli::lab::kernels;
 use crate::command::output;
 
 /// A kernel that was tested.
@@ -118,7 +119,7 @@ fn resolve(
     arguments: &BisectArguments,
     setting: &Setting,
 ) -> Result<Kernel, KernelError> {
-    kernel::resolve(
+    kernels::resolve(
         source,
         setting.machine.architecture,
         &setting.cache,

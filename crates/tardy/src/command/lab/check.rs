@@ -9,7 +9,7 @@ use tardy_lab::bisect::Answer;
 use tardy_lab::comparison::{Comparison, PhaseResult};
 use tardy_lab::diagnosis::Blame;
 use tardy_lab::experiment::Outcome;
-use tardy_lab::kernel::{self, KernelError};
+use tardy_lab::kernel::KernelError;
 use tardy_lab::variant::Variant;
 use tardy_results::compare::margin::Margin;
 use tardy_results::document::Format;
@@ -19,6 +19,7 @@ use super::ensemble::{Ensemble, compare, refuse_used_folder, run_all};
 use super::request;
 use super::run::print;
 use super::setting::{LabError, Setting};
+use crate::cli::lab::kernels::resolve;
 use crate::cli::lab::{CheckArguments, MeasureArguments};
 use crate::command::output;
 
@@ -158,7 +159,7 @@ fn with_baseline(
                 .to_owned(),
         ));
     }
-    let kernel = kernel::resolve(
+    let kernel = resolve(
         baseline,
         setting.machine.architecture,
         &setting.cache,

@@ -157,7 +157,7 @@ pub(super) fn run_task(
             .collect()
     };
     if measure.snapshots {
-        check_snapshots(&setting.machine)?;
+        check_snapshots(&setting.machine, SnapshotUse::Asked)?;
     }
     let snapshots = if measure.snapshots {
         Some(Snapshots::at(setting.cache.folder("snapshots")?))
@@ -369,22 +369,39 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
     )
 }
 
+/// Why a command uses snapshots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SnapshotUse {
+    /// The user gave --snapshots.
+    Asked,
+    /// The command always does, and has no such option.
+    Always,
+}
+
 /// Refuses snapshots of machines that do not resume from their saved state.
-pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
+pub(super) fn check_snapshots(machine: &Machine, of: SnapshotUse) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
-        return Err(LabError::Usage(
-            "--snapshots repeats runs exactly, which KVM cannot do: leave out --snapshots or \
-             --accel kvm"
-                .into(),
-        ));
+        let text = match of {
+            SnapshotUse::Asked => {
+                "--snapshots repeats runs exactly, which KVM cannot do: leave out --snapshots or \
+                 --accel kvm"
+            }
+            SnapshotUse::Always => {
+                "this command starts guests from snapshots, which KVM cannot repeat exactly: \
+                 leave out --accel kvm"
+            }
+        };
+        return Err(LabError::Usage(text.to_owned()));
     }
     // Seen with QEMU 7.2 and Linux 6.12: the guest resumes, but its timers never fire again.
     if machine.architecture == Architecture::Riscv64 {
-        return Err(LabError::Unable(
-            "QEMU does not save the timer of a riscv64 machine with the machine's state: leave \
-             out --snapshots"
-                .into(),
-        ));
+        let advice = match of {
+            SnapshotUse::Asked => "leave out --snapshots",
+            SnapshotUse::Always => "this command needs the saved state, so give a different --arch",
+        };
+        return Err(LabError::Unable(format!(
+            "QEMU does not save the timer of a riscv64 machine with the machine's state: {advice}"
+        )));
     }
     Ok(())
 }
@@ -472,19 +489,38 @@ mod tests {
 
     #[test]
     fn snapshots_are_refused_where_a_machine_does_not_go_on_from_its_state() {
-        let code = |architecture, accelerator| {
-            let instruction_shift = InstructionShift::DEFAULT;
-            let (memory_mib, shared_mib) =
-                (Machine::MEMORY_MIB_DEFAULT, Machine::SHARED_MIB_DEFAULT);
-            check_snapshots(&Machine {
-                architecture,
-                accelerator,
-                instruction_shift,
-                memory_mib,
-                shared_mib,
-            })
-            .map_err(|error| error.exit_code())
+        let machine = |architecture, accelerator| Machine {
+            architecture,
+            accelerator,
+            instruction_shift: InstructionShift::DEFAULT,
+            memory_mib: Machine::MEMORY_MIB_DEFAULT,
+            shared_mib: Machine::SHARED_MIB_DEFAULT,
         };
+        let code = |architecture, accelerator| {
+            check_snapshots(&machine(architecture, accelerator), SnapshotUse::Asked)
+                .map_err(|error| error.exit_code())
+        };
+        for (architecture, accelerator, advice) in [
+            (
+                Architecture::Riscv64,
+                Accelerator::Tcg,
+                "give another --arch",
+            ),
+            (
+                Architecture::Amd64,
+                Accelerator::Kvm,
+                "leave out --accel kvm",
+            ),
+        ] {
+            let machine = machine(architecture, accelerator);
+            let text = check_snapshots(&machine, SnapshotUse::Always)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                text.ends_with(advice) && !text.contains("--snapshots"),
+                "{text}"
+            );
+        }
         assert_eq!(code(Architecture::Amd64, Accelerator::Tcg), Ok(()));
         assert_eq!(code(Architecture::Arm64, Accelerator::Tcg), Ok(()));
         assert_eq!(

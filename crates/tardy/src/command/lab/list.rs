@@ -11,6 +11,7 @@ use tardy_results::exit::Exit;
 
 use super::setting::{LabError, architecture};
 use crate::cli::lab::KernelsArguments;
+use crate::cli::lab::kernels::warn_of_lists;
 use crate::command::output;
 
 /// A kernel image of this machine.
@@ -34,7 +35,7 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
     let listing = KernelListing {
         installed: installed(Path::new("/boot")),
         pinned: pinned(&cache)?,
-        packages: offers(architecture, &cache, arguments.refresh)?,
+        packages: offers(architecture, &cache, arguments.refresh, &warn_of_lists)?,
     };
     let text = if arguments.json {
         Format::LAB_KERNELS.document(&listing)

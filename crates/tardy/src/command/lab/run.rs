@@ -96,7 +96,7 @@ fn lengthened(arguments: &RunArguments) -> RunArguments {
         let asked = arguments.measure.length.unwrap_or_default();
         say!(
             "tardy: {asked} is too short: {load} takes longer to start in a guest. Each guest \
-             measures for {length} of virtual time"
+             therefore measures for {length} of virtual time"
         );
         arguments.measure.length = Some(length);
     }

@@ -69,7 +69,7 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
             plugin: Plugin::None,
         };
         say!(
-            "tardy: `exit` leaves the shell; Ctrl-A X stops the machine; the guest's clock differs \
+            "tardy: `exit` leaves the shell; Ctrl-A X stops the guest; the guest's clock differs \
              from the host's"
         );
         Ok(boot.run_interactively(&setting.qemu)?)

@@ -26,7 +26,8 @@ pub(super) fn run(arguments: &WhyArguments) -> Result<Exit, LabError> {
     )?;
     let [base, new] = &variants[..] else {
         return Err(LabError::Usage(format!(
-            "{} kernels: `lab why` compares two; repeat --kernel, or give --preempt two models",
+            "`lab why` compares two kernels, not {}: give --kernel twice, or --preempt with two \
+             models",
             variants.len()
         )));
     };

@@ -21,7 +21,7 @@ pub(super) fn listing() -> Listing {
 
 fn of_load(info: &LoadInfo) -> Entry {
     let marks = if info.can_do_harm {
-        ", only if named explicitly"
+        ", runs only by name"
     } else {
         ""
     };

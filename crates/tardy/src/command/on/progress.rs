@@ -69,7 +69,7 @@ impl Progress {
             Event::Left { folder } => {
                 self.clear();
                 say!(
-                    "{}: {folder} may still be there, because it was not removed: delete it by hand",
+                    "{}: {folder} could not be removed and may still be there: delete it by hand",
                     self.names[index]
                 );
                 return;

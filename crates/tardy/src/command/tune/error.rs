@@ -22,8 +22,8 @@ pub(in crate::command) enum TuneError {
     #[error("could not apply any setting: run as root")]
     NothingApplied,
     #[error(
-        "{0}: tardy changes a setting only if the old value can be journaled and the new value \
-         stays in effect"
+        "{0}: tardy changes a setting only if it can store the old value for the restoration, and \
+         if the new value stays in effect"
     )]
     Apply(#[from] ApplyError),
     #[error(transparent)]

@@ -54,14 +54,14 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     arguments.replicas = args.lab_search.replicas.unwrap_or(needed + 1);
     if arguments.replicas < needed {
         let message = format!(
-            "--replicas {}: at least {needed} replicas are needed to decide on {tests} effects \
-             together",
+            "--replicas {}: too few to decide on {tests} effects together: give at least {needed}",
             arguments.replicas
         );
         return Err(TuneError::Usage(message));
     }
     say!(
-        "tardy: {} settings under {} loads in {} replicas: {} cells, into {}",
+        "tardy: {} settings under {} loads, in {} replicas: {} guests (the unchanged kernel \
+         included), kept in {}",
         variants.len() - 1,
         arguments.load.len(),
         arguments.replicas,

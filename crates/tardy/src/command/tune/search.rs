@@ -107,8 +107,8 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
     let lock = SettingsLock::take(journal::folder())?;
     if question.boot_id != root.text("proc/sys/kernel/random/boot_id") {
         return Err(TuneError::Usage(format!(
-            "--resume: {} was started before the last boot, or on another machine: its numbers \
-             are not comparable with new ones; start a new search",
+            "--resume: the search in {} began before the last boot, or on another machine, so its \
+             numbers are not comparable with new ones: start a new search",
             folder.display()
         )));
     }
@@ -129,8 +129,8 @@ fn planned(question: &Question) -> String {
         .map(|setting| setting.name.as_str())
         .collect();
     format!(
-        "at most {} runs of {} each under the loads {}, {} in all, to find the effect of these \
-         settings: {}",
+        "the search makes at most {} runs of {} each under the loads {} ({} in all), to find the \
+         effect of these settings: {}",
         question.runs,
         question.length.exact(),
         question.loads.join(" and "),
@@ -288,7 +288,7 @@ impl Bench for Runs<'_> {
             .map(|setting| setting.name.as_str())
             .collect::<Vec<_>>()
             .join(" ");
-        if let Some(value) = self.kept(&folder, &names) {
+        if let Some(value) = kept(&folder, &names, self.goal) {
             self.kept += 1;
             return Ok(value);
         }
@@ -369,27 +369,29 @@ impl Runs<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Ok(command)
     }
+}
 
-    /// Returns the result of a run that an earlier start had finished with the same settings.
-    /// Removes a run that is unfinished, or has other settings.
-    fn kept(&self, folder: &Path, names: &str) -> Option<f64> {
-        let record = tardy_run::folder::open(folder).ok();
-        let names = if names.is_empty() { "as found" } else { names };
-        let is_whole = |record: &tardy_run::record::RunRecord| {
-            record.state == State::Finished
-                && record
-                    .plan
-                    .labels
-                    .get("settings")
-                    .is_some_and(|label| label == names)
-        };
-        if record.as_ref().is_some_and(is_whole) {
-            return goal_of(folder, self.goal).ok();
-        }
-        // The run was killed, or had other settings.
+/// Returns the result of a run that an earlier start had finished with the same settings. Otherwise,
+/// removes the run so that it can be repeated: it is unfinished, has other settings, or gave no
+/// number.
+fn kept(folder: &Path, names: &str, goal: Goal) -> Option<f64> {
+    let names = if names.is_empty() { "as found" } else { names };
+    let is_whole = |record: &tardy_run::record::RunRecord| {
+        record.state == State::Finished
+            && record
+                .plan
+                .labels
+                .get("settings")
+                .is_some_and(|label| label == names)
+    };
+    let value = tardy_run::folder::open(folder)
+        .ok()
+        .filter(is_whole)
+        .and_then(|_| goal_of(folder, goal).ok());
+    if value.is_none() {
         let _ = fs::remove_dir_all(folder);
-        None
     }
+    value
 }
 
 fn line_of(command: &Command) -> String {
@@ -418,4 +420,33 @@ fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
     value
         .map(|value| value as f64)
         .ok_or_else(|| "the run has no sample".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finished_run_without_a_number_is_removed_and_repeated() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/nanosleep");
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("0001");
+        fs::create_dir_all(folder.join("samples")).unwrap();
+        for name in ["run.json", "samples/nanosleep.cpu1.series"] {
+            fs::copy(golden.join(name), folder.join(name)).unwrap();
+        }
+        tardy_run::folder::rewrite(&folder, |record| {
+            record
+                .plan
+                .labels
+                .insert("settings".to_owned(), "quiet".to_owned());
+        })
+        .unwrap();
+        assert!(kept(&folder, "quiet", Goal::Max).unwrap() > 0.0);
+        assert!(folder.exists());
+
+        fs::remove_dir_all(folder.join("samples")).unwrap();
+        assert_eq!(kept(&folder, "quiet", Goal::Max), None);
+        assert!(!folder.exists());
+    }
 }

@@ -2,7 +2,7 @@
 
 pub(super) const PASSED: &str = "\
 board7: cyclic every 1ms on CPUs 0-1, 3.00 s measured
-PASSED: no miss in 6000 due times: fewer than 63000 an hour on 2 CPUs together
+PASSED: 0 misses in 6000 due times: fewer than 63000 an hour on 2 CPUs together
   at 95 %, over this mixture of loads; 5 skipped due times would have met the deadline (--skipped limits such periods)
 worst load: hackbench, 1.48 ms; idle, 1.36 ms
 latency             samples  skipped      min   median     mean    99.9 %      max      at  misses  longest burst
@@ -71,7 +71,7 @@ whole run    28.5 -> 28.5 us (+0 %)  4.52 -> 4.52 ms (+0 %)  equivalent
 pub(super) const ALLOWED: &str = "\
 run: cyclic every 1ms on CPUs 0-2, 4.01 s measured
 PASSED: 31 of 12019 due times missed the deadline of 228us (19 of them skipped): the true share is between
-  8.597e-4 and 6.404e-3 (each bound at 95 %); at most the 1e-1 allowed; 19 periods were skipped, at most the 1e-1
+  8.597e-4 and 6.404e-3 (each bound at 95 %); not more than the 1e-1 allowed; 19 periods were skipped, not more than the 1e-1
   allowed (95 % confidence)
 worst load: io, 2.29 ms; idle, 2.25 ms
 latency             samples  skipped      min   median     mean     99 %    99.9 %  99.999 %      max      at  misses
@@ -98,8 +98,8 @@ pub(super) const NARROW: &str = "\
 run: cyclic every 1ms on CPUs 0-2, 2.52 s measured
 FAILED: 24 of 7516 due times missed the deadline of 402us
   (16 of them skipped); 16 periods were skipped, but none
-  may be if the deadline is at most the period (--skipped N
-  allows N)
+  may be skipped if the deadline is at most the period
+  (--skipped N allows N)
 worst load: fork, 2.79 ms; idle, 69.0 us
 latency              median    99.9 %      max  misses
 CPU 0               30.0 us  ~2.78 ms  2.79 ms      24

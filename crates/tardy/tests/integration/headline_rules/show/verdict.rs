@@ -55,7 +55,7 @@ impl<'a> Verdict<'a> {
             .into_iter()
             .find(|worst| verdicts.iter().any(|(_, code, _)| code == worst))
             .unwrap_or(0);
-        let says_no_miss = sentence.contains("no miss in ");
+        let says_no_miss = sentence.contains("0 misses in ");
         let due = word_before(sentence, " due times").unwrap_or("?");
         let counted = number_before(sentence, &format!(" of {due} due times missed"));
         let is_of_skipped =
@@ -79,13 +79,13 @@ impl<'a> Verdict<'a> {
             allowed: number_before(&of_misses, " allowed"),
             skipped_allowed: number_before(of_skipped, " allowed"),
             of_misses: Claims {
-                is_more: says("more than the"),
-                is_at_most: says("at most the"),
+                is_more: says("; more than the"),
+                is_at_most: says("; not more than the"),
                 is_open: says("may or may not exceed the"),
             },
             of_skipped_periods: Claims {
                 is_more: of_skipped.contains(", more than the"),
-                is_at_most: of_skipped.contains(", at most the"),
+                is_at_most: of_skipped.contains(", not more than the"),
                 is_open: of_skipped.contains("may or may not exceed the"),
             },
         }

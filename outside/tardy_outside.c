@@ -39,6 +39,8 @@ typedef void (*tb_translated)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 typedef void (*executed)(unsigned int vcpu, void *data);
 typedef void (*accessed)(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
 typedef void (*ended)(qemu_plugin_id_t id, void *data);
+typedef void (*processor_state)(qemu_plugin_id_t id, unsigned int vcpu);
+void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id, processor_state callback);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, tb_translated callback);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, executed callback, int flags, void *data);
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, int operation, void *counter, uint64_t value);
@@ -55,6 +57,17 @@ void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
 uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
 void qemu_plugin_outs(const char *text);
+
+/*
+ * QEMU's timers, which stop the machine at a moment of its clock (include/qemu/timer.h, vl.c). They
+ * do not belong to the plugin interface. A QEMU that was built without modules does not export them.
+ */
+#define OF_QEMU __attribute__((weak))
+OF_QEMU void timer_init_full(void *timer, void *group, int clock, int scale, int attributes, void (*callback)(void *data), void *data);
+OF_QEMU void timer_mod_ns(void *timer, int64_t time);
+OF_QEMU int64_t qemu_clock_get_ns(int clock);
+OF_QEMU int vm_stop(int state);
+enum { QEMU_CLOCK_VIRTUAL = 1, SCALE_NS = 1, RUN_STATE_PAUSED = 4 };
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
@@ -1473,6 +1486,77 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	}
 }
 
+/* A timer of QEMU takes 48 bytes. */
+static uint64_t stop_timer[32];
+static bool stop_is_set;
+/* Value of the guest's clock at the last read by a program, and the time from there to the stop. */
+static int64_t clock_value, stop_after;
+
+static void stop_timer_fired(void *data)
+{
+	if (stop_is_set)
+		vm_stop(RUN_STATE_PAUSED);
+	else
+		clock_value = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+}
+
+/*
+ * A read of the clock ends its block. A timer that has expired is called there, when the clock
+ * still has the value that the program has read.
+ */
+static void clock_read(unsigned int vcpu, void *data)
+{
+	if (!stop_is_set)
+		timer_mod_ns(stop_timer, 0);
+}
+
+static void begin_reached(unsigned int vcpu, void *data)
+{
+	if (stop_is_set)
+		return;
+	stop_is_set = true;
+	timer_mod_ns(stop_timer, clock_value + stop_after);
+}
+
+static void translated_to_stop(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t length = qemu_plugin_tb_n_insns(tb), i;
+
+	if (stop_is_set || qemu_plugin_tb_vaddr(tb) >= KERNEL_HALF)
+		return;
+	for (i = 0; i < length; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		const uint8_t *bytes = qemu_plugin_insn_data(insn);
+		int what = what_of_program(bytes, qemu_plugin_insn_size(insn));
+
+		if (what == CLOCK)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, clock_read, QEMU_PLUGIN_CB_NO_REGS, NULL);
+		else if (what == MARK && bytes[4] == MARK_BEGIN)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, begin_reached, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	}
+}
+
+static void processor_made(qemu_plugin_id_t id, unsigned int vcpu)
+{
+	timer_init_full(stop_timer, NULL, QEMU_CLOCK_VIRTUAL, SCALE_NS, 0, stop_timer_fired, NULL);
+}
+
+/* Stops the machine `after` ns after the last read of the clock before the guest's first mark. */
+static int install_stop(qemu_plugin_id_t id, const char *after)
+{
+	if (!timer_init_full || !timer_mod_ns || !qemu_clock_get_ns || !vm_stop) {
+		qemu_plugin_outs("tardy_outside: this QEMU does not export its timers\n");
+		return 1;
+	}
+	for (; *after >= '0' && *after <= '9'; after++)
+		stop_after = stop_after * 10 + *after - '0';
+	/* Reads of the clock are recognised as if samples were kept. */
+	known.worst = 1;
+	qemu_plugin_register_vcpu_init_cb(id, processor_made);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated_to_stop);
+	return 0;
+}
+
 static void at_exit(qemu_plugin_id_t id, void *data)
 {
 	/* The guest did not report its end. The file keeps the output so far, without an end. */
@@ -1570,7 +1654,7 @@ static bool read_known(const char *path)
 	return *line == '\0' && length > 0;
 }
 
-/* Arguments: `known=FILE` and `out=FILE`. */
+/* Arguments: `known=FILE` and `out=FILE`, or `stop=NS`. */
 __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **argv)
 {
 	static const char magic[8] = "tardyout";
@@ -1578,6 +1662,8 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 	int i;
 
 	for (i = 0; i < argc; i++) {
+		if (!strncmp(argv[i], "stop=", 5))
+			return install_stop(id, argv[i] + 5);
 		if (!strncmp(argv[i], "known=", 6))
 			source = argv[i] + 6;
 		else if (!strncmp(argv[i], "out=", 4))

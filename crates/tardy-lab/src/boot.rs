@@ -18,9 +18,9 @@ use super::exchange::{self, ReceiveError};
 use super::guest_job::{Ending, GuestJob, GuestReport};
 use super::initramfs::{self, AddedFile};
 use super::machine::{Machine, MainThread, kernel_command_line};
-use super::provenance::{self, Inputs, PROVENANCE_NAME, Provenance};
+use super::provenance::{self, GuestInput, Inputs, PROVENANCE_NAME, Provenance};
 use super::qemu::{
-    Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, KNOWN_NAME, LIBRARY_NAME,
+    Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, KNOWN_NAME, LIBRARY_NAME, Plugin,
     QEMU_LOG_NAME, Qemu, SEEN_NAME, SHARED_NAME, STATE_NAME, STOP_OPTIONS,
 };
 use super::snapshot::{SnapshotError, Snapshots};
@@ -103,13 +103,12 @@ impl Guest<'_> {
             .map(|watching| self.watch(watching, qemu, folder))
             .transpose()
             .map_err(|error| host(&error))?;
-        let is_watched = symbols.is_some();
         let boot = Boot {
             machine: self.machine,
             kernel: &self.variant.kernel.image,
             command_line: &command_line,
             folder,
-            is_watched,
+            plugin: symbols.as_ref().map_or(Plugin::None, |_| Plugin::Watch),
         };
         let (end, restored) = match self.snapshots {
             None => (
@@ -153,14 +152,24 @@ impl Guest<'_> {
         Ok(provenance)
     }
 
-    /// Puts the plugin's input into the folder. If the kernel's symbols are not in the cache, boots
-    /// the kernel once to get them.
+    /// Puts the plugin's input into the folder.
     fn watch(
         &self,
         watching: &WatchSetup,
         qemu: &Qemu,
         folder: &Path,
     ) -> Result<KernelSymbols, WatchError> {
+        let symbols = self.symbols(watching, qemu)?;
+        watching.prepare(&symbols, self.machine, folder)?;
+        Ok(symbols)
+    }
+
+    /// Returns the kernel's symbols. If they are not in the cache, boots the kernel once to get
+    /// them.
+    ///
+    /// # Errors
+    /// Returns [`WatchError`].
+    pub fn symbols(&self, watching: &WatchSetup, qemu: &Qemu) -> Result<KernelSymbols, WatchError> {
         let boot = |job: &GuestJob, folder: &Path| {
             let guest = Guest {
                 job,
@@ -173,9 +182,7 @@ impl Guest<'_> {
                 .map(drop)
                 .map_err(|failure| failure.cause.to_string())
         };
-        let symbols = watching.symbols((self.variant, self.job, self.added), boot)?;
-        watching.prepare(&symbols, self.machine, folder)?;
-        Ok(symbols)
+        watching.symbols((self.variant, self.job, self.added), boot)
     }
 
     /// Runs the guest from a snapshot and passes the job through the shared memory. Adds the job
@@ -229,7 +236,7 @@ impl Guest<'_> {
     }
 
     /// Writes the initial file system and returns all inputs of the run.
-    fn prepare(&self, qemu: &Qemu, folder: &Path) -> Result<Inputs, Failure> {
+    pub(super) fn prepare(&self, qemu: &Qemu, folder: &Path) -> Result<Inputs, Failure> {
         let path = folder.join(INITRAMFS_NAME);
         let before = self.snapshots.map(|_| self.job.until_pause());
         let job = before.as_ref().unwrap_or(self.job);
@@ -301,6 +308,7 @@ impl Guest<'_> {
             inputs,
             sample_digest: provenance::sample_digest(&run),
             output_digest: Digest::of_bytes(archive),
+            guest_input: Some(self.input()),
             guest,
             meaning: provenance::meaning(self.machine).to_owned(),
             restore_ms: restored.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
@@ -311,6 +319,17 @@ impl Guest<'_> {
                 .expect("provenance can always be written as JSON"),
         )?;
         Ok(provenance)
+    }
+
+    fn input(&self) -> GuestInput {
+        let added = |file: &AddedFile| AddedFile {
+            source: std::path::absolute(&file.source).unwrap_or_else(|_| file.source.clone()),
+            ..file.clone()
+        };
+        GuestInput {
+            job: self.job.clone(),
+            added: self.added.iter().map(added).collect(),
+        }
     }
 
     fn judge(&self, guest: &GuestReport, stderr: &[u8]) -> Result<(), Cause> {

@@ -26,7 +26,7 @@ use tardy_core::units::Nanos;
 use tardy_run::request::Request;
 use tardy_sys::child::kill_with_parent;
 use tardy_sys::sched::{self, Policy};
-use tardy_sys::{clock, init, watched};
+use tardy_sys::{clock, cycle_counter, init, watched};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
@@ -141,7 +141,8 @@ fn try_run() -> io::Result<()> {
         Task::Pause => pause::pause_for_job()?,
         _ => job,
     };
-    let started_at = Nanos(clock::monotonic());
+    // The plugin takes the last read of the clock before the mark for this one.
+    let (count_at_start, started_at) = read_clocks();
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
@@ -167,12 +168,14 @@ fn try_run() -> io::Result<()> {
     if job.injection.is_some() {
         remarks.extend(inject::keep_log().err());
     }
+    let (count_at_end, ended_at) = read_clocks();
     let report = GuestReport {
         version: VERSION,
         ending,
         booted_at,
         started_at,
-        ended_at: Nanos(clock::monotonic()),
+        ended_at,
+        cycle_counts: Some((count_at_start, count_at_end)),
         idle: system::idle(),
         kernel_release: system::read_line("/proc/sys/kernel/osrelease"),
         kernel_version: system::read_line("/proc/sys/kernel/version"),
@@ -182,6 +185,14 @@ fn try_run() -> io::Result<()> {
         remarks,
     };
     hand_out::hand_out(&report)
+}
+
+/// Reads the CPU's cycle counter, then the clock. Between the two are as many instructions in every
+/// call.
+#[inline(never)]
+fn read_clocks() -> (u64, Nanos) {
+    let count = cycle_counter::read();
+    (count, Nanos(clock::monotonic()))
 }
 
 /// Starts the program and its companions, and collects children until the program has ended or its

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use tardy_sys::regular_file;
 
 use super::binary;
@@ -20,7 +21,7 @@ const FOLDERS: [&str; 13] = [
 ];
 
 /// A file of the host that is put into the guest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedFile {
     /// Path on the host.
     pub source: PathBuf,

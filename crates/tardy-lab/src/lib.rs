@@ -5,7 +5,7 @@
 //!   [`models`], [`variant`]
 //! - A guest: [`binary`] and [`initramfs`] ([`cpio`], [`packing`]) are its input, [`qemu`] and
 //!   [`machine`] run it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and
-//!   [`snapshot`] start it, [`exchange`] and [`diagnosis`] read its result
+//!   [`snapshot`] start it, [`stop`] stops it at a moment of an earlier run, [`exchange`] and [`diagnosis`] read its result
 //! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their results are in
 //!   [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
 //! - Checks of explanations: [`injection`] makes delays of known cause; [`blame`], [`agreement`]
@@ -47,5 +47,6 @@ pub mod qemu;
 pub mod seen_delays;
 pub mod several_cpus;
 pub mod snapshot;
+pub mod stop;
 pub mod variant;
 pub mod watch;

@@ -9,7 +9,8 @@ use tardy_sys::regular_file;
 
 use super::cpio::Entry;
 use super::digest::{Digest, Digester};
-use super::guest_job::GuestReport;
+use super::guest_job::{GuestJob, GuestReport};
+use super::initramfs::AddedFile;
 use super::machine::{Accelerator, Machine};
 use super::variant::Variant;
 
@@ -91,8 +92,17 @@ impl Inputs {
     }
 }
 
+/// The content of the initial file system besides the binary, from which the same guest can be booted
+/// again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuestInput {
+    pub job: GuestJob,
+    /// Further files, with absolute paths on the host.
+    pub added: Vec<AddedFile>,
+}
+
 /// The inputs of a run, and digests of its inputs and outputs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Version of the document: [`VERSION`].
     pub version: u32,
@@ -104,6 +114,9 @@ pub struct Provenance {
     pub sample_digest: Option<Digest>,
     /// Digest of everything that the guest exported, including its report.
     pub output_digest: Digest,
+    /// Absent in the files of older versions.
+    #[serde(default)]
+    pub guest_input: Option<GuestInput>,
     /// The guest's report.
     pub guest: GuestReport,
     /// The meaning of the figures.

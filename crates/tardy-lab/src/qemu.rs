@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use tardy_core::units::Nanos;
 use tardy_sys::child::{self, kill_with_parent};
 
 pub use control::ControlError;
-use control::QemuProcess;
+pub(super) use control::QemuProcess;
 
 use super::architecture::Architecture;
 use super::machine::{Machine, MainThread};
@@ -100,8 +101,29 @@ pub struct Boot<'a> {
     pub command_line: &'a str,
     /// The folder of the guest's input and output files.
     pub folder: &'a Path,
-    /// Whether the folder contains the plugin that watches the guest, and its input.
-    pub is_watched: bool,
+    pub plugin: Plugin,
+}
+
+/// The task of the plugin, which is in the guest's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plugin {
+    /// The guest runs without the plugin.
+    None,
+    /// The plugin watches the guest. Its input is in the guest's folder.
+    Watch,
+    /// The plugin stops the machine this virtual time after the guest's program was started.
+    StopAfter(Nanos),
+}
+
+/// How a guest under the host's control starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start<'a> {
+    /// The guest boots as in [`Boot::run`].
+    Boots,
+    /// The guest boots on a machine that can save its state.
+    BootsForSnapshot,
+    /// The guest continues from the machine's state in this file of its folder.
+    Resumes(&'a str),
 }
 
 /// Name of the initial file system in the guest's folder.
@@ -150,28 +172,27 @@ impl Boot<'_> {
         wait(child, wall_limit).map_err(broken)
     }
 
-    /// Starts QEMU under the host's control, for a guest that stops itself. With `state`, QEMU
-    /// starts from the machine's state in that file of the folder.
+    /// Starts QEMU under the host's control.
     ///
     /// # Errors
     /// Returns [`ControlError`].
     pub(super) fn start_controlled(
         &self,
         qemu: &Qemu,
-        state: Option<&str>,
+        start: Start<'_>,
         deadline: Instant,
     ) -> Result<QemuProcess, ControlError> {
         // `master=on`: this machine owns the shared memory. QEMU cannot save a machine that shares
         // memory owned by another. A machine with [`MainThread::TakesTurns`] cannot save its
         // state, but can load one.
-        let main_thread = if state.is_some() {
-            MainThread::TakesTurns
-        } else {
-            MainThread::Free
+        let (main_thread, sharing, stop_options) = match start {
+            Start::Boots => (MainThread::TakesTurns, "", &[][..]),
+            Start::BootsForSnapshot => (MainThread::Free, ",master=on", &STOP_OPTIONS[..]),
+            Start::Resumes(_) => (MainThread::TakesTurns, ",master=on", &STOP_OPTIONS[..]),
         };
-        let mut arguments = self.arguments(main_thread, ",master=on");
-        arguments.extend(STOP_OPTIONS.iter().chain(&control::OPTIONS).map(Into::into));
-        if let Some(state) = state {
+        let mut arguments = self.arguments(main_thread, sharing);
+        arguments.extend(stop_options.iter().chain(&control::OPTIONS).map(Into::into));
+        if let Start::Resumes(state) = start {
             arguments.extend(["-incoming".into(), format!("exec:cat {state}").into()]);
         }
         let mut command = self
@@ -244,12 +265,12 @@ impl Boot<'_> {
             INITRAMFS_NAME.into(),
         ]);
         arguments.extend(["-append".into(), self.command_line.into()]);
-        if self.is_watched {
-            arguments.extend([
-                "-plugin".into(),
-                format!("./{LIBRARY_NAME},known={KNOWN_NAME},out={SEEN_NAME}").into(),
-            ]);
-        }
+        let task = match self.plugin {
+            Plugin::None => return arguments,
+            Plugin::Watch => format!("known={KNOWN_NAME},out={SEEN_NAME}"),
+            Plugin::StopAfter(time) => format!("stop={}", time.get()),
+        };
+        arguments.extend(["-plugin".into(), format!("./{LIBRARY_NAME},{task}").into()]);
         arguments
     }
 }

@@ -24,7 +24,8 @@ use tardy_machine::journal::Scratch;
 use super::digest::Digest;
 use super::exchange;
 use super::qemu::{
-    Boot, BootEnd, ControlError, INITRAMFS_NAME, Qemu, QemuError, SHARED_NAME, STATE_NAME,
+    Boot, BootEnd, ControlError, INITRAMFS_NAME, Plugin, Qemu, QemuError, QemuProcess, SHARED_NAME,
+    STATE_NAME, Start,
 };
 
 /// QEMU's events for a guest that stopped itself, or ended early.
@@ -123,7 +124,7 @@ impl Snapshots {
             qemu,
             &Boot {
                 folder: beside.path(),
-                is_watched: false,
+                plugin: Plugin::None,
                 ..boot.clone()
             },
             boot.folder,
@@ -150,6 +151,11 @@ impl Snapshots {
             digest: description.digest,
             state: folder.join(STATE_NAME),
         })
+    }
+
+    /// Returns the stored snapshot of these inputs.
+    pub(super) fn stored(&self, inputs: &Digest) -> Option<Snapshot> {
+        read(&self.folder.join(inputs.as_str()))
     }
 
     /// Removes the least recently used snapshots until the others fit into the disk budget.
@@ -217,7 +223,8 @@ fn make(
         &prepared.join(INITRAMFS_NAME),
         &boot.folder.join(INITRAMFS_NAME),
     )?;
-    let mut machine = boot.start_controlled(qemu, None, Instant::now() + wall_limit)?;
+    let mut machine =
+        boot.start_controlled(qemu, Start::BootsForSnapshot, Instant::now() + wall_limit)?;
     machine.wait_for_event(&STOPPED)?;
     let shared = boot.folder.join(SHARED_NAME);
     if !exchange::is_paused(&beginning(&shared)?) {
@@ -273,12 +280,26 @@ impl Snapshot {
         wall_limit: Duration,
     ) -> Result<(BootEnd, Duration), SnapshotError> {
         let started = Instant::now();
+        let machine = self.resume(qemu, boot, job, started + wall_limit)?;
+        let restored = started.elapsed();
+        Ok((machine.wait_for_end(&PANICKED)?, restored))
+    }
+
+    /// Resumes the machine with a job, in the boot's folder, which contains the same initial file
+    /// system.
+    pub(super) fn resume(
+        &self,
+        qemu: &Qemu,
+        boot: &Boot<'_>,
+        job: &[u8],
+        deadline: Instant,
+    ) -> Result<QemuProcess, SnapshotError> {
         let block = exchange::job_block(job);
         if block.len() as u64 > u64::from(boot.machine.shared_mib) << 20 {
             return Err(SnapshotError::PlanTooLong);
         }
         link(&self.state, &boot.folder.join(STATE_NAME))?;
-        let mut machine = boot.start_controlled(qemu, Some(STATE_NAME), started + wall_limit)?;
+        let mut machine = boot.start_controlled(qemu, Start::Resumes(STATE_NAME), deadline)?;
         let status = machine.wait_while("query-status", "status", &["inmigrate"])?;
         // The job must be written after QEMU has read the state, because reading overwrites the
         // shared memory.
@@ -292,8 +313,7 @@ impl Snapshot {
             .map_err(at(&shared))?;
         file.write_all_at(&block, 0).map_err(at(&shared))?;
         machine.execute("cont", serde_json::json!({}))?;
-        let restored = started.elapsed();
-        Ok((machine.wait_for_end(&PANICKED)?, restored))
+        Ok(machine)
     }
 }
 

@@ -136,7 +136,16 @@ impl WatchSetup {
         Self { worst, ..self }
     }
 
-    /// Puts the plugin's input into the guest's folder.
+    /// Puts the plugin into the guest's folder.
+    ///
+    /// # Errors
+    /// Returns [`WatchError`].
+    pub(super) fn link(&self, folder: &Path) -> Result<(), WatchError> {
+        let library = folder.join(LIBRARY_NAME);
+        symlink(&self.library, &library).map_err(file_error(&library))
+    }
+
+    /// Puts the plugin and its input into the guest's folder.
     ///
     /// # Errors
     /// Returns [`WatchError`].
@@ -159,8 +168,7 @@ impl WatchSetup {
             )?,
         )
         .map_err(file_error(&known))?;
-        let library = folder.join(LIBRARY_NAME);
-        symlink(&self.library, &library).map_err(file_error(&library))
+        self.link(folder)
     }
 
     /// Returns the symbols of a guest's kernel with its modules. They come from the cache, or

@@ -91,6 +91,13 @@ impl KernelSymbols {
         Self { symbols }
     }
 
+    /// Returns address and name of each symbol, and whether it is code.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, &str, bool)> {
+        self.symbols
+            .iter()
+            .map(|symbol| (symbol.address, symbol.name.as_str(), symbol.is_code))
+    }
+
     /// Returns the address of a symbol.
     #[must_use]
     pub fn address(&self, name: &str) -> Option<u64> {

@@ -19,4 +19,5 @@ pub mod lnp;
 pub mod plugin;
 pub mod store;
 pub mod stream;
+pub mod symbol_file;
 pub mod theory;

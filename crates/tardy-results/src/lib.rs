@@ -25,6 +25,7 @@
 
 pub mod atlas;
 pub mod attach;
+pub mod chosen_sample;
 pub mod compare;
 pub mod cost;
 pub mod decision;

@@ -61,6 +61,14 @@ pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
 
+/// Lets this process continue after SIGINT (Ctrl-C). Programs that it starts are still interrupted.
+///
+/// # Errors
+/// Returns errors of sigaction(2), which does not fail here.
+pub fn survive_interrupts() -> io::Result<()> {
+    set_action(libc::SIGINT, do_nothing as *const () as libc::sighandler_t).map(drop)
+}
+
 /// Returns how often the counting handler ran.
 #[must_use]
 pub fn caught() -> u64 {

@@ -2,6 +2,7 @@
 //! on the process's standard input and output.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -60,6 +61,8 @@ impl QemuProcess {
     /// [`Self::wait_for_end`] returns [`BootEnd::WallLimit`], and the other methods fail with
     /// [`ControlError::WallLimit`].
     pub(crate) fn start(command: &mut Command, deadline: Instant) -> Result<Self, ControlError> {
+        // Ctrl-C on the terminal interrupts only this program, or gdb.
+        command.process_group(0);
         let mut child =
             kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;
         let piped = || io::Error::other("the child has no pipe");

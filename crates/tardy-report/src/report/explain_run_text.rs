@@ -32,7 +32,8 @@ pub fn text(explanation: &RunExplanation) -> String {
     }
     ordinary(&mut out, explanation.ordinary.as_ref(), "sample");
     for (index, story) in explanation.worst.iter().enumerate() {
-        worst(&mut out, index + 1, story);
+        out.push('\n');
+        out.push_str(&late_sample(&format!("Worst {}", index + 1), story));
     }
     if let Some(opinion) = explanation
         .tracing
@@ -303,7 +304,10 @@ pub(super) fn loop_name(looped: &LoopRow) -> String {
     format!("{}{id} ({priority})", looped.thread)
 }
 
-fn worst(out: &mut String, place: usize, story: &SampleStory) {
+/// Describes a late sample: the holders of the CPU as a time line, sections, and functions.
+#[must_use]
+pub fn late_sample(name: &str, story: &SampleStory) -> String {
+    let mut out = String::new();
     let phase = story
         .phase
         .as_ref()
@@ -315,7 +319,7 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
     let since = story.since_start_ns.get() as f64 / 1e9;
     let _ = writeln!(
         out,
-        "\nWorst {place}: {} {} late on CPU {}, due {since:.6} s after the start{phase}{woken}",
+        "{name}: {} {} late on CPU {}, due {since:.6} s after the start{phase}{woken}",
         story.probe,
         time(story.latency_ns),
         story.cpu
@@ -357,9 +361,10 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
         time(story.latency_ns)
     );
     if let Some(executed) = &story.executed {
-        sections(out, executed);
-        functions(out, executed, story.latency_ns);
+        sections(&mut out, executed);
+        functions(&mut out, executed, story.latency_ns);
     }
+    out
 }
 
 /// Maximum numbers of sections and functions that are shown of a sample.

@@ -16,6 +16,7 @@ use tardy_lab::initramfs::AddedFile;
 use tardy_lab::injection::Injection;
 use tardy_lab::kernel::KernelSource;
 use tardy_lab::machine::{Accelerator, Machine};
+use tardy_results::chosen_sample::SamplePlace;
 use tardy_results::compare::margin::Margin;
 
 use app::AppArguments;
@@ -51,6 +52,9 @@ pub enum LabCommand {
     Why(WhyArguments),
     /// Run your program unchanged on several kernels, and show which kernel meets its deadline
     App(Box<AppArguments>),
+    /// Boot the guest of a finished run again, stop it at the due time of its worst sample, and open
+    /// gdb there
+    Debug(DebugArguments),
     /// Boot one kernel as `run` does, with a shell on its console; `exit` ends the guest
     Shell(ShellArguments),
     /// Fetch kernels now, so that later runs need no network
@@ -443,6 +447,41 @@ pub struct ShellArguments {
     /// Static busybox for the shell, built for the guest's architecture (package busybox-static)
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     pub busybox: PathBuf,
+}
+
+/// `tardy lab debug`.
+#[derive(Debug, Clone, Args)]
+pub struct DebugArguments {
+    /// Run folder of a guest
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Stop at the due time of the sample with the N-th largest latency
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub worst: usize,
+    /// Stop at the due time of this sample instead: the name of its series, and its number from 0,
+    /// as in cyclic.cpu0:17
+    #[arg(long, value_name = "SERIES:NUMBER", conflicts_with = "worst")]
+    pub sample: Option<SamplePlace>,
+    /// Stop when the sample's thread reads the clock instead of at the due time
+    #[arg(long)]
+    pub end: bool,
+    /// Stop this much earlier
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub before: Nanos,
+    /// The kernel's file with debug information [default: that of the installed -dbg package, else
+    /// the symbols of the guest's /proc/kallsyms]
+    #[arg(long, value_name = "FILE")]
+    pub symbols: Option<PathBuf>,
+    /// Execute this command of gdb instead of opening a prompt; repeat the option for several
+    /// commands. Without a terminal, the default is to show registers and code
+    #[arg(long, value_name = "COMMAND")]
+    pub batch: Vec<String>,
+    /// Static tardy binary that the guest ran [default: this one]
+    #[arg(long, value_name = "FILE")]
+    pub guest_binary: Option<PathBuf>,
+    /// QEMU plugin that stops the guest [default: tardy's own]
+    #[arg(long, value_name = "FILE")]
+    pub plugin: Option<PathBuf>,
 }
 
 /// `tardy lab fetch`.

@@ -5,6 +5,7 @@ pub(super) mod atlas;
 mod bisect;
 mod check;
 mod cost;
+mod debug;
 mod ensemble;
 mod fetch;
 mod list;
@@ -33,6 +34,7 @@ pub fn run(lab: &Lab) -> Exit {
         LabCommand::Sections(arguments) => sections::run(arguments),
         LabCommand::Why(arguments) => why::run(arguments),
         LabCommand::App(arguments) => app::run(arguments),
+        LabCommand::Debug(arguments) => debug::debug(arguments),
         LabCommand::Shell(arguments) => shell::shell(arguments),
         LabCommand::Fetch(arguments) => fetch::fetch(arguments),
         LabCommand::Kernels(arguments) => list::list(arguments),

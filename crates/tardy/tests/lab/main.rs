@@ -36,6 +36,7 @@ mod bisect;
 mod blame;
 mod breakdown;
 mod costs;
+mod debug;
 mod doctor;
 mod hostile;
 mod loads;

@@ -6,7 +6,7 @@ use tardy_lab::guest::SHELL;
 use tardy_lab::guest_job::{self, GuestJob, Task};
 use tardy_lab::initramfs::{self, AddedFile};
 use tardy_lab::machine::kernel_command_line;
-use tardy_lab::qemu::{Boot, INITRAMFS_NAME};
+use tardy_lab::qemu::{Boot, INITRAMFS_NAME, Plugin};
 use tardy_results::exit::Exit;
 
 use super::setting::{LabError, Setting};
@@ -66,7 +66,7 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
             kernel: &variant.kernel.image,
             command_line: &command_line,
             folder,
-            is_watched: false,
+            plugin: Plugin::None,
         };
         say!(
             "tardy: `exit` leaves the shell; Ctrl-A X stops the guest; the guest's clock differs \

@@ -1,0 +1,120 @@
+//! `tardy lab debug`: the guest of a finished run in gdb, stopped at a moment of a late sample.
+
+use std::path::Path;
+
+use super::{STOCK, lab, lab_is_there, support};
+
+/// Runs `tardy lab debug` and returns its exit code, its result and its messages.
+fn debug(run: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = lab(&[&["debug", run.to_str().unwrap()][..], arguments].concat());
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+/// Returns the rest of the output's line that starts with `head`.
+fn line<'a>(output: &'a str, head: &str) -> &'a str {
+    let found = output.lines().find_map(|line| line.strip_prefix(head));
+    found
+        .unwrap_or_else(|| panic!("no {head}: {output}"))
+        .trim()
+}
+
+/// Returns the function in a line of gdb's `info symbol`.
+fn function(output: &str) -> &str {
+    output
+        .lines()
+        .find_map(|line| line.strip_suffix(" in section .text"))
+        .and_then(|line| line.split(' ').next())
+        .unwrap_or_else(|| panic!("{output}"))
+}
+
+#[test]
+fn the_same_moment_comes_again_with_the_same_registers() {
+    if !lab_is_there("a late moment in gdb", false) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("runs");
+    let arguments = [
+        "run",
+        "--kernel",
+        STOCK,
+        "--preempt",
+        "none",
+        "--load",
+        "memory",
+        "--for",
+        "2s",
+        "--watch",
+        "--out",
+    ];
+    let output = lab(&[&arguments[..], &[out.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
+        .args(["explain", "--json"])
+        .arg(&out)
+        .output()
+        .unwrap();
+    let explained = support::document::read(&String::from_utf8_lossy(&output.stdout));
+    let worst = &explained["worst"][0];
+    let executed: Vec<&str> = worst["executed"]["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|row| row["function"].as_str())
+        .collect();
+
+    let commands = ["--batch", "info registers", "--batch", "info symbol $pc"];
+    let (code, first, said) = debug(&out, &commands);
+    assert_eq!(code, Some(0), "{said}");
+    let (_, second, _) = debug(&out, &commands);
+    assert_eq!(first, second);
+    // The holder comes first, then the registers.
+    assert!(first.starts_with("Worst 1: cyclic"), "{first}");
+    assert!(line(&first, "rip").starts_with("0xffffffff"), "{first}");
+    // The code at the due time is part of what the plugin saw between the due time and the clock
+    // read.
+    let at_due = function(&first);
+    assert!(executed.contains(&at_due), "{at_due}: {executed:?}");
+
+    // The end of the sample is the clock read: rdtsc has just been executed, or is among the next
+    // instructions.
+    let before = [
+        "--end",
+        "--batch",
+        "x/24xb $pc - 2",
+        "--batch",
+        "print $cs & 3",
+    ];
+    let (code, end, said) = debug(&out, &before);
+    assert_eq!(code, Some(0), "{said}");
+    let bytes: Vec<&str> = end
+        .split_whitespace()
+        .filter(|word| word.len() == 4 && word.starts_with("0x"))
+        .collect();
+    let has_rdtsc = bytes.windows(2).any(|pair| pair == ["0x0f", "0x31"]);
+    assert!(has_rdtsc, "{end}");
+    assert_eq!(line(&end, "$1 ="), "3", "{end}");
+
+    for (arguments, reason) in [
+        (["--worst", "1000000"], "choose a smaller --worst"),
+        (["--sample", "nosuch:0"], "cyclic.cpu0 ("),
+        (["--before", "1h"], "choose a shorter --before"),
+    ] {
+        let (code, _, said) = debug(&out, &arguments);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(reason), "{said}");
+    }
+}
+
+#[test]
+fn only_a_run_of_the_lab_is_booted_again() {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/cyclic");
+    let (code, _, said) = debug(&run, &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("is not a run of the lab"), "{said}");
+}

@@ -111,7 +111,7 @@ fn in_guest(
         .collect();
     let results = match guests.run_script(kernel, SCRIPT, "kernels", &words) {
         Ok(results) => results,
-        Err(failure) => return Ok(vec![Tried::not("lab run", failure.to_string())]),
+        Err(failure) => return Ok(vec![Tried::not("not tried", failure.to_string())]),
     };
     let cells = results.join("cells");
     let text =

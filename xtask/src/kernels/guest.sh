@@ -14,7 +14,7 @@ try() {
 }
 mkdir /bin/applets && /bin/busybox --install -s /bin/applets
 export PATH=/bin/applets
-try version "$tardy" --version
+try --version "$tardy" --version
 try run "$tardy" run --for 500ms --load memory --quiet --out /run/run
 try doctor "$tardy" doctor --watch 0s
 for probe in "$@"; do

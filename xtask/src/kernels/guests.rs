@@ -93,9 +93,12 @@ impl Guests {
         eprint!("{said}");
         if !output.status.success() {
             return Err(Failure::new(format!(
-                "`tardy lab run` ended with {}: {}",
+                "`tardy lab run` ended with exit code {}: {}",
                 program::code(output.status),
-                said.lines().last().unwrap_or_default()
+                said.lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim_start_matches("tardy: ")
             )));
         }
         Ok(only_folder(&folder.join("script"))?.join("replica-000"))

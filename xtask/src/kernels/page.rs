@@ -23,8 +23,7 @@ arm64, and its kernel runs the binary as a 32-bit process.
 ";
 
 /// The table's columns for commands, and the names of the commands in a guest's script.
-const COLUMNS: [(&str, &str); 8] = [
-    ("--version", "version"),
+const COLUMNS: [(&str, &str); 7] = [
     ("run", "run"),
     ("probes", PROBE),
     ("run --explain", "traced"),
@@ -215,7 +214,7 @@ mod tests {
         let row = row(Architecture::Aarch64, "debian:6.1", &lines, "2026-01-02");
         assert_eq!(
             row.line,
-            "| arm64 | debian:6.1 | - | yes | 1 of 2 | exit code 3 | - | - | - | - | 2026-01-02 |"
+            "| arm64 | debian:6.1 | yes | 1 of 2 | exit code 3 | - | - | - | - | 2026-01-02 |"
         );
         assert_eq!(
             row.reasons,
@@ -255,7 +254,7 @@ mod tests {
         page.remove(of, &["debian:bookworm/6.1".to_owned()]);
         page.add(row(of, "debian:bookworm/6.1", &["run 0"], "2026-01-02"));
         let renewed = before
-            .replacen("6.1 | - | exit code 3", "6.1 | - | yes", 1)
+            .replacen("6.1 | exit code 3", "6.1 | yes", 1)
             .replacen("2026-01-01", "2026-01-02", 1)
             .replace("- amd64, debian:bookworm/6.1, run, exit code 3: no\n", "");
         assert_eq!(page.text(), renewed);

@@ -248,7 +248,23 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
 /// Builds the binary of developers, without link-time optimisation, and returns its path.
 pub(crate) fn build_quickly(architecture: Architecture) -> Result<PathBuf> {
     let target = prepared(architecture)?;
-    workspace::build(&["--release", "--package", "tardy", "--target", target])
+    let package = ["--release", "--package", "tardy", "--target", target];
+    if architecture != Architecture::Armv7 {
+        return workspace::build(&package);
+    }
+    // If a static program has more than 16 MB of code, as this one, GNU ld 2.40 drops the Thumb bit
+    // from addresses by which the C library selects its functions, and the program crashes at its
+    // start. The gold linker of the same package does not.
+    let mut cargo = workspace::cargo();
+    cargo.arg("rustc").args(package).args([
+        "--locked",
+        "--bin=tardy",
+        "--",
+        "-Clink-arg=-fuse-ld=gold",
+    ]);
+    program::run(&mut cargo)?;
+    let made = workspace::target_folder()?;
+    Ok(made.join(target).join("release/tardy"))
 }
 
 /// Returns the target of the architecture once its compiler and libraries are there.

@@ -7,7 +7,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::failure::{Failure, Result, While};
-use crate::kernels::{in_guest_with, newest};
+use crate::kernels::{Guests, series};
 use crate::{program, workspace};
 
 #[derive(Debug, Args)]
@@ -32,8 +32,9 @@ const FOLDER: &str = "crates/tardy-trace/tests/data/kernels";
 pub(crate) fn run(arguments: &GoldenArguments) -> Result<()> {
     let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let formats = workspace::build(&["--package", "tardy-trace", "--example", "formats"])?;
+    let guests = Guests::here(&tardy)?;
     let kernels = if arguments.kernels.is_empty() {
-        newest(&tardy)?
+        guests.newest()?
     } else {
         arguments.kernels.clone()
     };
@@ -45,7 +46,7 @@ pub(crate) fn run(arguments: &GoldenArguments) -> Result<()> {
     }
     for kernel in &kernels {
         let series = series(kernel);
-        let results = in_guest_with(&tardy, kernel, SCRIPT, "golden", &[])?;
+        let results = guests.run_script(kernel, SCRIPT, "golden", &[])?;
         for trace in TRACES {
             let new = results.join(format!("{trace}.dat"));
             let golden = workspace::root().join(format!("{FOLDER}/{series}-{trace}.dat.gz"));
@@ -72,11 +73,6 @@ pub(crate) fn run(arguments: &GoldenArguments) -> Result<()> {
          reads the new fields, then keep them: cargo xtask golden --replace",
         changed.join(", ")
     )))
-}
-
-/// Returns `6.1-rt` for `debian:bookworm/6.1-rt`.
-fn series(kernel: &str) -> &str {
-    kernel.rsplit(['/', ':']).next().unwrap_or(kernel)
 }
 
 /// Returns the golden traces of series that are not among these kernels.

@@ -69,8 +69,8 @@ enum Task {
     /// (needs chromium)
     #[command(disable_help_flag = true)]
     Pictures(product::Words),
-    /// Try tardy in a guest of each kernel series, and write docs/kernels.md (needs QEMU and
-    /// busybox-static)
+    /// Try tardy in guests of each architecture and kernel series, and write docs/kernels.md (needs
+    /// QEMU, busybox-static and cross compilers)
     Kernels(kernels::KernelsArguments),
     /// Record traces in a guest of each kernel series, and compare their event formats with those of
     /// the golden traces (needs QEMU and busybox-static)

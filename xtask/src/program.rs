@@ -1,7 +1,7 @@
 //! Runs other programs.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Output};
 
 use crate::failure::{Failure, Result, While};
 
@@ -59,6 +59,13 @@ pub fn capture(command: &mut Command) -> Result<String> {
         )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Returns the exit code as text.
+pub fn code(status: ExitStatus) -> String {
+    status
+        .code()
+        .map_or_else(|| "a signal".to_owned(), |code| code.to_string())
 }
 
 /// Returns the path of a program: in PATH, or in the folders of administrators' programs, which

@@ -35,6 +35,9 @@ pub(crate) enum Architecture {
 }
 
 impl Architecture {
+    /// Every architecture.
+    pub(crate) const ALL: [Self; 4] = [Self::X86_64, Self::Aarch64, Self::Riscv64, Self::Armv7];
+
     fn name(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64",
@@ -83,7 +86,7 @@ impl Architecture {
 
     /// Returns this machine's architecture, if static builds support it.
     pub(crate) fn here() -> Option<Self> {
-        [Self::Aarch64, Self::Armv7, Self::Riscv64, Self::X86_64]
+        Self::ALL
             .into_iter()
             .find(|architecture| architecture.is_here())
     }
@@ -199,17 +202,7 @@ pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
 /// Builds `tree` into the folder `made`. Names of folders are replaced, so they leave no trace in
 /// the binary.
 fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
-    let target = architecture.target();
-    if let Some((compiler, packages)) = architecture
-        .cross_compiler()
-        .filter(|(compiler, _)| program::find(compiler).is_none())
-    {
-        return Err(Failure::new(format!(
-            "{} needs {compiler}: apt-get install {packages}",
-            architecture.name()
-        )));
-    }
-    add_target(target)?;
+    let target = prepared(architecture)?;
     let mut cargo = workspace::cargo();
     cargo.current_dir(tree).env("CARGO_TARGET_DIR", made);
     let home = std::env::var_os("CARGO_HOME")
@@ -250,6 +243,44 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     program::run(&mut cargo)?;
     Ok(made.join(target).join("dist/tardy"))
+}
+
+/// Builds the binary of developers, without link-time optimisation, and returns its path.
+pub(crate) fn build_quickly(architecture: Architecture) -> Result<PathBuf> {
+    let target = prepared(architecture)?;
+    let package = ["--release", "--package", "tardy", "--target", target];
+    if architecture != Architecture::Armv7 {
+        return workspace::build(&package);
+    }
+    // If a static program has more than 16 MB of code, as this one, GNU ld 2.40 drops the Thumb bit
+    // from addresses by which the C library selects its functions, and the program crashes at its
+    // start. The gold linker of the same package does not.
+    let mut cargo = workspace::cargo();
+    cargo.arg("rustc").args(package).args([
+        "--locked",
+        "--bin=tardy",
+        "--",
+        "-Clink-arg=-fuse-ld=gold",
+    ]);
+    program::run(&mut cargo)?;
+    let made = workspace::target_folder()?;
+    Ok(made.join(target).join("release/tardy"))
+}
+
+/// Returns the target of the architecture once its compiler and libraries are there.
+fn prepared(architecture: Architecture) -> Result<&'static str> {
+    if let Some((compiler, packages)) = architecture
+        .cross_compiler()
+        .filter(|(compiler, _)| program::find(compiler).is_none())
+    {
+        return Err(Failure::new(format!(
+            "{} needs {compiler}: apt-get install {packages}",
+            architecture.name()
+        )));
+    }
+    let target = architecture.target();
+    add_target(target)?;
+    Ok(target)
 }
 
 /// Installs the target's standard library with rustup if it is missing.

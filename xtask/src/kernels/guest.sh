@@ -1,6 +1,9 @@
 #!/bin/busybox sh
 # Runs in a guest of `cargo xtask kernels`: writes one line per command to /run/out/cells, with its
-# exit code and the first error or warning that it printed. The arguments are the names of probes.
+# exit code and the first error or warning that it printed. The arguments are tardy's binary and the
+# names of probes.
+tardy=$1
+shift
 try() {
     name=$1
     shift
@@ -11,14 +14,16 @@ try() {
 }
 mkdir /bin/applets && /bin/busybox --install -s /bin/applets
 export PATH=/bin/applets
-try run /init run --for 500ms --load memory --quiet --out /run/run
-try doctor /init doctor --watch 0s
+try --version "$tardy" --version
+try run "$tardy" run --for 500ms --load memory --quiet --out /run/run
+try doctor "$tardy" doctor --watch 0s
 for probe in "$@"; do
-    try "probe:$probe" /init run --for 200ms --load none --probe "$probe" --quiet --out "/run/$probe"
+    try "probe:$probe" "$tardy" run --for 200ms --load none --probe "$probe" --quiet --out "/run/$probe"
 done
-try traced /init run --for 500ms --load memory --explain --quiet --out /run/explained
-try explain /init explain /run/explained
-/init run --for 3s --load none --quiet --out /run/attached >/dev/null 2>&1 &
+try traced "$tardy" run --for 500ms --load memory --explain --quiet --out /run/explained
+try explain "$tardy" explain /run/explained
+"$tardy" run --for 1m --load none --quiet --out /run/attached >/dev/null 2>&1 &
 sleep 0.5
-try attach /init attach $! --for 1s
+try attach "$tardy" attach $! --for 1s
+kill $!
 wait

@@ -49,8 +49,9 @@ impl Flavour {
     }
 }
 
-/// Number of packages tried in one release if the server lacks the newest ones.
-const OLDER_TRIED: usize = 4;
+/// Number of packages tried in one release if the server lacks the newest ones. In November 2026,
+/// the lists of bullseye-security named seven kernels for arm64 that its server had removed.
+const OLDER_TRIED: usize = 12;
 
 /// A kernel package by version and flavour, optionally of a certain release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -659,7 +660,7 @@ mod tests {
     #[test]
     fn an_older_package_is_taken_where_the_server_lacks_the_newest_and_its_error_is_told_where_it_lacks_all()
      {
-        let packages: Vec<Package> = ["4", "3", "2"]
+        let packages: Vec<Package> = ["8", "7", "6", "5", "4", "3", "2", "1"]
             .map(|version| Package {
                 name: "k".into(),
                 version: version.into(),
@@ -682,23 +683,23 @@ mod tests {
             })
         };
         let found = first_fetched(&packages, |package| {
-            if package.version == "4" {
-                Err(lacking(package))
-            } else {
+            if package.version == "1" {
                 Ok(kernel(package))
+            } else {
+                Err(lacking(package))
             }
         });
-        assert_eq!(found.unwrap().package.as_deref(), Some("3"));
+        assert_eq!(found.unwrap().package.as_deref(), Some("1"));
         let none = first_fetched(&packages, |package| Err(lacking(package)))
             .unwrap_err()
             .to_string();
-        assert!(none.contains("failed: 4"), "{none}");
+        assert!(none.contains("failed: 8"), "{none}");
         let no_image = first_fetched(&packages, |package| {
             Err(KernelError::NoImage(package.version.clone().into()))
         })
         .unwrap_err();
         assert!(
-            matches!(no_image, KernelError::NoImage(path) if path == Path::new("4")),
+            matches!(no_image, KernelError::NoImage(path) if path == Path::new("8")),
             "a faulty package is not replaced by another"
         );
     }

@@ -102,9 +102,21 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(found) => State::improvable_at_start(
             found.to_string(),
             "PREEMPT_RT",
-            "measure first (tardy run --deadline TIME, then tardy advise RUN); if this kernel \
-             misses the deadline, install the distribution's real-time kernel (Debian: \
-             linux-image-rt-amd64)",
+            format!(
+                "measure first (tardy run --deadline TIME, then tardy advise RUN); if this kernel \
+                 misses the deadline, install the distribution's real-time kernel{}",
+                debian_package(examined.facts.kernel.architecture.as_deref())
+            ),
         ),
+    }
+}
+
+/// Returns Debian's package with the real-time kernel, in parentheses; empty for architectures for
+/// which Debian has none.
+fn debian_package(architecture: Option<&str>) -> &'static str {
+    match architecture {
+        Some("x86_64") => " (Debian: linux-image-rt-amd64)",
+        Some("aarch64") => " (Debian: linux-image-rt-arm64)",
+        _ => "",
     }
 }

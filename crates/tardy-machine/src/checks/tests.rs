@@ -590,6 +590,26 @@ fn current_kernels_have_rows_of_their_own() {
 }
 
 #[test]
+fn the_package_with_a_real_time_kernel_is_that_of_the_machines_architecture() {
+    let case = CASES
+        .iter()
+        .find(|case| case.name == "current kernel")
+        .unwrap();
+    for (architecture, named) in [
+        ("x86_64", "kernel (Debian: linux-image-rt-amd64)"),
+        ("aarch64", "kernel (Debian: linux-image-rt-arm64)"),
+        ("riscv64", "kernel"),
+    ] {
+        let tree = case.tree().with("proc/sys/kernel/arch", architecture);
+        let state = &case.states(&tree)["real-time-kernel"];
+        assert!(
+            matches!(state, State::Improvable { remedy, .. } if remedy.ends_with(named)),
+            "{state:?}"
+        );
+    }
+}
+
+#[test]
 fn a_daemon_that_leaves_the_cpus_alone_is_no_fault() {
     let banned = |list: &str| {
         let tree = with_common(&[UNTUNED]).with(

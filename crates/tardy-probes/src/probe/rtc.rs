@@ -5,6 +5,7 @@
 //! device's read, not the hardware.
 
 use std::io;
+use std::sync::mpsc::Receiver;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
@@ -14,7 +15,7 @@ use tardy_run::parameter::Parameter;
 use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 use tardy_sys::rtc::Rtc;
-use tardy_sys::sched;
+use tardy_sys::{sched, scoped};
 
 use super::info::{Placement, ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
@@ -99,11 +100,27 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
-        let start = ready.wait();
-        start.sleep()?;
-        rtc.start()?;
-        let result = measure(&rtc, &thread, producer, start.control);
-        stop(&rtc).and(result)
+        // The thread that stops the interrupts exists before the start. The tool counts the page
+        // faults of the current thread as those of a measuring thread, and starting a thread causes
+        // page faults for the new stack.
+        std::thread::scope(|scope| {
+            let (started, ended) = std::sync::mpsc::sync_channel::<()>(1);
+            let rtc = &rtc;
+            let stopping =
+                std::thread::Builder::new().spawn_scoped(scope, move || stop_after(rtc, &ended));
+            let stopping = stopping.map_err(scoped::refused)?;
+            let start = ready.wait();
+            start.sleep()?;
+            rtc.start()?;
+            let result = measure(rtc, &thread, producer, start.control);
+            drop(started);
+            let stopped = stopping.join().unwrap_or_else(|_| {
+                Err(io::Error::other(
+                    "the thread that stops the clock's interrupts panicked",
+                ))
+            });
+            stopped.and(result)
+        })
     });
     let note = "the interrupt of rtc is emulated with an hrtimer, not a device interrupt \
                 (drivers/rtc/interface.c)"
@@ -115,24 +132,14 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Stops the interrupts, from a thread without real-time priority. The kernel waits in a loop for
-/// the timer's callback. On PREEMPT_RT, a thread with a low real-time priority on this CPU runs the
-/// callback, and a waiting measuring thread would keep it from running.
-fn stop(rtc: &Rtc) -> io::Result<()> {
-    std::thread::scope(|scope| {
-        let stop = || {
-            sched::set_policy(0, sched::Policy::Other { nice: 0 })?;
-            rtc.stop()
-        };
-        match std::thread::Builder::new().spawn_scoped(scope, stop) {
-            Ok(thread) => thread.join().unwrap_or_else(|_| {
-                Err(io::Error::other(
-                    "the thread that stops the clock's interrupts panicked",
-                ))
-            }),
-            Err(_) => rtc.stop(),
-        }
-    })
+/// Stops the interrupts when the sender of `ended` is dropped. Must be called on a thread that may
+/// lose its real-time priority: the kernel waits in a loop for the timer's callback. On PREEMPT_RT,
+/// a thread with a low real-time priority on this CPU runs the callback, and a waiting measuring
+/// thread would keep it from running.
+fn stop_after(rtc: &Rtc, ended: &Receiver<()>) -> io::Result<()> {
+    sched::set_policy(0, sched::Policy::Other { nice: 0 })?;
+    let _ = ended.recv();
+    rtc.stop()
 }
 
 fn measure(

@@ -96,7 +96,7 @@ fn the_own_kernel_answers_echo_requests_in_a_table_of_its_own() {
     assert_has_no_outside(&place, &outcome.json(), "response.in-kernel");
 }
 
-/// Starts `tardy respond` and waits until it is ready.
+/// Starts `tardy respond` without waiting until it is ready.
 fn responder(place: &Workplace, prefix: &[&str], link: &str, cpu: u32) -> RunningCommand {
     let mut words: Vec<String> = prefix.iter().map(|word| (*word).to_owned()).collect();
     words.push(env!("CARGO_BIN_EXE_tardy").to_owned());
@@ -445,9 +445,12 @@ fn with_a_secret_only_who_knows_it_is_answered_and_told_what_is_wrong() {
             .unwrap()
             .contains("an example of a secret")
     );
-    let responder = place.start(&format!(
+    let mut responder = place.start(&format!(
         "respond udp:127.0.0.1:45460 --cpu {other} --out without"
     ));
+    responder.until("it measures", || {
+        place.path("without/run.json").exists().then_some(())
+    });
     let error = place
         .tardy(&format!(
             "run --load none --for 300ms --cpus {cpu} --out no --probe \

@@ -190,7 +190,7 @@ fn a_search_says_how_long_it_takes_before_it_begins() {
     assert!(
         planned
             .stderr
-            .contains("at most 352 runs of 1s each under the loads io and memory, 10m in all")
+            .contains("at most 352 runs of 1s each under the loads io and memory (10m in all)")
             && planned
                 .stderr
                 .contains("effect of these settings: made; the runs are stored in search"),

@@ -504,7 +504,7 @@ mod tests {
             (
                 Architecture::Riscv64,
                 Accelerator::Tcg,
-                "give another --arch",
+                "give a different --arch",
             ),
             (
                 Architecture::Amd64,

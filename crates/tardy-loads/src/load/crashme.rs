@@ -15,8 +15,9 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "crashme",
     does: "executes random bytes in short-lived processes that have no files, no network and no \
            system calls",
-    effect: "causes exceptions of every kind, signals and exits in quick succession; `all` leaves \
-             this load out, because it also exposes faults in CPUs and kernels",
+    effect: "causes exceptions of every kind, signals and exits in quick succession; \
+             `stress-kernel` is the only list with this load, because it also exposes faults in \
+             CPUs and kernels",
     source: "williams2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each program", "1KiB", 16, 1 << 20),

@@ -27,8 +27,9 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
     does: "repeatedly compiles its own C files on an NFS mount, whose server is on the loopback \
            interface",
-    effect: "uses file systems, network and page cache at once, in kernel threads; `all` leaves \
-             this load out, because it mounts file systems and needs root",
+    effect: "uses file systems, network and page cache at once, in kernel threads; \
+             `stress-kernel` is the only list with this load, because it mounts file systems and \
+             needs root",
     source: "williams2002",
     parameters: &[
         Parameter::count("files", "number of C files in one round", "64", 1, 10_000),

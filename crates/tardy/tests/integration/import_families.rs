@@ -212,7 +212,7 @@ fn lines_whose_columns_nobody_named_are_refused() {
     for (text, expected) in [
         (
             no_names.as_str(),
-            "expected a line `RTH|...` with the names of the columns",
+            "expected an earlier line `RTH|...` with the names of the columns",
         ),
         (&other, "expected known columns"),
         (

@@ -358,7 +358,7 @@ impl Guest<'_> {
     }
 }
 
-/// Returns why a guest left no whole result: the console's answer, or else the way in which the
+/// Returns why a guest left no whole result: the console's answer or, if there is none, the way in which the
 /// machine ended. `log` has QEMU's messages.
 fn cause_of_silence(
     error: &ReceiveError,

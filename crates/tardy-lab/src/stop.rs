@@ -2,8 +2,8 @@
 //!
 //! The guest executes the same instructions as in the run, because it has the same inputs, and
 //! because its clock counts instructions. A timer of QEMU's virtual clock stops the machine
-//! (`outside/`), so the machine stops at the same instruction every time. Only then does QEMU open
-//! its door for gdb.
+//! (`outside/`), so the machine stops at the same instruction every time. QEMU listens for gdb only
+//! after that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -154,8 +154,8 @@ impl Guest<'_> {
                 ControlError::Ended => StopError::NotReached(last_words(folder)),
                 error => error.into(),
             })?;
-        let door = format!("gdbserver unix:{SOCKET_NAME},server=on,wait=off");
-        machine.execute("human-monitor-command", json!({"command-line": door}))?;
+        let listen = format!("gdbserver unix:{SOCKET_NAME},server=on,wait=off");
+        machine.execute("human-monitor-command", json!({"command-line": listen}))?;
         Ok(StoppedGuest {
             _machine: machine,
             socket: folder.join(SOCKET_NAME),

@@ -82,12 +82,20 @@ pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
         };
         crate::check(added as libc::c_int)?;
     }
+    let restrict = || {
+        // SAFETY: landlock_restrict_self takes a descriptor and flags, and no memory.
+        let restricted =
+            unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
+        crate::check(restricted as libc::c_int).map(drop)
+    };
+    let first = restrict();
+    if !matches!(&first, Err(error) if error.raw_os_error() == Some(libc::EPERM)) {
+        return first;
+    }
+    // Without CAP_SYS_ADMIN, the kernel requires this flag.
     // SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
-    // SAFETY: landlock_restrict_self takes a descriptor and flags, and no memory.
-    let restricted =
-        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
-    crate::check(restricted as libc::c_int).map(drop)
+    restrict()
 }
 
 #[cfg(test)]

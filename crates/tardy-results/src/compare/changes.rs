@@ -121,7 +121,7 @@ pub(super) fn verdict(
         _ if runs >= RUNS_MIN => (Outcome::Equivalent, format!("{runs} runs show no change")),
         _ => (
             Outcome::Inconclusive,
-            format!("{runs} runs are too few to show a change: at least {RUNS_MIN} are needed"),
+            format!("too few to show a change: at least {RUNS_MIN} runs are needed"),
         ),
     }
 }

@@ -12,7 +12,7 @@ use super::alike::all_alike;
 use super::changes::{self, Change, Step};
 use super::group::{Key, RunGroup, groups};
 use super::model::{Outcome, RunFacts, Settings, SideSummary};
-use super::read::{one_clock, summary};
+use super::read::{load_of_phase, one_clock, summary};
 use super::side::{CompareError, RunSide, Side};
 
 /// Minimum number of samples that every run needs beyond a quantile.
@@ -71,15 +71,16 @@ pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, Com
         .take(2)
         .map(|path| path.display().to_string())
         .collect();
-    all_alike(&names.join(", "), &runs, false)?;
-    let tracks = tracks(&runs, settings)?;
-    let (verdict, reason) = verdict(&tracks, runs.len());
-    let records: Vec<_> = runs.iter().map(|run| &run.record).collect();
-    let changes = changes::changes(tracks.iter().flat_map(|track| &track.steps), &records);
-    let SideSummary { runs, .. } = summary(&Side {
-        name: String::new(),
+    let side = Side {
+        name: names.join(", "),
         runs,
-    });
+    };
+    all_alike(&side.name, &side.runs, false)?;
+    let tracks = tracks(&side, settings)?;
+    let (verdict, reason) = verdict(&tracks, side.runs.len());
+    let records: Vec<_> = side.runs.iter().map(|run| &run.record).collect();
+    let changes = changes::changes(tracks.iter().flat_map(|track| &track.steps), &records);
+    let SideSummary { runs, .. } = summary(&side);
     Ok(OverTime {
         verdict,
         reason,
@@ -90,34 +91,42 @@ pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, Com
     })
 }
 
-fn tracks(runs: &[RunSide], settings: &Settings) -> Result<Vec<Track>, CompareError> {
+fn tracks(side: &Side, settings: &Settings) -> Result<Vec<Track>, CompareError> {
+    let load = load_of_phase(side, settings)?;
+    let runs = &side.runs;
     let mut of_key: BTreeMap<Key, Vec<Tally>> = BTreeMap::new();
+    let mut names: Vec<String> = Vec::new();
     for run in runs {
+        let mut of_run = Vec::new();
         for (key, group) in groups(run, settings.block)?
             .into_iter()
-            .filter(|(key, _)| key.load == settings.phase)
+            .filter(|(key, _)| key.load.as_deref() == load)
         {
-            of_key.entry(key).or_default().push(tally(&group));
+            let tally = tally(&group);
+            if tally.total() > 0 {
+                of_run.push(key.to_string());
+                of_key.entry(key).or_default().push(tally);
+            }
         }
+        names.push(of_run.join(", "));
     }
-    let (whole, partial): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        of_key.into_iter().partition(|(_, tallies)| {
-            tallies.len() == runs.len() && tallies.iter().all(|tally| tally.total() > 0)
-        });
-    if whole.is_empty() {
-        let names: Vec<String> = partial.keys().map(Key::to_string).collect();
-        let first = runs
-            .first()
-            .map(|run| run.folder.display().to_string())
-            .unwrap_or_default();
+    of_key.retain(|_, tallies| tallies.len() == runs.len());
+    if of_key.is_empty() {
+        let folder = |run: Option<&RunSide>| {
+            run.map(|run| run.folder.display().to_string())
+                .unwrap_or_default()
+        };
+        // The first run has no series that all others have, so some other run differs from it.
+        let other = names.iter().position(|has| *has != names[0]);
+        let other = other.unwrap_or(names.len() - 1);
         return Err(CompareError::NothingShared {
-            base: first,
-            base_has: names.join(", "),
-            other: "the other runs".into(),
-            other_has: "not all of these in every run".into(),
+            base: folder(runs.first()),
+            base_has: names[0].clone(),
+            other: folder(runs.get(other)),
+            other_has: names[other].clone(),
         });
     }
-    let mut tracks: Vec<Track> = whole
+    let mut tracks: Vec<Track> = of_key
         .iter()
         .flat_map(|(key, tallies)| tracks_of(key, tallies, settings))
         .collect();

@@ -112,27 +112,39 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
             all.entry(key).or_default().push(group);
         }
     }
-    if let Some(phase) = &settings.phase {
-        let has: BTreeSet<String> = side
-            .runs
-            .iter()
-            .flat_map(|run| &run.record.phases)
-            .map(|phase| phase.name.clone())
-            .collect();
-        if !has.contains(phase) {
-            let has = has.into_iter().collect::<Vec<_>>().join(", ");
-            return Err(CompareError::NoPhase {
-                side: side.name.clone(),
-                phase: phase.clone(),
-                has,
-            });
-        }
-        // A run with one phase has no group for that phase, because the whole run is that phase.
-        if has.len() > 1 {
-            all.retain(|key, _| key.load.as_ref() == Some(phase));
-        }
+    if let Some(load) = load_of_phase(side, settings)? {
+        all.retain(|key, _| key.load.as_deref() == Some(load));
     }
     Ok(all)
+}
+
+/// Returns the load of the groups that belong to the requested phase; `None` for the groups of
+/// whole runs. A run with one phase has no group for that phase, because the whole run is that
+/// phase.
+///
+/// # Errors
+/// Returns [`CompareError::NoPhase`] if no run of the side has the phase.
+pub(super) fn load_of_phase<'a>(
+    side: &Side,
+    settings: &'a Settings,
+) -> Result<Option<&'a str>, CompareError> {
+    let Some(phase) = settings.phase.as_deref() else {
+        return Ok(None);
+    };
+    let has: BTreeSet<&str> = side
+        .runs
+        .iter()
+        .flat_map(|run| &run.record.phases)
+        .map(|phase| phase.name.as_str())
+        .collect();
+    if !has.contains(phase) {
+        return Err(CompareError::NoPhase {
+            side: side.name.clone(),
+            phase: phase.to_owned(),
+            has: has.into_iter().collect::<Vec<_>>().join(", "),
+        });
+    }
+    Ok((has.len() > 1).then_some(phase))
 }
 
 /// Pairs the probes of both sides if each side has only one, and both measure the same quantity

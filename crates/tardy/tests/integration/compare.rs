@@ -714,10 +714,31 @@ fn a_change_over_time_is_found_with_what_changed_there() {
             "a run counts once"
         );
     }
-    let few = place
-        .tardy("compare --over-time run-00 run-05 run-10")
-        .ends_with(4);
-    assert!(few.stdout.contains("too few"), "{}", few.stdout);
+    for (runs, count) in [("run-00 run-05 run-10", "3 runs"), ("run-00", "1 run")] {
+        let few = place
+            .tardy(&format!("compare --over-time {runs}"))
+            .ends_with(4);
+        let headline = format!("{count}: INCONCLUSIVE: too few to show a change: at least 8 runs");
+        assert!(few.stdout.starts_with(&headline), "{}", few.stdout);
+    }
+    // Each of these runs has one phase, so the phase is the whole run.
+    let of_phase = place
+        .tardy("compare --over-time . --phase idle")
+        .ends_with(1);
+    assert_eq!(
+        of_phase.stdout.lines().next(),
+        outcome.stdout.lines().next()
+    );
+    let refused = place
+        .tardy("compare --over-time . --phase memory")
+        .ends_with(2);
+    assert!(
+        refused
+            .stderr
+            .contains(". has no phase `memory`: it has idle"),
+        "{}",
+        refused.stderr
+    );
     for format in ["junit", "markdown"] {
         let outcome = place
             .tardy(&format!("compare --over-time . --format {format}"))

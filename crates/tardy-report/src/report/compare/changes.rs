@@ -26,11 +26,16 @@ pub(super) struct Changes<'a> {
 }
 
 impl Changes<'_> {
+    fn count(&self) -> String {
+        let noun = if self.runs == 1 { "run" } else { "runs" };
+        format!("{} {noun}", self.runs)
+    }
+
     /// Returns the text above the tables.
     pub(super) fn text(&self) -> String {
         let mut out = format!(
-            "{} runs: {}: {} (margin {})\n",
-            self.runs,
+            "{}: {}: {} (margin {})\n",
+            self.count(),
             shouted(self.verdict),
             self.reason,
             self.margin
@@ -67,8 +72,8 @@ impl Changes<'_> {
     /// Returns the Markdown text above the tables.
     pub(super) fn markdown(&self) -> String {
         let mut out = format!(
-            "## {} runs: {}\n\n**{}** (margin {})\n\n",
-            self.runs,
+            "## {}: {}\n\n**{}** (margin {})\n\n",
+            self.count(),
             self.verdict.word(),
             markdown::escape(self.reason),
             self.margin

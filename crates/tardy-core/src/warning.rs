@@ -69,7 +69,7 @@ pub enum Warning {
     /// A probe did not sleep and was stopped by the watchdog.
     WatchdogEnded { cpu: Option<CpuId> },
     /// A thread of the tool got no CPU time for seconds after the run's end, until the watchdog
-    /// freed the CPU.
+    /// raised its priority.
     Starved { cpu: Option<CpuId> },
     /// Most periods were skipped.
     MostPeriodsSkipped {
@@ -311,8 +311,9 @@ impl Warning {
             Self::SamplesLost { probe, cpu, lost } => {
                 write!(
                     f,
-                    "{lost} samples of {probe}{} were lost before they were recorded: the tool \
-                     got too little CPU time",
+                    "{lost} samples of {probe}{} were lost before they were recorded, because the \
+                     tool got too little CPU time: leave it a CPU with --cpus, or give a longer \
+                     --period",
                     OnCpu(*cpu)
                 )
             }
@@ -584,7 +585,7 @@ impl Warning {
                 remedy,
             } => write!(
                 f,
-                "load {load} is left out because {missing} is missing: {remedy}"
+                "load {load} is left out because it needs {missing}: {remedy}"
             ),
             Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
             Self::NotUnderLoad {

@@ -3,7 +3,7 @@
 //!
 //! On Intel CPUs since Nehalem, MSR_SMI_COUNT (0x34) counts SMIs in its low 32 bits (Intel SDM
 //! volume 4; turbostat of the kernel's tools reads the same register). AMD CPUs have only a
-//! performance event.
+//! performance event (`ls_smi_rx`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,8 +29,8 @@ pub type SmiCounts = BTreeMap<CpuId, u32>;
 pub enum SmiUnavailable {
     /// Only Intel CPUs have the register.
     #[error(
-        "the CPU ({vendor}) has no counter of system management interrupts: only Intel CPUs have \
-         one"
+        "the CPU ({vendor}) has no register that counts system management interrupts (Intel CPUs \
+         have one)"
     )]
     NotIntel {
         /// `vendor_id` of /proc/cpuinfo, or `unknown`.

@@ -334,36 +334,50 @@ impl Batches {
     }
 }
 
-/// An interval summed over many series, with a counter for each bucket.
+/// An interval summed over many series. A counter for each bucket takes 30 KB, so a sum has
+/// counters only if it has many entries.
+#[derive(Default)]
 struct Sum {
     of_counts: Batch,
-    counts: Box<[u64; BUCKETS]>,
-}
-
-impl Default for Sum {
-    fn default() -> Self {
-        Self {
-            of_counts: Batch::default(),
-            counts: Box::new([0; BUCKETS]),
-        }
-    }
+    /// Buckets and their counts, in any order and repeated; empty if `counts` is there.
+    entries: Vec<(u16, u32)>,
+    counts: Option<Box<[u64; BUCKETS]>>,
 }
 
 impl Sum {
+    /// Number of entries above which counters are faster.
+    const ENTRIES_MOST: usize = BUCKETS / 4;
+
     fn add(&mut self, batch: &Batch) {
-        batch
-            .buckets
-            .iter()
-            .for_each(|&(bucket, count)| self.counts[usize::from(bucket)] += u64::from(count));
+        self.add_entries(&batch.buckets);
         self.add_totals(batch);
     }
 
     fn merge(&mut self, other: &Self) {
-        self.counts
-            .iter_mut()
-            .zip(&*other.counts)
-            .for_each(|(own, other)| *own += other);
+        self.add_entries(&other.entries);
+        if let Some(others) = &other.counts {
+            let counts = self.counts();
+            counts
+                .iter_mut()
+                .zip(&**others)
+                .for_each(|(own, other)| *own += other);
+        }
         self.add_totals(&other.of_counts);
+    }
+
+    fn add_entries(&mut self, entries: &[(u16, u32)]) {
+        if self.counts.is_none() && self.entries.len() + entries.len() <= Self::ENTRIES_MOST {
+            self.entries.extend_from_slice(entries);
+        } else {
+            count(self.counts(), entries);
+        }
+    }
+
+    /// Returns the counters, which contain all entries.
+    fn counts(&mut self) -> &mut [u64; BUCKETS] {
+        let counts = self.counts.get_or_insert_with(|| Box::new([0; BUCKETS]));
+        count(counts, &std::mem::take(&mut self.entries));
+        counts
     }
 
     fn add_totals(&mut self, batch: &Batch) {
@@ -373,18 +387,33 @@ impl Sum {
     }
 
     fn into_batch(self) -> Batch {
-        let used = self
-            .counts
-            .iter()
-            .enumerate()
-            .filter(|&(_, &count)| count > 0);
-        let buckets = used
-            .map(|(bucket, &count)| (bucket as u16, u32::try_from(count).unwrap_or(u32::MAX)))
-            .collect();
+        let mut buckets = self.entries;
+        buckets.sort_unstable();
+        buckets.dedup_by(|next, last| {
+            let is_same = next.0 == last.0;
+            if is_same {
+                last.1 = last.1.saturating_add(next.1);
+            }
+            is_same
+        });
+        if let Some(counts) = &self.counts {
+            let used = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+            buckets.extend(
+                used.map(|(bucket, &count)| {
+                    (bucket as u16, u32::try_from(count).unwrap_or(u32::MAX))
+                }),
+            );
+        }
         Batch {
             buckets,
             ..self.of_counts
         }
+    }
+}
+
+fn count(counts: &mut [u64; BUCKETS], entries: &[(u16, u32)]) {
+    for &(bucket, count) in entries {
+        counts[usize::from(bucket)] += u64::from(count);
     }
 }
 
@@ -512,6 +541,9 @@ mod tests {
             packed.pack();
             prop_assert_eq!(packed.list(), whole.list());
             prop_assert_eq!(Batches::together(&[&packed]), whole.list());
+            let mut manyfold = packed.clone();
+            (1..200).for_each(|_| manyfold.merge(&packed));
+            prop_assert_eq!(Batches::together(&[&packed; 200]), manyfold.list());
             let twice = Batches::together(&[&packed, &merged]);
             packed.merge(&merged);
             prop_assert_eq!(twice, packed.list());

@@ -156,7 +156,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         let in_rows: u64 = rows.iter().map(|row| row.count).sum();
         let mut reading = Reading {
             probe: "cyclictest",
-            cpu,
+            cpu: Some(cpu),
             samples: in_rows + beyond[cpu] as u64,
             minimum: (minimum, minimum),
             maximum: (maximum, maximum),

@@ -152,9 +152,11 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         let mut reading = Reading {
             probe: "cyclictest",
             cpu: if are_names {
-                integer("cpu") as usize
+                Some(integer("cpu") as usize)
+            } else if threads.len() == 1 {
+                None
             } else {
-                name.parse().unwrap()
+                name.parse().ok()
             },
             samples,
             minimum: (minimum, minimum),

@@ -183,7 +183,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
             rest[..end.unwrap_or(rest.len())].parse().unwrap()
         };
         let (cpu, samples) = (field("T:") as usize, field(" C:") as u64);
-        found.retain(|reading| reading.cpu != cpu);
+        found.retain(|reading| reading.cpu != Some(cpu));
         if samples == 0 {
             continue;
         }
@@ -191,7 +191,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         let mean = (field("Avg:") * unit) as f64;
         let mut reading = Reading {
             probe: "cyclictest",
-            cpu,
+            cpu: Some(cpu),
             samples,
             minimum: (minimum, minimum),
             maximum: (maximum, maximum),

@@ -88,7 +88,7 @@ impl Imported {
 /// Finds the series of a reading. Finds nothing if the file and the run disagree about the CPU.
 fn series<'a>(shown: &'a Value, reading: &Reading) -> Option<&'a Value> {
     let mut series = shown["series"].as_array().unwrap().iter();
-    series.find(|one| one["probe"] == reading.probe && one["cpu"] == reading.cpu)
+    series.find(|one| one["probe"] == reading.probe && one["cpu"] == serde_json::json!(reading.cpu))
 }
 
 /// Returns all differences between the figures of a whole file and those of the run.
@@ -101,10 +101,7 @@ fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String
     for reading in readings {
         match series(shown, reading) {
             Some(series) => found.extend(reading.differences(series, deadline)),
-            None => found.push(format!(
-                "{} of CPU {} is missing",
-                reading.probe, reading.cpu
-            )),
+            None => found.push(format!("{} is missing", reading.name())),
         }
     }
     for probe in shown["probes"].as_array().unwrap() {
@@ -139,8 +136,9 @@ fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
         let maximum = maximum.and_then(Value::as_i64).unwrap_or(0);
         if maximum < reading.maximum.0 {
             found.push(format!(
-                "cut off, {} of CPU {} has the maximum {maximum}, not {}",
-                reading.probe, reading.cpu, reading.maximum.0
+                "cut off, {} has the maximum {maximum}, not {}",
+                reading.name(),
+                reading.maximum.0
             ));
         }
     }

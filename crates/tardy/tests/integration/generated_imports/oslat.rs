@@ -263,7 +263,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         }
         found.push(Reading {
             probe: "oslat",
-            cpu: cpu.parse().unwrap(),
+            cpu: cpu.parse().ok(),
             samples: rows.iter().map(|row| row.count).sum(),
             minimum: (minimum, minimum),
             maximum: (maximum, maximum),

@@ -15,7 +15,8 @@ pub(super) struct Row {
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) probe: &'static str,
-    pub(super) cpu: usize,
+    /// `None` for the only thread of a file, if it is not bound to a CPU.
+    pub(super) cpu: Option<usize>,
     pub(super) samples: u64,
     /// Lowest and highest correct value.
     pub(super) minimum: (i64, i64),
@@ -102,13 +103,20 @@ impl Reading {
         (low.unwrap_or(0), high.unwrap_or(self.maximum.1))
     }
 
+    pub(super) fn name(&self) -> String {
+        self.cpu.map_or_else(
+            || self.probe.to_owned(),
+            |cpu| format!("{} of CPU {cpu}", self.probe),
+        )
+    }
+
     /// Compares this reading with the series of a run, and returns a line for each wrong figure.
     pub(super) fn differences(&self, series: &Value, deadline: i64) -> Vec<String> {
         let numbers = &series["numbers"];
         let mut found = Vec::new();
         let mut expect = |what: &str, is_right: bool, right: String, got: &Value| {
             if !is_right {
-                let name = format!("{} of CPU {}", self.probe, self.cpu);
+                let name = self.name();
                 found.push(format!("{name}: {what} is {got}, not {right}"));
             }
         };

@@ -191,7 +191,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
                 "timerlat" => "timerlat",
                 _ => "cyclictest",
             },
-            cpu: core.attribute("id").unwrap().parse().unwrap(),
+            cpu: core.attribute("id").unwrap().parse().ok(),
             samples,
             minimum: exact(minimum),
             maximum: exact(maximum),

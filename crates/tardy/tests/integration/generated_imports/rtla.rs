@@ -248,7 +248,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         let maximum = stated("max:", column).map(exact);
         let mut reading = Reading {
             probe,
-            cpu: name[4..].parse().unwrap(),
+            cpu: name[4..].parse().ok(),
             samples: in_rows + beyond,
             minimum: stated("min:", column)
                 .map(exact)

@@ -100,7 +100,7 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
             None => cells.extend(["0", "", "", ""].map(str::to_owned)),
         }
         if has_loads {
-            cells.push(worst_load(&row.summary, &probe.probe).unwrap_or_default());
+            cells.push(worst_load(&row.summary, probe).unwrap_or_default());
         }
         if is_judged {
             cells.push(judgement(&row.summary, probe));
@@ -131,8 +131,9 @@ fn gravest(summary: &Summary) -> Option<&Warning> {
         .min_by_key(|warning| warning.rank())
 }
 
-/// Returns the load with the largest value of a probe; `None` if there was only one load.
-fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
+/// Returns the load with the largest value of a probe, and this value if the probe has a larger one
+/// outside of the loads; `None` if there was only one load.
+fn worst_load(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;
     }
@@ -140,12 +141,15 @@ fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     let of_load = summary.loads.iter().filter_map(|load| {
         Some((
             load,
-            max(&load.probes.iter().find(|(name, _)| name == probe)?.1)?,
+            max(&load.probes.iter().find(|(name, _)| *name == probe.probe)?.1)?,
         ))
     });
-    of_load
-        .max_by_key(|(_, max)| *max)
-        .map(|(load, _)| load.name.clone())
+    let (load, largest) = of_load.max_by_key(|(_, max)| *max)?;
+    if max(&probe.numbers) == Some(largest) {
+        Some(load.name.clone())
+    } else {
+        Some(format!("{}, {}", load.name, three_digits(largest as f64)))
+    }
 }
 
 fn judgement(summary: &Summary, probe: &ProbeSummary) -> String {

@@ -310,3 +310,26 @@ fn a_table_of_runs_names_the_run_that_lost_samples() {
         shown.stdout
     );
 }
+
+#[test]
+fn an_overview_says_if_the_largest_latency_is_not_that_of_the_worst_load() {
+    let place = Workplace::new();
+    for (name, late_at) in [("between", 1_500), ("under", 2_500)] {
+        let mut latencies = vec![20_000; 3_000];
+        latencies[2_500] = 90_000;
+        latencies[late_at] = 900_000;
+        // No load runs from 1 s to 2 s.
+        let made = MadeRun {
+            phases: vec![("idle", 0, 1), ("memory", 2, 3)],
+            ..MadeRun::new(vec![latencies])
+        };
+        made.write(&place.path(name));
+    }
+    let table = place.tardy("show .").ends_with(0).stdout;
+    let row = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(
+        row("between").ends_with("900 us  memory, 90.0 us"),
+        "{table}"
+    );
+    assert!(row("under").ends_with("900 us  memory"), "{table}");
+}

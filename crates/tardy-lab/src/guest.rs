@@ -141,7 +141,8 @@ fn try_run() -> io::Result<()> {
         Task::Pause => pause::pause_for_job()?,
         _ => job,
     };
-    // The plugin takes the last read of the clock before the mark for this one.
+    // The plugin takes the last clock read before the mark as the program's start, so no other read
+    // may follow this one.
     let (count_at_start, started_at) = read_clocks();
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
@@ -187,8 +188,8 @@ fn try_run() -> io::Result<()> {
     hand_out::hand_out(&report)
 }
 
-/// Reads the CPU's cycle counter, then the clock. Between the two are as many instructions in every
-/// call.
+/// Reads the CPU's cycle counter, then the clock. The number of instructions between the two reads
+/// is the same in every call.
 #[inline(never)]
 fn read_clocks() -> (u64, Nanos) {
     let count = cycle_counter::read();

@@ -115,7 +115,7 @@ pub struct GuestReport {
     pub ended_at: Nanos,
     /// The CPU's cycle counter before the clock reads of `started_at` and `ended_at`; absent in
     /// reports of older binaries. On amd64 it counts the virtual time in ns, because QEMU's counter
-    /// has 1 GHz.
+    /// runs at 1 GHz.
     #[serde(default)]
     pub cycle_counts: Option<(u64, u64)>,
     /// Idle time of the guest's CPU until `ended_at`, according to the kernel (/proc/uptime, exact

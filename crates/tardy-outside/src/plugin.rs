@@ -8,7 +8,7 @@
 //! The plugin uses neither QEMU's header, which is in no package, nor a library. Linking a C
 //! library would tie a copied program to that library, although QEMU has already loaded its own.
 
-/// The shared library. Empty if this program was built for another architecture than the building
+/// The shared library. Empty if this program was built for an architecture other than the building
 /// machine's, or without a C compiler.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tardy_outside.so"));
 

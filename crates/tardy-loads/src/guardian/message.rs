@@ -33,7 +33,7 @@ pub(super) enum Message {
         /// The containment of the loads.
         containment: Containment,
     },
-    /// Every later message.
+    /// Every message after the first.
     Event(LoadEvent),
 }
 

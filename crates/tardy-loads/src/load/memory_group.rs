@@ -55,8 +55,8 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
     ))
 }
 
-/// A group whose children have the memory controller, or will have it once it is enabled there
-/// (`needs_switching_on`).
+/// A group whose children have the memory controller, or will have it after the controller is
+/// enabled in the group (`needs_switching_on`).
 #[derive(Debug, PartialEq, Eq)]
 struct Parent {
     folder: PathBuf,

@@ -461,7 +461,7 @@ mod tests {
     fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
-        // Stands in for the recorder, which publishes regularly.
+        // This loop stands in for the recorder, which publishes regularly.
         while !server.desk().is_wanted() && question.contains("/metrics") {
             std::thread::yield_now();
         }

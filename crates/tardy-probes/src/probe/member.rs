@@ -32,7 +32,7 @@ pub struct ProbeInstance {
     /// Error of the clock that the probe reads. A wake-up is judged as early only if it is early by
     /// more than this.
     pub clock_error: Nanos,
-    /// The series that the instance has, if only opening shows this. They replace those of the
+    /// The series of the instance, if they are known only after opening. They replace those of the
     /// description, and there may be fewer.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that was found on opening, and that the plan could not know.

@@ -183,7 +183,8 @@ mod tests {
             (alone - 2.995_727_8e-6).abs() < 1e-12,
             "rule of three: {alone}"
         );
-        // Eight CPUs that stall together give the rule of three for one of them.
+        // The bound for eight CPUs that always stall together is that of the rule of three for a
+        // single CPU.
         let at_once = Clustering::new(1.0, 8.0).share_upper(0.0, 8e6, Confidence::NINETY_FIVE);
         assert!((at_once / alone - 1.0).abs() < 1e-5, "{at_once}");
     }

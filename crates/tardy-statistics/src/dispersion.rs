@@ -28,8 +28,8 @@ pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// The two-sided 95 % deviate of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 /// Dispersion above which samples certainly depend on each other. An estimate above this limit is
-/// still too small, so [`dispersion`] adds the growth since the previous interval length, which is
-/// half as long, once more.
+/// still too small. It exceeds the estimate for intervals of half the length, and [`dispersion`]
+/// adds this growth once more.
 pub const DEPENDENT: f64 = 2.0;
 /// Minimum effective number of trials for a bound. If intervals are shorter than the correlation
 /// length, the variance is several times too small. With a minimum of 30, bounds for series with 10

@@ -92,7 +92,7 @@ impl Table {
     }
 }
 
-/// Returns the kind of an event, with the values that tell apart how events are handled.
+/// Returns the kind of an event, with the values by which events are handled differently.
 fn row(kind: &Kind, symbols: &Symbols) -> String {
     let function = |address: &u64| symbols.name(*address).unwrap_or("?").to_owned();
     match kind {

@@ -6,7 +6,7 @@
 //! is late by k intervals implies k skipped due times. Source: rt-tests,
 //! src/cyclictest/cyclictest.c, `timerthread`.
 //!
-//! A trap: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
+//! Caution: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
 //! the writer laps the reader. Old cycle numbers then carry newer values, and each value appears
 //! again 16,384 cycles later. This module detects such output.
 //!

@@ -2,7 +2,7 @@
 //! thread that it wakes, in whole us, each with a histogram unless -q stopped the tool. Each
 //! becomes a probe. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
 //!
-//! The traps: samples beyond the last bucket are counted as overflow. After a wake-up that is late
+//! Caution: samples beyond the last bucket are counted as overflow. After a wake-up that is late
 //! by more than one interval, the tool advances its due time by a single interval, so all later
 //! latencies contain that delay.
 

@@ -5,11 +5,11 @@
 //! Mann and Whitney's ranks (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963). The
 //! confidence is shared by all settings under all loads.
 //!
-//! The lab does not use the balanced design. Its searches show the effect of one word of the
-//! kernel's command line on the code path of one load, and runs in virtual time are cheap, exact
-//! and kept. The replicas use pads (lengths of a word on the kernel's command line) that are far
-//! apart: with neighbouring pads, a word without any effect lowered the largest latency under `io`
-//! by 5 %, with seven replicas on each side.
+//! The lab does not use the balanced design. Searches in the lab show the effect of one word of the
+//! kernel's command line on the code path of one load; runs in virtual time are cheap, repeat
+//! exactly, and are kept. The replicas use pads (lengths of a word on the kernel's command line)
+//! that are far apart: with neighbouring pads, a word without any effect lowered the largest
+//! latency under `io` by 5 %, with seven replicas on each side.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::Confidence;

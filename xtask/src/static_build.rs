@@ -19,7 +19,7 @@ pub(crate) struct BuildArguments {
     twice: bool,
 }
 
-/// An architecture that is built for.
+/// An architecture for which binaries are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Architecture {

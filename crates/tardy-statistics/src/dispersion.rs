@@ -6,8 +6,8 @@
 //! if intervals are longer than the correlation length. The correlation length is unknown, so
 //! neighbouring intervals are merged repeatedly and the largest variance is used. With few
 //! intervals, a variance is itself uncertain, so it is widened as Student's t widens an interval.
-//! E. L. Korn and B. I. Graubard (Survey Methodology 24, 1998) define the effective number of
-//! clustered samples in this way.
+//! Korn and Graubard (Survey Methodology 24, 1998) define the effective number of clustered samples
+//! in this way.
 //!
 //! Bounds use an effective number of samples, which differs between percentiles. It comes from the
 //! variance of the number of samples above the percentile, over at most 256 time blocks that are

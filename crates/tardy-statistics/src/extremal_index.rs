@@ -1,7 +1,7 @@
 //! How strongly exceedances cluster: the extremal index, from 0 (long clusters) to 1 (independent).
 //!
-//! Source: C. A. T. Ferro and J. Segers, "Inference for clusters of extreme values", J. R. Statist.
-//! Soc. B 65, 2003, equations 5 and 7.
+//! Source: Ferro and Segers, "Inference for clusters of extreme values", Journal of the Royal
+//! Statistical Society B 65, 2003, equations 5 and 7.
 
 /// Returns the intervals estimator, from the sample numbers of the exceedances in strictly
 /// ascending order; `None` for fewer than two.

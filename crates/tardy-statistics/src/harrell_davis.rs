@@ -2,7 +2,7 @@
 //! smoother than a single one.
 //!
 //! It suits the body of a distribution and plots. In the far tail, it is almost identical to the
-//! largest value. Source: F. E. Harrell and C. E. Davis, Biometrika 69, 1982.
+//! largest value. Source: Harrell and Davis, Biometrika 69, 1982.
 
 use super::incomplete_beta::incomplete_beta;
 use super::tally::Tally;

@@ -4,9 +4,9 @@
 //! A regression of a kernel shows under all loads of a board, under one load on all boards, or
 //! everywhere. It is therefore found sooner in a family of series than in a single one, so families
 //! are tested in addition to each series. The last builds are compared with the previous ones by
-//! Student's test. The spread of a single series is shrunk towards that of the others (G. K. Smyth,
-//! Stat. Appl. Genet. Mol. Biol. 3, 2004). A single unusual build is not a regression, however
-//! unusual it is: a change must last for two builds.
+//! Student's test. The spread of a single series is shrunk towards that of the others (Smyth,
+//! Statistical Applications in Genetics and Molecular Biology 3, 2004). A single unusual build is not
+//! a regression, however unusual it is: a change must last for two builds.
 //!
 //! Single series are not enough. With 5 % of noise and one false alarm in a thousand builds, an
 //! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds: this

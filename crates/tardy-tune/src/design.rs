@@ -4,7 +4,7 @@
 //! The designs are those of Plackett and Burman ("The design of optimum multifactorial
 //! experiments", Biometrika 33, 1946), built from Paley's matrices. Each design is run together
 //! with its mirror image, so that the effect of one setting is not confounded with the interaction
-//! of two others (Box and Wilson, J. R. Stat. Soc. B 13, 1951).
+//! of two others (Box and Wilson, Journal of the Royal Statistical Society B 13, 1951).
 
 /// Primes of the form 4k + 3. The design of a prime has one row more than the prime, and room for
 /// as many settings as the prime.

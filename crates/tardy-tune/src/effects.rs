@@ -2,7 +2,7 @@
 //! without it, separately under each load.
 //!
 //! The shift between two sets of replicas is the median of all differences, with the interval from
-//! Mann and Whitney's ranks (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963). The
+//! Mann and Whitney's ranks (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963). The
 //! confidence is shared by all settings under all loads.
 //!
 //! The lab does not use the balanced design. Searches in the lab show the effect of one word of the

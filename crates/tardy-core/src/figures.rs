@@ -227,7 +227,7 @@ impl FiguresNumbers {
 }
 
 impl Shape {
-    /// Adds values; fastest if they ascend.
+    /// Adds `value` `count` times. This is fastest if values are added in ascending order.
     fn add(&mut self, value: i64, count: u64) {
         let bin = bin_of(value);
         match self.0.last_mut() {

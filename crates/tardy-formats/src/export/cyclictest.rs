@@ -50,7 +50,7 @@ impl Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Micros,
-    /// `-N`.
+    /// Nanoseconds (`-N`).
     Nanos,
 }
 

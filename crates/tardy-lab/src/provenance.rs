@@ -16,7 +16,7 @@ use super::variant::Variant;
 
 /// The file's name in a run folder.
 pub const PROVENANCE_NAME: &str = tardy_run::guest_start::PROVENANCE_NAME;
-/// Version of [`Provenance`]. History: 1, the first.
+/// Version of [`Provenance`]. Version 1 is the first one.
 pub const VERSION: u32 = 1;
 
 /// The meaning of virtual time, printed in every `lab.json`, summary and report.

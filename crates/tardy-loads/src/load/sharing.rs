@@ -297,7 +297,7 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
 pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
     match share {
         Share::Tasks => Ok(()),
-        // The kernel takes 0 as the writing process.
+        // For the kernel, 0 means the process that writes it.
         Share::Group(group) => std::fs::write(of_worker(group, index).join("cgroup.procs"), "0"),
         Share::Session => {
             tardy_sys::process::new_session()?;

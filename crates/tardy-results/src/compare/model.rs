@@ -198,7 +198,7 @@ pub struct BetweenRuns {
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
     Stated,
-    /// The documented share.
+    /// The share is a constant of this tool, which its documentation gives.
     Documented,
     /// The runs themselves. With fewer than four runs per side, they are used only if they differ
     /// by more than the documented share.

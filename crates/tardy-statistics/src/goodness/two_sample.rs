@@ -13,7 +13,7 @@ use crate::tally::Tally;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
     pub statistic: f64,
-    /// Between 0 and 1.
+    /// The probability, between 0 and 1.
     pub probability: f64,
 }
 

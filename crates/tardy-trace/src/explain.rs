@@ -202,9 +202,9 @@ impl Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Events prove it.
+    /// Events of the trace prove the cause.
     Seen,
-    /// Events leave no other likely cause.
+    /// Events of the trace leave no other likely cause.
     Inferred,
     /// The cause is either the named one, or this one.
     CannotTell(Cause),

@@ -257,7 +257,7 @@ fn every_golden_trace_is_tested() {
     assert_eq!(there, tested);
 }
 
-/// A field of an event, over all kernels.
+/// The facts about one field of an event, collected from the traces of all kernels.
 #[derive(Default)]
 struct SeenField {
     shapes: BTreeMap<Shape, Vec<&'static str>>,

@@ -86,7 +86,7 @@ enum Thing {
     Sections,
     /// This file of the repository.
     File(&'static str),
-    /// include/examples/loop.c.
+    /// The program include/examples/loop.c, compiled.
     Program,
     /// A script that does nothing.
     Script,

@@ -378,9 +378,9 @@ fn firings(run: &Path) -> Vec<InjectedDelay> {
     firings
 }
 
-/// Returns whether a delay made the probe late: a sample was due during the delay or at most a
-/// period before it, its wake-up came after the delay's end, and its latency was at least the delay
-/// minus a period.
+/// Returns whether a delay made the probe late. This is so if a sample was due during the delay or
+/// at most a period before it, if its wake-up came after the delay's end, and if its latency was at
+/// least the delay minus a period.
 fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
     samples.iter().any(|&(due, latency)| {

@@ -479,8 +479,8 @@ impl Walk<'_> {
     }
 
     /// Returns whether `function` belongs to the interrupted code although no call of that code was
-    /// seen: the interrupt at `entry` lies directly on the task, and the kernel does not leave
-    /// interrupts through `function`.
+    /// seen. This is so if the interrupt at `entry` interrupted the task directly, and if the
+    /// kernel does not leave interrupts through `function`.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",

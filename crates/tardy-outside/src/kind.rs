@@ -72,8 +72,9 @@ pub enum Stretch {
     /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). The
     /// time of hard interrupts is left out of the length.
     SwitchTail,
-    /// A task stays in the kernel without a chance to switch to another task: from its entry into
-    /// the kernel, or the previous such chance, to the next chance or its return to the program.
+    /// A task stays in the kernel without a chance to switch to another task. The interval starts
+    /// with its entry into the kernel or with its previous chance to switch, and ends with its next
+    /// chance or its return to the program.
     NoChance,
     /// From when a switch is due until the scheduler is done. The time of hard interrupts is
     /// included.

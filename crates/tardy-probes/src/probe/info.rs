@@ -44,7 +44,7 @@ pub struct ProbeInfo {
     pub is_single: bool,
     /// The event that the probe waits for. Three kinds of probes do not count as waiting for a
     /// timer: pairs of threads, probes whose cycles are started externally, and probes of interval
-    /// errors, which do not show a constant latency such as that of a tick.
+    /// errors. Interval errors do not show a constant latency such as that of a tick.
     pub waits_for: WaitsFor,
     /// The system calls of the measuring loops, named as in strace: first the one in which the
     /// probe sleeps, then the timed wake-up or work. A clock read through the vDSO is not a system

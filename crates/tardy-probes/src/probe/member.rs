@@ -109,9 +109,9 @@ pub struct Member {
     /// time is the fallback.
     pub is_watched: bool,
     /// The function of the thread, called once. It prepares what must be prepared on this thread,
-    /// waits for the start with [`StartGate::wait`], measures until the control stops it, closes
-    /// its producers, and waits for the other threads with [`Control::leave`] before it releases
-    /// resources. The measuring loop inside makes no indirect calls.
+    /// waits for the start with [`StartGate::wait`], and measures until the control stops it. Then
+    /// it closes its producers, and waits for the other threads with [`Control::leave`] before it
+    /// releases resources. The measuring loop inside makes no indirect calls.
     pub run: Run,
 }
 

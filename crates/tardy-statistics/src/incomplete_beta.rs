@@ -2,8 +2,8 @@
 //! runs.
 //!
 //! statrs 0.19 ends its continued fraction after 140 terms. The number of necessary terms is about
-//! the square root of the larger argument, for example 3000 for the median of ten million samples,
-//! so its result is silently wrong there; it is off by 0.009 at the median of two million samples.
+//! the square root of the larger argument, for example 3000 for the median of ten million samples.
+//! Its result is silently wrong there; at the median of two million samples, it is off by 0.009.
 //! This implementation uses as many terms as necessary.
 
 use std::f64::consts::PI;

@@ -9,8 +9,8 @@
 //! a regression, however unusual it is: a change must last for two builds.
 //!
 //! Single series are not enough. With 5 % of noise and one false alarm in a thousand builds, an
-//! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds: this
-//! needs 5.0 standard deviations, and three builds at 2.8 each give 4.7.
+//! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds. The
+//! separation needs 5.0 standard deviations, and three builds at 2.8 each give 4.7.
 //!
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
 //! build. The test tries several numbers of last builds for each family. Only the number with the

@@ -8,8 +8,8 @@
 //! The lab does not use the balanced design. Searches in the lab show the effect of one word of the
 //! kernel's command line on the code path of one load; runs in virtual time are cheap, repeat
 //! exactly, and are kept. The replicas use pads (lengths of a word on the kernel's command line)
-//! that are far apart: with neighbouring pads, a word without any effect lowered the largest
-//! latency under `io` by 5 %, with seven replicas on each side.
+//! that are far apart. With neighbouring pads and seven replicas on each side, a word without any
+//! effect lowered the largest latency under `io` by 5 %.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::Confidence;
@@ -113,9 +113,9 @@ mod tests {
 
     use super::*;
 
-    /// From tables of the two-sided test at 5 %: the largest rejected statistic is 2 for 5 and 5
-    /// replicas, 5 for 6 and 6, 13 for 8 and 8, 0 for 2 and 8. For 3 and 3, rejection is
-    /// impossible.
+    /// The values are from tables of the two-sided test at 5 %: the largest rejected statistic is 2
+    /// for 5 and 5 replicas, 5 for 6 and 6, 13 for 8 and 8, 0 for 2 and 8. For 3 and 3, rejection
+    /// is impossible.
     #[test]
     fn critical_statistics_are_those_of_the_tables() {
         for (before, behind, statistics) in [

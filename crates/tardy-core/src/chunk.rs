@@ -345,7 +345,8 @@ pub struct Chunk {
     pub first_due: Nanos,
     /// Latency of each sample in ns.
     pub latency: Vec<i64>,
-    /// (index of the sample, number of due times that it skipped), ascending.
+    /// For each sample that skipped due times: its index and the number of these due times. The
+    /// list is in ascending order of the indices.
     pub skipped: Vec<(usize, u32)>,
     /// (deviation from the predicted due time in ns, number of successive samples with it), from
     /// the second sample on.

@@ -67,7 +67,7 @@ struct Thread {
     cpu: u32,
     node: u32,
     interval_ns: Nanos,
-    /// Absent if the number is unknown.
+    /// Number of skipped due times; absent if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -273,8 +273,8 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// Returns how many independent samples the samples are worth, if dependence makes the bounds
-/// clearly wider.
+/// Returns the number of independent samples that give the same information, if dependence makes
+/// the bounds clearly wider.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles

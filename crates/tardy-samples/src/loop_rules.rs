@@ -36,9 +36,9 @@ pub struct LoopRules {
     pub woken_by_lower: Vec<LowerWaker>,
     /// Number of wake-ups from a softirq.
     pub woken_from_softirq: u64,
-    /// Waits for locks of the kernel.
+    /// Number of waits for locks of the kernel.
     pub lock_waits: u64,
-    /// Total time of these waits.
+    /// Total time of the waits for locks of the kernel.
     pub lock_waits_sum_ns: u64,
     /// Time of the longest of these waits.
     pub lock_waits_max_ns: u64,

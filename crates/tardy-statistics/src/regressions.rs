@@ -68,9 +68,9 @@ pub struct Alarm {
 
 /// Numbers of last builds that are compared with the baseline. A single build could be an accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// Limit for the one of the last builds that is furthest from the baseline: its distance counts as
-/// at most this many times that of the second furthest build. A single build is therefore never a
-/// change.
+/// Limit for the influence of a single build. Among the last builds, the distance of the one
+/// furthest from the baseline counts at most as this multiple of the second largest distance. A
+/// single build is therefore never a change.
 const BESIDE_SECOND: f64 = 2.0;
 
 /// Returns the alarms of all families, in the order of the builds with which they are found.

@@ -28,8 +28,8 @@ use crate::student;
 /// true increase of 50 % is found in about 95 % of the pairs if the levels spread by 5 %. A smaller
 /// value breaks the first promise, a larger one the second (`compare` in docs/proof-archive.md).
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// Largest multiple of the data that is advised. Beyond it, the estimate is worthless, and
-/// measuring would take too long.
+/// Largest multiple of the data that is advised. Beyond it, the estimate is too uncertain to be
+/// useful, and measuring would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
 /// How far differing levels extend an interval on each side of a difference. Both values are at

@@ -87,8 +87,9 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// Returns the number k such that the k-th smallest and the k-th largest difference bound the
-/// interval, each with at most `probability` of error; 0 if there are too few replicas.
+/// Returns the number k for an interval from the k-th smallest to the k-th largest difference. The
+/// true value is below the interval with at most `probability`, and above it with at most
+/// `probability`. Returns 0 if there are too few replicas.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
     // `ways[u]` is the number of orders of ranks with the statistic u. Its generating function is
     // the product of (1 - x^(behind + i)) / (1 - x^i) over i.

@@ -291,7 +291,7 @@ fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) 
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
-    // The effect shall pass each of the two stages with probability 0.95. `one` expects the
+    // The effect must pass each of the two stages with probability 0.95. `one` expects the
     // probability of both tails, so 0.05 in one tail is passed as 0.1.
     let most = one(0.1);
     let design = (one(PROBABILITY_OF_CANDIDATES) + most) * 2.0 * spread / (runs as f64).sqrt();

@@ -146,8 +146,8 @@ impl Watch {
 }
 
 impl Figures {
-    /// Puts the peaks of `older` figures before the peaks of these. Used if the live view did not
-    /// read `older`.
+    /// Puts the peaks of `older` figures before the peaks of these. This function is used if the
+    /// live view did not read `older`.
     pub fn after(&mut self, older: &Self) {
         let mut all = older.recent.clone();
         self.recent

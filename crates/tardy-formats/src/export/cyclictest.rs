@@ -322,7 +322,7 @@ impl CyclictestRun {
     }
 
     /// Returns the output of `--spike`: at most `count` samples above `limit`, with their times.
-    /// Empty without such a sample.
+    /// The result is empty without such a sample.
     #[must_use]
     pub fn spikes(&self, limit: Nanos, count: usize) -> String {
         let mut text = "\n".to_owned();

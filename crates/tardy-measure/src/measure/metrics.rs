@@ -440,7 +440,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// and a port.
 ///
 /// # Errors
-/// Returns a sentence if the text is neither, or the address cannot be used.
+/// Returns a sentence if `place` is neither of the two, or if the address cannot be used.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),

@@ -63,8 +63,8 @@ pub enum Stretch {
     /// 2020). The time of hard interrupts is left out of the length.
     BeforeScheduler,
     /// Interrupts and preemption are on although a switch is due (`D_PAIE`). The time of hard
-    /// interrupts is left out of the length. For the idle task: from when the switch is due until
-    /// the task calls the scheduler.
+    /// interrupts is left out of the length. For the idle task, the interval lasts from when the
+    /// switch is due until the task calls the scheduler.
     SwitchDue,
     /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). The time of
     /// hard interrupts is left out of the length.

@@ -134,8 +134,8 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Sleeps until the run starts. For probes without a grid, whose first cycle would otherwise
-    /// lie before the start.
+    /// Sleeps until the run starts. Probes without a grid call this function, because their first
+    /// cycle would otherwise lie before the start.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses the sleep.

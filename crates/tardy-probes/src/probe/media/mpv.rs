@@ -28,8 +28,8 @@ const CLOCK_TRIES: u64 = 9;
 /// this time the kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
 /// IDs of requests, which mpv repeats in its answers and events. SKEW and POSITION stand for the
-/// observed properties. CLOCK is the first query of the clock; the n-th further query is CLOCK + n
-/// * ASKED. All other requests have the ID ASKED.
+/// observed properties. CLOCK is the first query of the clock, and the ID of each further query is
+/// larger by ASKED. All other requests have the ID ASKED.
 const SKEW: u64 = 1;
 const POSITION: u64 = 2;
 const CLOCK: u64 = 3;

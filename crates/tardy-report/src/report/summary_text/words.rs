@@ -51,7 +51,7 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
 }
 
 /// Returns a sentence with the largest value of a probe, its CPU and load, then the median and the
-/// 99 % quantile. For runs without a deadline.
+/// 99 % quantile. This text is for runs without a deadline.
 pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     let numbers = probe.numbers.as_ref()?;
     let of_probe = || {

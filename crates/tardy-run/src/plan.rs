@@ -140,7 +140,8 @@ pub struct Plan {
     /// The cost of one wake-up on this machine; absent if the period is long enough on any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
-    /// Approximate maximum of the bytes that the run will take. For an endless run: bytes per hour.
+    /// Approximate maximum of the bytes that the run will take. For an endless run, the number is
+    /// in bytes per hour.
     pub bytes_estimated: u64,
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -53,8 +53,8 @@ pub struct QuantileDifference {
     pub effective: (f64, f64),
 }
 
-/// Compares `quantiles` (each between 0 and 1) of both sides. Empty if a side has fewer than two
-/// blocks with samples.
+/// Compares `quantiles` (each between 0 and 1) of both sides. The result is empty if a side has
+/// fewer than two blocks with samples.
 ///
 /// Takes `resamples * blocks * 10` steps per quantile, for any number of samples.
 #[must_use]

@@ -23,7 +23,7 @@ pub struct Shift {
     pub interval: Interval,
 }
 
-/// Returns the shift; `None` if a side is empty. Needs memory for all pairs.
+/// Returns the shift; `None` if a side is empty. The function needs memory for all pairs.
 #[must_use]
 pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Shift> {
     let mut differences: Vec<f64> = candidate

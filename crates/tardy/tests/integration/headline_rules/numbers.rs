@@ -74,7 +74,7 @@ impl Duration {
         self.rounding_ns + other.rounding_ns
     }
 
-    /// This duration times `factor`, with the same rounding.
+    /// Returns this duration multiplied by `factor`, with the same rounding.
     pub(super) fn times(self, factor: f64) -> Self {
         Self {
             ns: self.ns * factor,

@@ -55,7 +55,7 @@ pub struct Why {
     pub difference_ns: i64,
     /// The difference of each function, the largest first.
     pub functions: Vec<FunctionDifference>,
-    /// The same comparison by chain of callers.
+    /// The difference of each chain of callers.
     #[serde(skip)]
     pub paths: Vec<PathDifference>,
 }

@@ -6,8 +6,8 @@
 /// Returns the intervals estimator, from the sample numbers of the exceedances in strictly
 /// ascending order; `None` for fewer than two.
 ///
-/// Its reciprocal is the mean number of exceedances in a cluster. The index is an estimate without
-/// a bound, and unreliable with few exceedances.
+/// The reciprocal of the extremal index is the mean number of exceedances in a cluster. The index
+/// is an estimate without a bound, and unreliable with few exceedances.
 #[must_use]
 pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     if positions.len() < 2 {

@@ -186,7 +186,7 @@ static inline void tardy_hand_over_(struct tardy_loop *loop, int64_t end)
     loop->is_begun = 0;
     if (loop->head == loop->free_until) {
         loop->free_until = __atomic_load_n(&region[TARDY_REGION_TAIL], __ATOMIC_ACQUIRE) + loop->slots;
-        /* Still full. The gap in the numbers of the cycles shows tardy which cycles were lost. */
+        /* The ring is still full. The gap in the cycle numbers shows tardy which cycles were lost. */
         if (loop->head == loop->free_until)
             return;
     }

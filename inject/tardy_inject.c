@@ -127,8 +127,8 @@ static void spin_softirq(u64 nanoseconds)
 	softirq_ns = nanoseconds;
 	reinit_completion(&softirq_done);
 	/*
-	 * While bottom halves are off, a raised softirq waits. It runs as soon as they are on again.
-	 * Otherwise it would wait for ksoftirqd.
+	 * A softirq that is raised while bottom halves are off runs as soon as they are on again.
+	 * If they were on, it would wait for ksoftirqd.
 	 */
 	local_bh_disable();
 	tasklet_schedule(&softirq_tasklet);

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 name=tardy-latency_${version}_$architecture
 root=$out/$name
 doc=$root/usr/share/doc/tardy-latency
-# Without git's history, no time is better than another.
+# Without git's history, any fixed time is as good as another.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 umask 022
@@ -37,7 +37,7 @@ gzip -9n --force "$root"/usr/share/man/man1/*
 "$speaking" completions zsh > "$root/usr/share/zsh/vendor-completions/_tardy"
 "$speaking" completions fish > "$root/usr/share/fish/vendor_completions.d/tardy.fish"
 
-# The same bytes whoever makes it, and whenever.
+# The archive has the same bytes whoever makes it, and whenever.
 tar --create --sort=name --owner=0 --group=0 --numeric-owner --format=ustar \
     --mtime="@$SOURCE_DATE_EPOCH" --use-compress-program='gzip -9n' \
     --file "$out/$name.tar.gz" --directory "$out" "$name"

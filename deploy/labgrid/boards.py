@@ -19,12 +19,12 @@ from labgrid.strategy import Strategy
 
 
 def client(*words):
-    """Runs labgrid-client, which says itself what goes wrong."""
+    """Runs labgrid-client, which prints its own errors."""
     subprocess.run(["labgrid-client", *words], check=True, stdout=subprocess.DEVNULL)
 
 
 def target_of(place):
-    """The place as the environment describes it, or by itself."""
+    """Returns the target of the place: from the environment if it has one, otherwise a new one."""
     if os.environ.get("LG_ENV"):
         target = Environment(os.environ["LG_ENV"]).get_target(place)
         if target is not None:
@@ -36,7 +36,7 @@ def target_of(place):
 
 
 def address_of(place):
-    """Where it is reached, as tardy takes it."""
+    """Returns the address of the place, in the form that tardy expects."""
     target = target_of(place)
     service = target.get_resource(NetworkService)
     target.await_resources([service])

@@ -1,4 +1,4 @@
-"""A board from off to a shell: what boards.py needs of it before tardy comes over ssh."""
+"""Powers on a board and logs in, before boards.py runs tardy on it over ssh."""
 
 import enum
 
@@ -17,7 +17,7 @@ class Status(enum.Enum):
 @target_factory.reg_driver
 @attr.s(eq=False)
 class TardyStrategy(Strategy):
-    """Power and a login; a board that has them already stays as it is."""
+    """Switches a board off, or powers it on and logs in. Does nothing if it is already in that state."""
 
     bindings = {"power": "PowerProtocol", "shell": "ShellDriver"}
     status = attr.ib(default=Status.unknown)

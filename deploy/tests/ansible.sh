@@ -1,5 +1,5 @@
 #!/bin/bash
-# The role on two hosts that are this machine: one locally, one over ssh. Needs openssh-server, and ansible-core in the Python environment at $VENV; root.
+# Tests the role on two hosts, which are both this machine: one locally, one over ssh. Needs openssh-server, ansible-core in the Python environment at $VENV, and root.
 #     ansible.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")

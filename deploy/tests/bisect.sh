@@ -1,10 +1,10 @@
 #!/bin/bash
-# `git bisect run deploy/bisect.sh` on a board behind an sshd in namespaces of its own. Its kernels are scripts from a repository of twelve commits:
-# the sixth does not boot and is skipped, and from the ninth on, something of a higher priority takes the CPU for 20 ms at a time.
-# Needs openssh-server, openssh-client, git, make, iproute2, util-linux; root, and overlayfs.
+# Tests `git bisect run deploy/bisect.sh` on a board: an sshd in separate namespaces. Its kernels are scripts from a repository of twelve commits:
+# the sixth does not boot and is skipped, and from the ninth on, a process of higher priority takes the CPU for 20 ms at a time.
+# Needs openssh-server, openssh-client, git, make, iproute2, util-linux, root, and overlayfs.
 #     bisect.sh TARDY FOLDER
 set -euo pipefail
-# All of it is in namespaces: what it mounts and starts is gone with their first process.
+# The test runs in namespaces, so all mounts and processes disappear when the first process ends.
 if [ $$ -ne 1 ]; then
     unshare --mount --net --pid --fork --kill-child --mount-proc "$0" "$@" &
     trap 'kill -9 $! 2> /dev/null || true' EXIT
@@ -29,12 +29,12 @@ board=ssh://root@$SSHD_ADDRESS:$port
 ln -s "$tardy" "$folder/bin/tardy"
 printf '#!/bin/sh\nexec /usr/bin/ssh -F "%s" "$@"\n' "$ssh_config" > "$folder/bin/ssh"
 
-# The board's disk: this machine's, with what it writes in memory, and programs that boot a script in place of a kernel.
+# The board's disk is that of this machine, with writes kept in memory. Replaced programs boot a script instead of a kernel.
 mount -t tmpfs tmpfs "$folder/disk"
 mkdir "$folder"/disk/{upper,work,root}
 root=$folder/disk/root
 mount -t overlay -o "lowerdir=/,upperdir=$folder/disk/upper,workdir=$folder/disk/work" overlay "$root"
-# Root has no profile there, which would slow down each ssh.
+# Root has no profile on the board, because it would slow down each ssh.
 mount -t tmpfs tmpfs "$root/root"
 for shared in /dev /sys "$folder"; do mkdir -p "$root$shared" && mount --bind "$shared" "$root$shared"; done
 mkdir -p "$root"/{proc,run/sshd,usr/local/bin}
@@ -46,7 +46,7 @@ printf '#!/bin/sh\nkill -9 "$(cat "%s/on")"\n' "$folder" > "$folder/bin/power-cy
 chmod +x "$root"/usr/local/bin/* "$folder"/bin/*
 export PATH=$folder/bin:$PATH TARDY_STATE_DIR=$folder/state
 
-# The kernel that was loaded boots once, and the usual one after it.
+# Boots a loaded kernel once, and then the usual kernel again.
 boots() {
     while :; do
         ip -n board link set eth0 down
@@ -95,12 +95,12 @@ for run in 1 2 3 4; do
     tardy run --on "$board" --quiet --out "$folder/good/$run" $options > "$folder/said" || [ $? -eq 4 ]
 done
 
-# The exit code for each of the commands' own.
+# Checks the exit code of deploy/bisect.sh.
 ends_with() { code=0; timeout 120 "$deploy/bisect.sh" "${@:2}" > "$folder/said" 2>&1 || code=$?; [ "$code" -eq "$1" ] || { cat "$folder/said"; echo "$code, not $1"; exit 1; }; }
 export BOOT_SECONDS=15 POWER_CYCLE=power-cycle MARGIN=5ms
 ends_with 128 "$board" nowhere
 BOOT_SECONDS=1 ends_with 128 ssh://root@192.0.2.2:1 "$folder/good"
-# The board answers, with the kernel that it had.
+# The board answers, but still runs the previous kernel.
 git checkout -q v2; touch "$root/stays"; BOOT_SECONDS=3 POWER_CYCLE=true ends_with 125 "$board" "$folder/good"; rm "$root/stays"
 mv kernel away; ends_with 125 "$board" "$folder/good"; mv away kernel
 mkdir "$folder/stand-in"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# GitHub's action and workflow and GitLab's job by their published schemas, and their steps as a runner would run them; what is exported for KCIDB by
-# its own library. Needs check-jsonschema and kcidb-io in the Python environment at $VENV.
+# Checks GitHub's action and workflow and GitLab's job against their published schemas, runs their steps as a runner would, and checks the export for KCIDB with
+# the library of KCIDB. Needs check-jsonschema and kcidb-io in the Python environment at $VENV.
 #     ci.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -11,7 +11,7 @@ check-jsonschema --builtin-schema vendor.github-actions "$deploy/github/action.y
 check-jsonschema --builtin-schema vendor.github-workflows "$deploy/github/workflow.yml"
 check-jsonschema --builtin-schema vendor.gitlab-ci "$deploy/gitlab/tardy.yml"
 
-# The steps of the action, with its inputs, as GitHub's runner puts them into the environment.
+# Runs the steps of the action, with its inputs in the environment as GitHub's runner sets them.
 python3 - "$deploy/github/action.yml" > "$folder/action.sh" <<'END'
 import sys
 import yaml
@@ -30,7 +30,7 @@ github "--for 1s --load none --deadline 1ns" 1
 rm -r run
 github "--for nothing" 2
 [ "$code" -eq 2 ] && [ ! -e run ]
-# Inconclusive: ten samples show no rate of one in a million.
+# Inconclusive, because ten samples cannot show a rate of one in a million.
 few="--cycles 10 --load none --deadline 10s --misses 0.0001%"
 : > summary; github "$few" 4
 [ "$code" -eq 4 ] && grep -q "NOT PROVED" summary

@@ -1,4 +1,4 @@
-"""The Job of deploy/kubernetes on an API server: who accepts it, where its Pods go, and what their containers do there.
+"""Tests the Job of deploy/kubernetes on an API server: the server accepts it, each node gets one Pod, and the containers' commands succeed.
 
     kubernetes.py TOKEN JOB TARDY RESULTS
 """
@@ -18,12 +18,12 @@ import yaml
 SERVER = "https://127.0.0.1:17443"
 PATIENCE = 60
 token, job_file, tardy, results = sys.argv[1:]
-# Its certificate was made for this test and is known to nobody.
+# The server's certificate was made for this test, so no authority has signed it.
 unknown = ssl._create_unverified_context()
 
 
 def ask(method, path, body=None, kind="application/json"):
-    """The server's answer to a request."""
+    """Returns the server's answer to a request."""
     request = urllib.request.Request(SERVER + path, method=method, data=body and json.dumps(body).encode())
     request.add_header("Authorization", f"Bearer {token}")
     request.add_header("Content-Type", kind)
@@ -35,7 +35,7 @@ def ask(method, path, body=None, kind="application/json"):
 
 
 def until(what, is_there):
-    """What a condition gives, as soon as it gives something."""
+    """Waits until a condition returns a true value, and returns this value."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -51,7 +51,7 @@ def until(what, is_there):
 
 
 def add_node(name):
-    """A node that is ready, as its kubelet would say."""
+    """Adds a node, and reports it as ready, as its kubelet would."""
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     ask("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
     sizes = {"cpu": "4", "memory": "8Gi", "pods": "10"}
@@ -69,13 +69,13 @@ def node_of(pod):
 
 
 def is_refused(pod):
-    """Whether the scheduler has found no node for it."""
+    """Returns whether the scheduler has found no node for the Pod."""
     conditions = pod["status"].get("conditions", [])
     return any(each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions)
 
 
 def value(pod, variable):
-    """A variable of the environment, from the Pod's own fields where it says so."""
+    """Returns the value of an environment variable, which may refer to a field of the Pod."""
     if "value" in variable:
         return variable["value"]
     field = variable["valueFrom"]["fieldRef"]["fieldPath"]
@@ -86,12 +86,12 @@ def value(pod, variable):
 
 
 def run(pod):
-    """What a kubelet would do: the container's command with its environment and volumes, then the Pod's end."""
+    """Does what a kubelet would do: runs the container's command with its environment and volumes, and reports the Pod's end."""
     (container,) = pod["spec"]["containers"]
     environment = {variable["name"]: value(pod, variable) for variable in container["env"]}
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert set(mounts) == {"results", "scratch"}, mounts
-    # The image: this machine's programs and the one binary, in a mount namespace of their own.
+    # The image consists of this machine's programs and tardy's binary, in a separate mount namespace.
     image = os.path.abspath(os.path.join(results, "..", "image"))
     os.makedirs(image, exist_ok=True)
     shutil.copy(tardy, os.path.join(image, "tardy"))
@@ -126,10 +126,10 @@ job = yaml.safe_load(open(job_file))
 assert job["spec"]["completions"] == 3
 (container,) = job["spec"]["template"]["spec"]["containers"]
 container["args"] = [line.replace("--for 10m", "--for 2s --load none") for line in container["args"]]
-# A field that the server does not know is an error.
+# With fieldValidation=Strict, a field that the server does not know is an error.
 ask("POST", "/apis/batch/v1/namespaces/default/jobs?fieldValidation=Strict", job)
 
-# Two nodes: two Pods have one each, and the third waits, as no node takes two.
+# Two of the Pods get a node each, and the third waits, because no node may get two.
 two = until("two Pods on two nodes", lambda: (all_ := pods()) and len(all_) == 3 and sum(map(is_refused, all_)) == 1 and all_)
 assert {node_of(pod) for pod in two} == {"board1", "board2", None}, [node_of(pod) for pod in two]
 add_node("board3")

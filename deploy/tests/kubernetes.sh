@@ -1,7 +1,7 @@
 #!/bin/bash
-# Kubernetes' own API server, controllers and scheduler, built from their Go modules: they accept the Job, and each node gets one Pod.
-# There is no kubelet: what each Pod's container would run is run here with the Pod's own command, environment and volumes.
-# Needs go 1.26, etcd-server, and PyYAML in the Python environment at $VENV; root. Programs that are in $KUBERNETES_PROGRAMS are not built again.
+# Tests the Job with Kubernetes' own API server, controllers and scheduler, built from their Go modules: they accept the Job, and each node gets one Pod.
+# There is no kubelet; kubernetes.py runs the command of each Pod's container with the Pod's environment and volumes.
+# Needs go 1.26, etcd-server, PyYAML in the Python environment at $VENV, and root. Programs in the folder $KUBERNETES_PROGRAMS are not built again.
 #     kubernetes.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -14,7 +14,7 @@ if ! [ -x "$programs/kube-scheduler" ]; then
     cp -r "$module" "$folder/source"
     chmod -R u+w "$folder/source"
     cd "$folder/source"
-    # The parts that stand in its own repository are modules of the same release, with 0 for 1.
+    # Parts of the repository are also published as modules of the same release, whose version starts with 0 instead of 1.
     sed -i -E "s#(k8s.io/[a-z-]+) => \./staging/src/k8s.io/[a-z-]+#\1 => \1 v0.${version#1.}#" go.mod
     rm -f go.work go.work.sum
     export GOWORK=off GOFLAGS=-mod=mod CGO_ENABLED=0
@@ -38,7 +38,7 @@ contexts: [{name: here, context: {cluster: here, user: admin}}]
 current-context: here
 CONFIG
 started=
-# The last that was started ends first: the API server would wait for its store.
+# Ends the programs in reverse order, because the API server would wait for etcd if etcd ended first.
 finish() { for process in $started; do kill "$process" 2>/dev/null || true; wait "$process" || true; done; }
 trap finish EXIT
 etcd --data-dir etcd --listen-client-urls http://127.0.0.1:17379 --advertise-client-urls http://127.0.0.1:17379 \

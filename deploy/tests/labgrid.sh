@@ -1,6 +1,6 @@
 #!/bin/bash
-# Coordinator and exporter of labgrid with two places, whose boards are this machine through an sshd on loopback.
-# Needs openssh-server, qemu-system-x86_64, and labgrid in the Python environment at $VENV; root.
+# Tests with labgrid's coordinator and exporter and two places. Both boards are this machine, reached through an sshd on loopback.
+# Needs openssh-server, qemu-system-x86_64, labgrid in the Python environment at $VENV, and root.
 #     labgrid.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -30,10 +30,10 @@ done
 # shellcheck disable=SC2086 # they are words
 "$deploy/labgrid/boards.py" board1 board2 -- "$tardy" lab run $lab_words --ssh-config "$ssh_config" --out "$folder/exp" > /dev/null
 is_that_of_one_machine "$folder/exp"
-# The places are free again, and nothing is left on the boards.
+# Afterwards, the places are free again, and nothing is left on the boards.
 if labgrid-client who | grep board > /dev/null; then echo "a place is still acquired" >&2; exit 1; fi
 if ls -d "$folder"/tardy-on.* 2>/dev/null; then exit 1; fi
-# The environment and its strategy are read, and a board that is off knows the way to a shell.
+# labgrid accepts the environment and its strategy, and the strategy powers on a board and logs in.
 cd "$deploy/labgrid"
 python3 - <<'END'
 from labgrid import Environment

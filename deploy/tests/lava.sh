@@ -1,5 +1,5 @@
 #!/bin/bash
-# The job and the test definition by LAVA's own schemas, and the definition's steps as LAVA's runner would run them. Needs lava-common; root.
+# Checks the job and the test definition against LAVA's own schemas, and runs the definition's steps as LAVA's runner would. Needs lava-common, and root.
 #     lava.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -21,7 +21,7 @@ for name, value in {**definition["params"], "TARDY_FOR": "2s"}.items():
     print(f"{name}='{value}'")
 print("\n".join(definition["run"]["steps"]))
 END
-# LAVA's own program of this name prints such a signal.
+# LAVA's own lava-test-case prints the same signal.
 printf '#!/bin/sh\necho "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=$1 RESULT=$3>"\n' > "$folder/bin/lava-test-case"
 chmod +x "$folder/bin/lava-test-case"
 mkdir -p "$folder/tmp"
@@ -29,7 +29,7 @@ PATH=$folder/bin:$PATH sh -e -c "$(sed "s|/tmp|$folder/tmp|g" "$folder/steps")" 
 grep -q 'TEST_CASE_ID=tardy-ran RESULT=pass' "$folder/said"
 grep -Eq 'TEST_CASE_ID=tardy-proved RESULT=(pass|fail)' "$folder/said"
 cp "$folder/said" "$folder/first"
-# All steps for each exit code of `tardy run`, and for what the job sets. With 3 there is no run, and the steps fail.
+# Runs all steps for each exit code of `tardy run`, with TARDY_INCONCLUSIVE as `fail` and as `warn`. With exit code 3 there is no run, and the steps fail.
 mv "$folder/tmp/tardy-run" "$folder/made"
 rm "$folder/bin/tardy"
 cat > "$folder/bin/tardy" <<END

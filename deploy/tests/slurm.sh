@@ -1,6 +1,6 @@
 #!/bin/bash
-# Two nodes of Slurm on this machine: a run on each, and an experiment of the lab in shards that equals that of one machine.
-# Needs slurmctld, slurmd, slurm-client, munge, qemu-system-x86_64; root.
+# Tests with two nodes of Slurm on this machine: a run on each node, and an experiment of the lab in shards, which gives the same results as one machine.
+# Needs slurmctld, slurmd, slurm-client, munge, qemu-system-x86_64, and root.
 #     slurm.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -51,7 +51,7 @@ for node in board1 board2; do
     tardy show "$folder/rack/$node" --json | grep "\"board\": \"$node\"" > /dev/null
 done
 
-# In virtual time the shards of an array are one experiment.
+# In virtual time, the shards of a job array give the same results as the whole experiment on one machine.
 . "$deploy/tests/lab.sh"
 # shellcheck disable=SC2086 # they are words
 sbatch --quiet --wait --exclusive --array=1-4 --output="$folder/log/shard-%a" "$deploy/slurm/lab.sbatch" "$folder/exp" $lab_words

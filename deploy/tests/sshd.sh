@@ -1,5 +1,5 @@
-# Sourced by tests: an sshd on loopback whose boards are this machine. Sets $port, $identity, $ssh_config; ends with `end_sshd`.
-# With SSHD_ADDRESS, it only writes the files of an sshd at that address, which the test starts.
+# Sourced by tests: starts an sshd on loopback, through which this machine acts as a board. Sets $port, $identity and $ssh_config; `end_sshd` ends it.
+# With SSHD_ADDRESS, it only writes the files for an sshd at that address, which the test starts itself.
 ssh-keygen -q -t ed25519 -N '' -f "$folder/host-key"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/user-key"
 port=${SSHD_PORT:-17022}

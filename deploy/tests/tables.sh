@@ -1,7 +1,7 @@
 #!/bin/bash
-# The table of `tardy history --table` with DuckDB, polars and pandas: the lines of docs/history.md are run as they stand, the three agree with one
-# another, and what each of them writes is read back as the same history.
-# The program of docs/scripts.md is run as it stands, too.
+# Tests the table of `tardy history --table` with DuckDB, polars and pandas: it runs the lines of docs/history.md unchanged, checks that the three programs agree,
+# and that a table which each of them writes is read back as the same history.
+# It also runs the program of docs/scripts.md unchanged.
 # Needs duckdb, polars, pandas and matplotlib in the Python environment at $VENV.
 #     tables.sh TARDY FOLDER
 set -euo pipefail
@@ -10,7 +10,7 @@ folder=$(mkdir -p "$2" && cd "$2" && pwd)
 document=$(cd "$(dirname "$0")/../.." && pwd)/docs/history.md
 mkdir -p "$folder/bin"
 ln -sf "$tardy" "$folder/bin/tardy"
-# DuckDB's own program is no package of Python; its module takes the same statements.
+# Python's package has only DuckDB's module and not its program; the module accepts the same statements.
 printf '#!/bin/sh\nexec "%s/bin/python" -c "import duckdb, sys; answer = duckdb.sql(sys.argv[2]); print(answer)" "$@"\n' "$VENV" > "$folder/bin/duckdb"
 chmod +x "$folder/bin/duckdb"
 export PATH=$folder/bin:$VENV/bin:$PATH
@@ -23,10 +23,10 @@ for board in arm1 x86; do
 done
 tardy history nightly --table made.csv.gz > said || [ $? -eq 4 ]
 duckdb -c "select 'runs: ' || count(distinct folder) as runs from 'made.csv.gz'" | grep 'runs: 4 ' > /dev/null
-# The document asks for kernels 6.12, whatever this machine has.
+# The document's commands select kernels 6.12, so the table claims this kernel.
 duckdb -c "copy (select * replace ('6.12.9' as kernel) from 'made.csv.gz') to 'all.csv.gz'" > said
 
-# Each line of the document that a shell or Python runs on the table.
+# Runs each line of the document that uses the table, in a shell or in Python.
 grep '^    duckdb -c ' "$document" | sed 's/^    //' > lines.sh
 [ "$(wc -l < lines.sh)" = 2 ]
 { bash -euo pipefail lines.sh || [ $? -eq 4 ]; } | tee said
@@ -50,7 +50,7 @@ worst = table[table.load == "memory"].groupby("board")["max"].max().to_dict()
 assert {board: most for board, _, most in rows} == worst, (rows, worst)
 assert list(of_pandas[0].index.names) == ["load", "build"] and of_pandas[0].notna().all(), of_pandas[0]
 
-# What they write is the same history; columns of one's own are left alone.
+# The tables that they write are the same history, and a user's own columns are kept.
 polars.read_csv("all.csv.gz").with_columns(polars.lit("mine").alias("rack")).write_csv("polars.csv")
 table.to_csv("pandas.csv.gz", index=False)
 rows = lambda name: sorted(duckdb.sql(f"select * from '{name}'").fetchall(), key=repr)

@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     int64_t due;
     int error;
 
-    /* Real-time programs do this. Without the rights for it, the loop is measured, too. */
+    /* As in real-time programs. If the rights for this are missing, tardy still measures the loop. */
     if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &priority))
         fprintf(stderr, "loop: not real-time: %s\n", strerror(errno));
 

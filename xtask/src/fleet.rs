@@ -1,7 +1,8 @@
 //! `cargo xtask fleet`: tests the contents of `deploy/` with the real engines, as far as they run
 //! on one Debian machine (deploy/tests).
 //!
-//! It is not part of `cargo xtask test`, because it installs Python packages and takes 16 minutes.
+//! This task is not part of `cargo xtask test`, because it installs Python packages and takes 16
+//! minutes.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -2,8 +2,8 @@
 //! schema, and compares it with the output of trace-cmd and `tardy explain` for the same trace,
 //! field by field.
 //!
-//! It is not part of `cargo xtask test`, because it fetches the schema with a Python package. The
-//! tests of tardy-trace check the same with the schema's numbers.
+//! This task is not part of `cargo xtask test`, because it fetches the schema with a Python
+//! package. The tests of tardy-trace check the same with the schema's numbers.
 
 use std::fs::File;
 use std::path::PathBuf;

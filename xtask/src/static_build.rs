@@ -19,7 +19,7 @@ pub(crate) struct BuildArguments {
     twice: bool,
 }
 
-/// An architecture that is built for.
+/// An architecture for which binaries are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Architecture {
@@ -252,9 +252,9 @@ pub(crate) fn build_quickly(architecture: Architecture) -> Result<PathBuf> {
     if architecture != Architecture::Armv7 {
         return workspace::build(&package);
     }
-    // If a static program has more than 16 MB of code, as this one, GNU ld 2.40 drops the Thumb bit
-    // from addresses by which the C library selects its functions, and the program crashes at its
-    // start. The gold linker of the same package does not.
+    // In a static program with more than 16 MB of code, such as this one, GNU ld 2.40 drops the
+    // Thumb bit from addresses by which the C library selects its functions. The program then
+    // crashes at its start. The gold linker of the same package does not.
     let mut cargo = workspace::cargo();
     cargo.arg("rustc").args(package).args([
         "--locked",

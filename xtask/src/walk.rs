@@ -86,7 +86,7 @@ enum Thing {
     Sections,
     /// This file of the repository.
     File(&'static str),
-    /// include/examples/loop.c.
+    /// The program include/examples/loop.c, compiled.
     Program,
     /// A script that does nothing.
     Script,
@@ -305,7 +305,7 @@ impl Walk {
         self.provide(&example.command)?;
         let mut line = example.as_run();
         if line.starts_with("tardy attach") {
-            // Replaces the page's program, and its first thread, by a running one.
+            // A running program and its first thread replace those of the page.
             line = line
                 .replace("$(pidof my_loop)", "$LOOP")
                 .replace("--thread 1240", "--thread $LOOP")

@@ -11,7 +11,8 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::{program, workspace};
 
-/// The npm package of the checker, with its major version. It defines the rules.
+/// The npm package of the checker, with its major version. This version defines the rules that are
+/// checked.
 const AXE: &str = "axe-core@4";
 
 /// `cargo xtask accessibility`.

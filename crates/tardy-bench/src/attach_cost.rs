@@ -1,6 +1,6 @@
-//! The cost of `tardy attach` compared with that of recorders of the scheduler's events, which
-//! record the same loop in turn: CPU time of the recorder, bytes that it writes, and CPU time of
-//! the loop itself.
+//! The cost of `tardy attach`, compared with other recorders of the scheduler's events: CPU time of
+//! the recorder, bytes that it writes, and CPU time of the recorded loop. The recorders record the
+//! same loop one after another.
 //!
 //! The peers record the whole machine, and leave the search for late wake-ups to a second command,
 //! which is not part of their cost here.

@@ -72,7 +72,7 @@ fn machine() -> String {
     )
 }
 
-/// Returns the date of today in UTC, as year-month-day.
+/// Returns the current date in UTC, as year-month-day.
 fn date() -> String {
     program::capture(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]))
         .unwrap_or_default()

@@ -163,7 +163,7 @@ fn rate_of_events(output: &str, field: &str) -> Option<f64> {
 fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
     let iperf3 = program::required("iperf3", "iperf3")?;
     let port = free_port()?;
-    // Recorded without the port, which differs in each pair.
+    // The command is recorded without the port, which differs from pair to pair.
     bench.note_line(&format!(
         "taskset -c {cpu} iperf3 -c 127.0.0.1 -t {seconds} -J"
     ));

@@ -36,9 +36,9 @@ pub struct Browser {
 /// Size and look of the screen.
 #[derive(Debug, Clone, Copy)]
 pub struct Screen {
-    /// In px.
+    /// Width in px.
     pub width: u32,
-    /// In px.
+    /// Height in px.
     pub height: u32,
     /// Whether pages use the dark theme.
     pub is_dark: bool,
@@ -226,7 +226,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", json!({"type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1}));
     }
 
-    /// Moves the mouse there, and waits for the effects.
+    /// Moves the mouse to a point, and waits for the effects.
     pub fn hover(&mut self, (x, y): (f64, f64)) {
         self.call(
             "Input.dispatchMouseEvent",

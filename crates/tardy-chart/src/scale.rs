@@ -13,8 +13,8 @@ pub enum Scale {
     Linear,
     /// Decimal logarithm, for values above zero.
     Log,
-    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of zero. For latencies
-    /// that can be negative.
+    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of zero. This scale is
+    /// for latencies that can be negative.
     SignedLog,
 }
 

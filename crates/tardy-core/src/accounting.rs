@@ -15,8 +15,8 @@ pub const COUNT_MAX: u64 = 1 << 48;
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Due times that the clock passed (grid), or cycles started (events). Measured, never computed
-    /// from the other counts.
+    /// Due times that the clock passed (grid), or cycles started (events). This count is measured
+    /// and never computed from the other counts.
     pub expected: u64,
     /// Samples that reached the recorder.
     pub recorded: u64,

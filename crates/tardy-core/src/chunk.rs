@@ -9,13 +9,16 @@
 //! ```
 //! Fixed-width integers are little-endian. Columns, by id:
 //!
-//! 1. latency: the first value, then differences, folded;
-//! 2. skipped: (samples since the last entry, skipped) for samples with skipped > 0;
-//! 3. due time: (deviation from the predicted due time, folded; number of successive samples with
-//!    this deviation). The prediction is `previous due + period * (1 + skipped + gap)` on a grid,
-//!    `previous wake-up + request` for events;
-//! 4. gaps: (samples since the last entry, lost samples, due times that these skipped), for gaps
-//!    before a sample.
+//! 1. latency: the first value, then the difference of each value from the one before, as signed
+//!    variable-length integers ([`crate::varint`]);
+//! 2. skipped: a pair for each sample that skipped due times: (number of samples since the last
+//!    pair, number of skipped due times);
+//! 3. due time: runs of equal deviations: (deviation from the predicted due time, as a signed
+//!    variable-length integer; number of successive samples with this deviation). The prediction is
+//!    `previous due + period * (1 + skipped + gap)` on a grid, `previous wake-up + request` for
+//!    events;
+//! 4. gaps: a triple for each gap before a sample: (number of samples since the last triple, number
+//!    of lost samples, number of due times that the lost samples skipped).
 //!
 //! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was
 //! closed properly. A torn or damaged chunk fails its CRC, and readers stop there. The chunks
@@ -24,7 +27,7 @@
 //! Version 1 dates from 2026-11.
 //!
 //! Due times are stored as run-length coded deviations from the prediction. On a grid they take no
-//! space, for events a few bits per sample; on average a sample takes 2.0 to 2.5 bytes. A test in
+//! space, for events a few bits per sample. A sample takes 2.0 to 2.5 bytes on average. A test in
 //! `chunk/tests.rs` limits a quiet second to 2 bytes per sample.
 //!
 //! Every chunk has the cumulative counts, so a truncated file still has exact counts. A chunk also
@@ -342,7 +345,8 @@ pub struct Chunk {
     pub first_due: Nanos,
     /// Latency of each sample in ns.
     pub latency: Vec<i64>,
-    /// (index of the sample, number of due times that it skipped), ascending.
+    /// For each sample that skipped due times: its index and the number of these due times. The
+    /// list is in ascending order of the indices.
     pub skipped: Vec<(usize, u32)>,
     /// (deviation from the predicted due time in ns, number of successive samples with it), from
     /// the second sample on.
@@ -422,7 +426,7 @@ impl Chunk {
         let mut total = 0_usize;
         while !column.is_empty() {
             let departure = column.take_signed()?;
-            // Writers write no empty run.
+            // Writers never write an empty run, so a length of 0 means that the chunk is damaged.
             let run = usize::try_from(column.take()?)
                 .ok()
                 .filter(|&run| run > 0)?;

@@ -19,8 +19,8 @@ const RANKS: u64 = 1000;
 const BINS_BITS: u32 = 3;
 /// Maximum number of peaks that are stored until the view reads them.
 const PEAKS_MAX: usize = 64;
-/// Length of the first intervals: half a step of the view's time line, so that each step gets a
-/// peak.
+/// Initial length of an interval. It is half a step of the live view's time line, so that each step
+/// has a peak.
 const PEAK_STEP: Nanos = Nanos::from_millis(62);
 
 /// The state that is updated with each sample of a series.
@@ -126,8 +126,7 @@ impl Watch {
         self.window.map(|_| self.misses)
     }
 
-    /// Returns the figures of a series whose values are in `histogram`, and forgets the largest
-    /// values.
+    /// Returns the figures of a series whose values are in `histogram`, and clears the peaks.
     pub fn figures(
         &mut self,
         descriptor: &Descriptor,
@@ -147,7 +146,8 @@ impl Watch {
 }
 
 impl Figures {
-    /// Prepends the largest values of `older` figures, which the view has not read.
+    /// Puts the peaks of `older` figures before the peaks of these. This function is used if the
+    /// live view did not read `older`.
     pub fn after(&mut self, older: &Self) {
         let mut all = older.recent.clone();
         self.recent
@@ -227,7 +227,7 @@ impl FiguresNumbers {
 }
 
 impl Shape {
-    /// Adds values; fastest if they ascend.
+    /// Adds `value` `count` times. This is fastest if values are added in ascending order.
     fn add(&mut self, value: i64, count: u64) {
         let bin = bin_of(value);
         match self.0.last_mut() {
@@ -260,8 +260,8 @@ impl Shape {
         for &(bin, count) in &self.0 {
             let place = usize::from(bin - first);
             let from = place * columns / bins;
-            // A bin wider than a column fills all columns that it covers, each with its full count:
-            // the height shows a density.
+            // A bin may be wider than a column. It then fills all columns that it covers, each with
+            // the bin's full count, because the height of a column shows a density.
             for counted in &mut counts[from..((place + 1) * columns / bins).max(from + 1)] {
                 *counted += count;
             }

@@ -58,7 +58,8 @@ pub struct Histogram {
     coarse: BTreeMap<i64, u64>,
     /// The compressed content; while it is used, pages and `values` are empty.
     packed: PackedCounts,
-    /// Number of counted values. Stored, because readers ask for it after every sample.
+    /// Number of counted values. The field exists because readers need the number after every
+    /// sample.
     total: u64,
     min: i64,
     max: i64,

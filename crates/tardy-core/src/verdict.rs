@@ -6,7 +6,8 @@
 //! chosen period instead of the system.
 //!
 //! If the samples time work, a skipped due time is always a miss, because the work was never done.
-//! `stands_for_work` in the series' descriptor marks such work, `quantity` in older folders.
+//! `stands_for_work` in the series' descriptor marks such work; in older folders, `quantity` marks
+//! it.
 //!
 //! A recorded miss counts even if other samples were lost (failed, exit code 1). A run with a
 //! degraded set-up is inconclusive (4), because it does not represent the system under test.
@@ -117,11 +118,13 @@ impl FromStr for Window {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// No miss if none is allowed; otherwise surely no more than allowed.
+    /// If no miss is allowed, no miss occurred. Otherwise the samples prove that the share of
+    /// misses is at most the allowed one.
     Passed,
-    /// A miss although none is allowed; otherwise surely more than allowed.
+    /// If no miss is allowed, a miss occurred. Otherwise the samples prove that the share of misses
+    /// exceeds the allowed one.
     Failed,
-    /// The samples do not decide.
+    /// The samples prove neither of the two.
     Inconclusive,
 }
 
@@ -217,8 +220,8 @@ pub struct Verdict {
     pub window: Option<Window>,
     /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
-    /// The allowed number of skipped periods. If absent, a deadline up to the period allows none,
-    /// and a longer deadline any number.
+    /// The allowed number of skipped periods. If absent, a deadline no longer than the period
+    /// allows no skipped period, and a longer deadline allows any number.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
     /// Lower bound of the share of misses; one-sided, at `confidence`.
@@ -233,7 +236,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Returns an upper bound of the misses per hour on all CPUs together, at `confidence`; `None`
-    /// if the length of the measurement is unknown, or the samples bound nothing.
+    /// if the length of the measurement is unknown, or if the samples give no bound.
     #[must_use]
     pub fn misses_an_hour_at_most(&self) -> Option<f64> {
         let hours = self.evidence.measured.as_secs_f64() / 3600.0;

@@ -9,8 +9,8 @@ use crate::cause::plainly;
 use crate::cpu::{CpuId, CpuList};
 use crate::units::Nanos;
 
-/// Start of the reason for a refused policy, if a control group is the cause. The group's path
-/// follows.
+/// Start of the text that explains why the kernel refused a real-time policy, if the cause is a
+/// control group. The group's path follows.
 pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 
 /// How much a warning affects the result.
@@ -282,7 +282,7 @@ impl Warning {
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
-            // The most important flaw of a set-up; its remedy also removes other flaws.
+            // This is the most important flaw of a set-up. Its remedy also removes other flaws.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
             _ if self.is_note() => (6, self.severity()),
             _ => (5, self.severity()),

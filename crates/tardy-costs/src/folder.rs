@@ -34,7 +34,7 @@ pub enum CostError {
         /// The error of the system.
         error: io::Error,
     },
-    /// A system call failed without which nothing can be measured.
+    /// A system call failed, and nothing can be measured without it.
     #[error("cannot {doing}: {error}")]
     System {
         /// The operation that failed; for some operations, with a remedy.

@@ -1,9 +1,9 @@
 //! The cost of the kernel's services: the measurements of LMbench (McVoy, Staelin) as koolwal2009
 //! used them, and some newer services.
 //!
-//! Data flow: [`metric`] and [`metrics`] define the measurements. [`session`] makes them, and
-//! [`program`] times whole programs, each into a run folder of kind `cost`. `tardy_results::cost`
-//! reads such a folder, and contains published numbers to compare with it.
+//! Data flow: [`metric`] and [`metrics`] define the measurements. [`session`] makes these
+//! measurements, and [`program`] times whole programs; each writes a run folder of kind `cost`.
+//! `tardy_results::cost` reads such a folder, and contains published numbers to compare with it.
 //!
 //! A cost is stored as the time of one operation in ps, also for bandwidths. Smaller values are
 //! therefore always better, and values of two runs can be compared as ratios, even if their loops

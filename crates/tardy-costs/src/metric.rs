@@ -10,8 +10,8 @@ use tardy_sys::clock;
 
 /// Operations that can be timed.
 pub trait Work {
-    /// Does `operations` operations and returns their time. Preparation between them does not
-    /// count.
+    /// Does `operations` operations and returns their time. Preparation between the operations does
+    /// not count.
     ///
     /// # Errors
     /// Returns errors of the system calls made.
@@ -104,8 +104,8 @@ impl Unavailable {
     }
 }
 
-/// Returns the time of `asked` operations, if `done` operations took `took`. For work that does
-/// more operations than requested.
+/// Returns the time of `asked` operations, if `done` operations took `took`. Work that does more
+/// operations than requested calls this function.
 #[must_use]
 pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
     let part = i128::from(took.get()) * i128::from(asked) / i128::from(done.max(1));

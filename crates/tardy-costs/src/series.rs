@@ -15,7 +15,8 @@ use tardy_samples::series_writer::SeriesWriter;
 
 /// Name of the quantity in the series of a run of kind `cost` that measures time.
 pub const QUANTITY: &str = "time of an operation";
-/// The same for a run that counts instructions, in an emulated machine.
+/// Name of the quantity in the series of a run of kind `cost` that counts instructions, in an
+/// emulated machine.
 pub const QUANTITY_INSTRUCTIONS: &str = "instructions of an operation";
 
 /// The series of one metric while it is being written.

@@ -173,8 +173,8 @@ impl Session<'_> {
         let mut work = (metric.prepare)(&self.place)?;
         let (place, operations) = match known {
             MetricState::Measured { place, operations } => {
-                // New resources are cold. Without these operations, the first trial would differ
-                // from the others.
+                // New resources are not in the caches yet. Without these additional operations, the
+                // first trial would take longer than the others.
                 work.run(operations.div_ceil(4))
                     .map_err(Unavailable::system("repeat its operation"))?;
                 (place, operations)

@@ -136,9 +136,9 @@ impl Footprint {
     }
 
     /// Returns a sentence for each trace that is new since `before`, for each mount that is gone,
-    /// and for each setting whose value differs both from then and from `start_of_all`. Traces of
-    /// living processes, or of processes in `others`, do not count. Waits for the traces of
-    /// concurrent commands to disappear.
+    /// and for each changed setting. A setting is changed if its value differs from the one in
+    /// `before` and from the one in `start_of_all`. Traces of living processes, or of processes in
+    /// `others`, do not count. Waits for the traces of concurrent commands to disappear.
     pub(crate) fn left_since(
         before: &Self,
         start_of_all: &Self,

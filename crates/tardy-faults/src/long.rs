@@ -163,9 +163,9 @@ fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     )
 }
 
-/// Returns a shell line that prints the tool's memory in KiB (its field `memory` of
-/// /proc/PID/status), its numbers of descriptors and threads, the number of files in the run folder
-/// that match `files`, and the folder's size in KiB.
+/// Returns a shell line that prints five numbers: the tool's memory in KiB (the field `memory` of
+/// /proc/PID/status), its descriptors, its threads, the files in the run folder that match `files`,
+/// and the folder's size in KiB.
 fn look_at_tool(memory: &str, files: &str) -> String {
     format!(
         "echo $(grep {memory} /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls \

@@ -3,7 +3,8 @@
 //!
 //! A test of the run folder's code compares such sequences with a model that knows every sample;
 //! here the real binary measures. After each read, no later read may find lower counts. If the test
-//! truncates a chunk, it decodes the chunk first, and exactly these samples may be missing.
+//! truncates a chunk, it decodes the chunk first, and only the samples of this chunk may be
+//! missing.
 
 use std::ops::Range;
 use std::path::PathBuf;

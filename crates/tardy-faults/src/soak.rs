@@ -226,9 +226,9 @@ fn counts_kb(place: &Place) -> u64 {
         / 1024
 }
 
-/// Returns the size in memory, in bytes, of a recorder's histogram of these values: a page for each
-/// range of 2048 ns with at least 64 different values, the index of pages, and about 50 bytes for
-/// each other value.
+/// Returns the size in memory, in bytes, of a recorder's histogram of these values. The histogram
+/// has a page for each range of 2048 ns with at least 64 different values, an index of pages, and
+/// about 50 bytes for each other value.
 fn memory_bytes(histogram: &Histogram) -> u64 {
     let mut values: BTreeMap<i64, u64> = BTreeMap::new();
     histogram.for_each(|value, _| *values.entry(value >> 11).or_default() += 1);

@@ -226,9 +226,9 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Tries the fault, and tries it once more if a setting has changed, because another process
-    /// may have changed it, or if SIGKILL ended the command, because the kernel sends that signal
-    /// when memory is short.
+    /// Tries the fault. Tries it once more if a setting has changed, because another process may
+    /// have changed it. Does so also if SIGKILL ended the command, because the kernel sends this
+    /// signal when memory is short.
     fn fail(
         &self,
         line: &Line,

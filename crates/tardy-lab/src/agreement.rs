@@ -76,13 +76,14 @@ pub struct Agreement {
 /// end.
 const NEAR_NS: u64 = 3_000;
 
-/// Additional tolerance at the end of a switch to the thread: the kernel writes the switch event
-/// before it changes address space and task, and the plugin sees the change of the task.
+/// Additional tolerance for the moment of a switch to the thread. The kernel writes the switch
+/// event before it changes the address space and the task, and the plugin sees only the change of
+/// the task.
 const SWITCH_NS: u64 = 2_000;
 
 /// Compares how both sources attribute the samples of a run folder that are later than `above`.
-/// They agree on a sample if the longest holder in either source has nearly the same time in the
-/// other.
+/// They agree on a sample if the holder that has the longest time in one source has nearly the same
+/// time in the other, for both sources.
 ///
 /// Two holders of nearly equal length therefore do not count as a difference, although the sources
 /// may order them differently.

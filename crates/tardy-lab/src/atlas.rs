@@ -3,8 +3,8 @@
 //! snapshot.
 //!
 //! The result of a replica of a cell is a run folder below `cells`, named by the digest of the
-//! run's inputs ([`index`]). Existing folders are not made again, so a killed atlas resumes. To
-//! merge the folders of several machines, copy their cells into one folder.
+//! run's inputs ([`index`]). Existing folders are not made again, so a killed atlas resumes. If the
+//! command is killed, its next start makes only the missing folders.
 //!
 //! A failure that repeats with the same inputs is a result of a cell, for example a panic, or a
 //! load that needs a feature which the kernel lacks. Failures of the host (its time limit, a full

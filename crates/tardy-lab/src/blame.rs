@@ -50,8 +50,8 @@ pub struct JudgedDelay {
     pub firing: InjectedDelay,
     /// The true cause, which the explanation must name; `None` if the kernel can preempt the delay.
     pub truth: Option<Cause>,
-    /// The cause that the explanation names; `None` if no sample waited until the end of the delay,
-    /// for at least half of the delay's length.
+    /// The cause that the explanation names; `None` if no sample waited up to the end of the delay
+    /// and for at least half of the delay's length.
     pub blamed: Option<Blame>,
 }
 
@@ -67,8 +67,8 @@ pub struct Blame {
     pub known: Certainty,
     /// How long the sample waited in the delay.
     pub waited: Nanos,
-    /// The part of `waited` that the explanation attributes to the cause, and to interrupts and
-    /// softirqs on top of it.
+    /// The part of `waited` that the explanation attributes to the cause, or to interrupts and
+    /// softirqs that interrupted the cause.
     pub laid: Nanos,
     /// When the sample's thread was woken.
     woken: Nanos,

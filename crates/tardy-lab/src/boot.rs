@@ -36,8 +36,8 @@ pub const STDOUT_NAME: &str = "stdout.log";
 /// Standard error of the guest's program, in the archive and in the run folder.
 pub const STDERR_NAME: &str = "stderr.log";
 
-/// Exit codes of the guest's program for which the run is kept: done, a verdict failed,
-/// inconclusive.
+/// Exit codes of the guest's program for which the run is kept: 0 (done), 1 (a verdict failed) and
+/// 4 (inconclusive).
 const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
 #[derive(Debug, Clone)]
@@ -358,8 +358,8 @@ impl Guest<'_> {
     }
 }
 
-/// Returns why a guest left no whole result: the console's answer or, if there is none, the way in which the
-/// machine ended. `log` has QEMU's messages.
+/// Returns why a guest left no whole result: the reason that the console shows or, if it shows
+/// none, how the machine ended. `log` has QEMU's messages.
 fn cause_of_silence(
     error: &ReceiveError,
     end: BootEnd,

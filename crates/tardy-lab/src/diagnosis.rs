@@ -69,7 +69,7 @@ pub enum Cause {
 /// A guest without a usable result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What happened.
+    /// The cause of the failure.
     pub cause: Cause,
     /// The console's last lines.
     pub console_tail: Vec<String>,

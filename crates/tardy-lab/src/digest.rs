@@ -99,7 +99,7 @@ impl io::Write for Digester {
 mod tests {
     use super::*;
 
-    // FIPS 180-2, appendix B.1.
+    // The example is from FIPS 180-2, appendix B.1.
     #[test]
     fn the_standards_example_is_reproduced() {
         assert_eq!(

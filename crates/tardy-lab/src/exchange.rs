@@ -24,7 +24,8 @@ const PROGRESS_AT: usize = 24;
 const PHASE_AT: usize = PROGRESS_AT + 16;
 /// Marks a header that is followed by an archive.
 const MAGIC: &[u8; 8] = b"tardylab";
-/// Marks a guest that has stopped itself and waits for a job. Nothing follows.
+/// Marks the header of a guest that has stopped itself and waits for a job. No data follows this
+/// header.
 const PAUSE_MAGIC: &[u8; 8] = b"tardywai";
 /// Marks a header that is followed by a job for the guest.
 const JOB_MAGIC: &[u8; 8] = b"tardyask";

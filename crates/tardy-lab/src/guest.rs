@@ -1,9 +1,10 @@
 //! The guest's side of the lab: the binary as the first process of a virtual machine.
 //!
-//! The first process mounts the kernel's file systems and lets the system settle. It then starts a
-//! child that does the job, usually the same binary again. It collects every orphan, exports the
-//! result and switches the machine off. If the host keeps snapshots, it stops the machine before it
-//! starts the child. It has one thread and sleeps while the measurement runs.
+//! The first process mounts the kernel's file systems, and sleeps until the kernel's work after the
+//! boot is over. It then starts a child that does the job, usually the same binary again. It
+//! collects every orphan, exports the result and switches the machine off. If the host keeps
+//! snapshots, it stops the machine before it starts the child. It has one thread and sleeps while
+//! the measurement runs.
 //!
 //! In virtual time an explanation never names the host as the cause: other tasks of the host take
 //! no time that the guest sees.
@@ -141,7 +142,8 @@ fn try_run() -> io::Result<()> {
         Task::Pause => pause::pause_for_job()?,
         _ => job,
     };
-    // The plugin takes the last read of the clock before the mark for this one.
+    // The plugin takes the last clock read before the mark as the program's start, so no other read
+    // may follow this one.
     let (count_at_start, started_at) = read_clocks();
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
@@ -187,8 +189,8 @@ fn try_run() -> io::Result<()> {
     hand_out::hand_out(&report)
 }
 
-/// Reads the CPU's cycle counter, then the clock. Between the two are as many instructions in every
-/// call.
+/// Reads the CPU's cycle counter, then the clock. The number of instructions between the two reads
+/// is the same in every call.
 #[inline(never)]
 fn read_clocks() -> (u64, Nanos) {
     let count = cycle_counter::read();

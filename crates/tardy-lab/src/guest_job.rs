@@ -32,7 +32,7 @@ pub const VERSION: u32 = 2;
 pub struct GuestJob {
     /// Version of the document: [`VERSION`].
     pub version: u32,
-    /// The task after the system has settled.
+    /// The task, which the guest starts after the sleep `settle`.
     pub task: Task,
     /// How long the guest sleeps after its boot before it starts the job. The kernel's background
     /// work ends in this time.
@@ -53,7 +53,7 @@ pub struct GuestJob {
     pub hand_out_symbols: bool,
 }
 
-/// The guest's task after the system has settled.
+/// The guest's task, which it starts after the sleep [`GuestJob::settle`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
@@ -115,7 +115,7 @@ pub struct GuestReport {
     pub ended_at: Nanos,
     /// The CPU's cycle counter before the clock reads of `started_at` and `ended_at`; absent in
     /// reports of older binaries. On amd64 it counts the virtual time in ns, because QEMU's counter
-    /// has 1 GHz.
+    /// runs at 1 GHz.
     #[serde(default)]
     pub cycle_counts: Option<(u64, u64)>,
     /// Idle time of the guest's CPU until `ended_at`, according to the kernel (/proc/uptime, exact

@@ -72,7 +72,8 @@ impl Injection {
     /// Default number of delays.
     pub const COUNT_DEFAULT: u32 = 30;
     /// Time from the start to the first delay. The start is the program's start; for a measurement,
-    /// it is the moment when the measurement has made its files. By then, the probes run.
+    /// it is the moment when the measurement has made its files. The probes already run when the
+    /// first delay starts.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
     /// Returns the due time of delay number `index`, from the start described at

@@ -3,7 +3,8 @@
 //! A path names an image, a Debian package, or a folder (an unpacked package, a kernel tree, or
 //! /boot with one kernel in it). `debian:6.1-rt` names a package of the machine's own package
 //! sources. Once resolved, the package is pinned in the cache, so that an update of the
-//! distribution does not change a comparison unasked (`--refresh` unpins).
+//! distribution does not change a comparison without the user's request. `--refresh` removes the
+//! pin.
 
 mod modules;
 mod packaged;

@@ -281,7 +281,7 @@ fn libraries_without_cache(path: &Path, loader: &str) -> Option<Vec<PathBuf>> {
 }
 
 /// Reads lines such as `libc.so.6 => /lib/libc.so.6 (0x7f..)`. A line without a path stands for the
-/// kernel's own library.
+/// library that the kernel provides (vDSO).
 fn paths(listed: &str) -> Vec<PathBuf> {
     let path = |line: &str| {
         let place = line.split_once(" => ").map_or(line, |(_, place)| place);

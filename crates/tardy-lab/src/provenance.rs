@@ -16,7 +16,7 @@ use super::variant::Variant;
 
 /// The file's name in a run folder.
 pub const PROVENANCE_NAME: &str = tardy_run::guest_start::PROVENANCE_NAME;
-/// Version of [`Provenance`]. History: 1, the first.
+/// Version of [`Provenance`]. Version 1 is the first one.
 pub const VERSION: u32 = 1;
 
 /// The meaning of virtual time, printed in every `lab.json`, summary and report.
@@ -114,7 +114,8 @@ pub struct Provenance {
     pub sample_digest: Option<Digest>,
     /// Digest of everything that the guest exported, including its report.
     pub output_digest: Digest,
-    /// Absent in the files of older versions.
+    /// The content of the initial file system besides the binary; absent in files of older
+    /// versions.
     #[serde(default)]
     pub guest_input: Option<GuestInput>,
     /// The guest's report.
@@ -162,9 +163,9 @@ impl Provenance {
         }
     }
 
-    /// Returns whether two runs from the same inputs gave the same samples, or without samples the
-    /// same output. A run from a snapshot never equals a run that booted, or that started from
-    /// another snapshot.
+    /// Returns whether two runs from the same inputs gave the same samples, or the same output if
+    /// they have no samples. A run from a snapshot never equals a run that booted, or that started
+    /// from another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {
         if self.inputs.snapshot != other.inputs.snapshot {

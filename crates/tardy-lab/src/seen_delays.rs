@@ -38,8 +38,9 @@ pub struct SeenDelays {
     /// Delays that the module made.
     pub made: usize,
     /// Lengths in ns of the sections that have the delays' kind and minimum length, in order of
-    /// time. Except for softirqs, only sections that the module started. If the delays are not
-    /// sections on this kernel, all sections that the module started: none if the plugin is right.
+    /// time. For all kinds except softirqs, the list has only sections that the module started. If
+    /// the delays are not sections on this kernel, the list has all sections that the module
+    /// started, and is empty if the plugin is right.
     pub sections: Vec<i64>,
     /// Excess of the section over the delay, for each delay with a section, in ns.
     pub longer: Vec<i64>,

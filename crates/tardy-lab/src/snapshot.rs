@@ -131,7 +131,8 @@ impl Snapshots {
             wall_limit,
         );
         if made.is_err() {
-            // The copy is for people. The error is reported even without it.
+            // The copy is for the user, who gets the error even if the copy fails. The error is
+            // reported even without it.
             std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
         }
         let description = made?;

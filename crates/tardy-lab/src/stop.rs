@@ -59,7 +59,7 @@ pub enum StopError {
     Control(#[from] ControlError),
 }
 
-/// A guest whose machine stands still. Dropping the value ends QEMU.
+/// A guest whose machine is stopped. Dropping the value ends QEMU.
 #[derive(Debug)]
 pub struct StoppedGuest {
     _machine: QemuProcess,

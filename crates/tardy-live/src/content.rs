@@ -34,8 +34,8 @@ impl Content {
         self.progress = Some(progress);
     }
 
-    /// Adds a single value of a series. Used when samples are read from a folder after they were
-    /// measured.
+    /// Adds a single value of a series. This function is used when samples are read from a folder
+    /// after they were measured.
     pub(crate) fn note(&mut self, series: usize, at: Nanos, value: Nanos) {
         self.tracks
             .resize_with(self.tracks.len().max(series + 1), Track::default);

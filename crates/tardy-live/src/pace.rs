@@ -6,7 +6,7 @@
 
 use tardy_core::units::Nanos;
 
-/// An action may use one part in this many of the time of one CPU.
+/// An action may use at most the time of one CPU divided by this number.
 const PARTS: i64 = 250;
 /// Shortest interval between two turns; a person cannot follow faster changes.
 const INTERVAL: Nanos = Nanos::from_millis(500);

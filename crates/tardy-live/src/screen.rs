@@ -1,4 +1,5 @@
-//! An interactive screen: its content, and the effects of keys. Independent of the terminal.
+//! An interactive screen: its content, and the effects of keys. This module does not depend on the
+//! terminal.
 
 use crate::content::Content;
 

@@ -141,7 +141,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
                         None => {}
                     }
                 }
-                // Shows the effect of a key at once.
+                // Drawing here shows the effect of a key at once.
                 terminal.draw(&screen, look)?;
             }
         }

@@ -369,7 +369,7 @@ impl Check {
     }
 }
 
-/// Returns the state, whether it is the result's value or its error.
+/// Returns the state in the result, which is either its value or its error.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }

@@ -14,7 +14,7 @@ use super::root::{Root, cpu_of_name};
 pub enum SwitchSource {
     /// Switches to tasks other than the idle task: the ninth number of the `cpuN` lines of
     /// /proc/schedstat (Documentation/scheduler/sched-stats.rst; `rq_sched_info_arrive` in
-    /// kernel/sched/stats.h). Needs CONFIG_SCHEDSTATS.
+    /// kernel/sched/stats.h). The file requires CONFIG_SCHEDSTATS.
     Schedstat,
     /// All switches, including those to the idle task: `nr_switches` of
     /// /sys/kernel/debug/sched/debug, or of /proc/sched_debug before Linux 5.13.

@@ -18,21 +18,22 @@ use super::root::{Root, cpu_of_name};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuTime {
-    /// Programs at normal priority, guests included.
+    /// Time of programs at normal priority, including guests.
     pub user: Nanos,
-    /// Programs at lowered priority.
+    /// Time of programs at lowered priority.
     pub nice: Nanos,
-    /// The kernel, on behalf of programs.
+    /// Time of the kernel on behalf of programs.
     pub system: Nanos,
     /// Idle time.
     pub idle: Nanos,
     /// Idle time while a program of this CPU waits for I/O.
     pub iowait: Nanos,
-    /// Interrupt handlers.
+    /// Time of interrupt handlers.
     pub irq: Nanos,
-    /// Deferred interrupt work.
+    /// Time of deferred interrupt work (softirqs).
     pub softirq: Nanos,
-    /// Time in which the hypervisor ran others while this CPU had work; absent before Linux 2.6.11.
+    /// Time in which the hypervisor ran something else while this CPU had work; absent before Linux
+    /// 2.6.11.
     pub steal: Option<Nanos>,
     /// The part of `user` in which guests ran.
     pub guest: Option<Nanos>,

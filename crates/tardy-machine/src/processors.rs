@@ -106,10 +106,11 @@ impl Processors {
         }
     }
 
-    /// Returns the CPUs for the tool's own threads while `measured` are measured: of the CPUs on
-    /// which this process was started, the unmeasured housekeeping CPUs, otherwise all unmeasured
-    /// ones. If there are none, and the process was started only on CPUs that are set apart,
-    /// returns the unmeasured housekeeping CPUs, otherwise none.
+    /// Returns the CPUs for the tool's own threads while `measured` are measured. Candidates are
+    /// the unmeasured CPUs on which this process was started: the housekeeping CPUs among them or,
+    /// if there are none, all of them. If there are no candidates, and the process was started only
+    /// on CPUs that are set apart, returns the unmeasured housekeeping CPUs; otherwise returns
+    /// none.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
         let housekeeping = self.housekeeping();
@@ -164,7 +165,7 @@ mod tests {
             (V2, vec![of_partition], Some("3-4")),
             (V2, vec![none_at_boot, of_partition], Some("3-4")),
             (V2, vec![of_boot, of_partition], Some("2-4")),
-            // The case of `tardy doctor --root` if /proc of the machine was not copied.
+            // This is the case of `tardy doctor --root` if /proc of the machine was not copied.
             ("", vec![of_boot, of_partition], Some("2-4")),
             (V1, vec![of_boot], Some("2")),
             (

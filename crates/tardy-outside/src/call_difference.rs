@@ -1,8 +1,8 @@
 //! The difference of two latencies, function by function.
 //!
 //! The differences of all functions add up to the difference of the latencies. A function that only
-//! one side executed is matched with the other side by its callers and callees: it has another name
-//! there, or its caller contains its code.
+//! one side executed is matched with the other side by its callers and callees. On the other side,
+//! the function has another name, or its caller contains its code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,11 @@ use crate::call_tree::CallTree;
 /// A function with its time and calls on both sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionDifference {
-    /// Its name on the base's side; on the new side if only that side executed it.
+    /// The function's name on the base's side, or on the new side if only that side executed the
+    /// function.
     pub function: String,
-    /// Its name on the new side, if it differs: that of a function with a common caller and mostly
-    /// the same callees.
+    /// The function's name on the new side, if it differs: the two functions have a common caller
+    /// and mostly the same callees.
     pub renamed_to: Option<String>,
     /// Functions whose code is part of this function on one side, and separate on the other.
     pub with: Vec<String>,
@@ -26,7 +27,8 @@ pub struct FunctionDifference {
     /// How often it was called or resumed.
     pub base_calls: u64,
     pub new_calls: u64,
-    /// Its callers, the outermost first, where it took longest, on the side where it took longer.
+    /// The chain of callers in which the function took longest, the outermost first. It is taken
+    /// from the side where the function took longer.
     pub callers: Vec<String>,
 }
 
@@ -173,8 +175,8 @@ struct Matches<'a> {
     renamed: BTreeMap<&'a str, &'a str>,
     /// From the new name to the base's.
     old_names: BTreeMap<&'a str, &'a str>,
-    /// By side (whether it is the new one) and function: the function whose code contains it on the
-    /// other side.
+    /// For each function of a side, the function whose code contains it on the other side. The
+    /// first part of the key is whether the side is the new one.
     containers: BTreeMap<(bool, &'a str), &'a str>,
 }
 
@@ -210,7 +212,7 @@ impl<'a> Matches<'a> {
                 let common = other.intersection(&callees).count();
                 common > 0 && 2 * common >= other.len().max(callees.len())
             });
-            // Without callees, only a single candidate on either side is evidence enough.
+            // Functions without callees are matched only if each side has a single candidate.
             let sole = || {
                 let &[name] = &candidates[..] else {
                     return None;

@@ -14,9 +14,11 @@ const IDLE: &str = "(idle)";
 /// A function with one chain of callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallNode {
-    /// Without the suffixes of compilers: `f.isra.0` and `f.constprop.0` are `f`.
+    /// The function's name without the suffixes that compilers add: `f.isra.0` and `f.constprop.0`
+    /// become `f`.
     pub name: Arc<str>,
-    /// Index of the caller, which is smaller; `None` for a task and for idle time.
+    /// Index of the caller's node, which is smaller than this node's; `None` for a task and for
+    /// idle time.
     pub caller: Option<usize>,
     /// Time of its own instructions, in ns.
     pub own_ns: u64,

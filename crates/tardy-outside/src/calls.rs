@@ -53,8 +53,8 @@ pub enum Callee {
     Function(u32),
 }
 
-/// A call, from its first to its last instruction. It is split while another task has the CPU: each
-/// part counts as a call.
+/// A call, from its first to its last instruction. If another task gets the CPU in between, each
+/// part counts as a separate call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     pub callee: Callee,
@@ -478,8 +478,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether the function is not one with which the kernel leaves an interrupt, and the
-    /// interrupt at `entry` lies directly on the task, so that the interrupted function is unknown.
+    /// Returns whether `function` belongs to the interrupted code although no call of that code was
+    /// seen. This is so if the interrupt at `entry` interrupted the task directly, and if the
+    /// kernel does not leave interrupts through `function`.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",

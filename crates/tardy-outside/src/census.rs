@@ -491,10 +491,10 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
 
 /// Adds the phase's virtual length, its sections, and the latencies of its samples.
 ///
-/// Leaves out sections after the phase, while its load ends. Sections are placed by executed
-/// instructions, of which an idle CPU executes none. After a phase with idle time, sections from
-/// the same amount of time after its end are therefore included. Ignores unreadable samples, which
-/// are reported when the run is shown.
+/// Leaves out sections that occur after the phase, while its load ends. The time of a section is
+/// counted in executed instructions, and an idle CPU executes none. After a phase with idle time,
+/// sections from the same amount of time after its end are therefore included. Ignores unreadable
+/// samples, which are reported when the run is shown.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,

@@ -262,9 +262,9 @@ pub(crate) struct WakingCalls {
     waker: usize,
 }
 
-/// Finds the calls that woke the thread: those of the timer that the thread slept on; otherwise
-/// those of another timer, at or after the due time; otherwise the call that made the switch to the
-/// thread due.
+/// Finds the calls that woke the thread. These are the calls of the timer that the thread slept on;
+/// otherwise those of another timer at or after the due time; otherwise the call that made the
+/// switch to the thread due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {
         return woken_by_sleep(window, calls);

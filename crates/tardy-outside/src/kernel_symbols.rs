@@ -186,8 +186,9 @@ impl KernelSymbols {
         line("paths", asked.paths.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
-        // Both variables belong to each CPU. From 6.2 to 6.14 they are in one structure (struct
-        // pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
+        // Each CPU has a preemption count and a pointer to its current task. From Linux 6.2 to 6.14
+        // they are in one structure (struct pcpu_hot, arch/x86/include/asm/current.h: the pointer,
+        // then the count).
         let (count, current) = match self.address("pcpu_hot") {
             Some(hot) => (hot.wrapping_add(8), hot),
             None => (required("__preempt_count")?, required("current_task")?),

@@ -63,8 +63,8 @@ pub enum Stretch {
     /// 2020). The time of hard interrupts is left out of the length.
     BeforeScheduler,
     /// Interrupts and preemption are on although a switch is due (`D_PAIE`). The time of hard
-    /// interrupts is left out of the length. For the idle task: from when the switch is due until
-    /// the task calls the scheduler.
+    /// interrupts is left out of the length. For the idle task, the interval lasts from when the
+    /// switch is due until the task calls the scheduler.
     SwitchDue,
     /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). The time of
     /// hard interrupts is left out of the length.
@@ -72,8 +72,9 @@ pub enum Stretch {
     /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). The
     /// time of hard interrupts is left out of the length.
     SwitchTail,
-    /// A task stays in the kernel without a chance to switch to another task: from its entry into
-    /// the kernel, or the previous such chance, to the next chance or its return to the program.
+    /// A task stays in the kernel without a chance to switch to another task. The interval starts
+    /// with its entry into the kernel or with its previous chance to switch, and ends with its next
+    /// chance or its return to the program.
     NoChance,
     /// From when a switch is due until the scheduler is done. The time of hard interrupts is
     /// included.

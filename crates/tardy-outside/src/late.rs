@@ -71,7 +71,7 @@ pub struct LateSample {
     /// Executed functions, sorted by self time, largest first.
     pub functions: Vec<FunctionRow>,
     pub stacks: Vec<StackTime>,
-    /// The same functions, each with its callers.
+    /// The executed functions, each with its callers.
     pub tree: CallTree,
     /// The model's input, with times on the guest's clock.
     pub events: Vec<Event>,

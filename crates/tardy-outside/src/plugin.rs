@@ -1,14 +1,14 @@
 //! The plugin itself, as bytes for QEMU to load.
 //!
 //! The plugin reads the preemption count from the guest's memory after each instruction that
-//! changes it, instead of adding up the changes: some instructions add a register, and a separate
-//! count would stay wrong after the first such change that is missed. The plugin finds the guest's
+//! changes it, instead of adding up the changes. Some instructions add a register, and a separate
+//! count would stay wrong after the first change that is missed. The plugin finds the guest's
 //! memory from the host's address of the kernel's code, which QEMU provides.
 //!
 //! The plugin uses neither QEMU's header, which is in no package, nor a library. Linking a C
 //! library would tie a copied program to that library, although QEMU has already loaded its own.
 
-/// The shared library. Empty if this program was built for another architecture than the building
+/// The shared library. Empty if this program was built for an architecture other than the building
 /// machine's, or without a C compiler.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tardy_outside.so"));
 

@@ -55,7 +55,7 @@ pub fn elf(symbols: &KernelSymbols) -> Vec<u8> {
     file.extend(TYPE_EXECUTABLE.to_le_bytes());
     file.extend(MACHINE_AMD64.to_le_bytes());
     file.extend(1_u32.to_le_bytes());
-    // No entry and no program headers.
+    // The file has no entry point and no program headers.
     file.extend([0; 16]);
     file.extend(sections_at.to_le_bytes());
     file.extend(0_u32.to_le_bytes());

@@ -12,8 +12,8 @@ use crate::lnp::{Distance, SectionLatency};
 /// Limits in us. For each, the share of latencies above it is shown, by the model and by the
 /// probes.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
-/// Model and samples are compared from the time of an undisturbed sample plus this time on. Below,
-/// the time of undisturbed samples varies by as much as short sections last.
+/// Model and samples are compared from the time of an undisturbed sample plus this time on. Below
+/// this latency, the time of undisturbed samples varies by as much as short sections last.
 const COMPARED_FROM_NS: u64 = 10_000;
 
 /// Number of points of the curve per factor of ten.

@@ -5,8 +5,8 @@
 
 use std::process::Command;
 
-/// A program that decodes instructions of Debian's 6.12 (32 bits) and 7.3 (64 bits), at an address
-/// from which they reach the count.
+/// A program that decodes instructions of Debian's kernels 6.12 (32-bit operands) and 7.3 (64-bit
+/// operands), placed at an address from which they reach the preemption count.
 const PROGRAM: &str = r#"
 #include PLUGIN
 #include <stdio.h>
@@ -91,8 +91,8 @@ int main(void)
 }
 "#;
 
-/// A program that takes samples with one step per instruction. Four samples of a thousand steps
-/// fit.
+/// A program that takes samples with one step per instruction. There is space for four samples of a
+/// thousand steps.
 const SAMPLES: &str = r#"
 #define STEPS_KEPT 4000u
 #include PLUGIN

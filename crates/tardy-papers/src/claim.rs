@@ -102,9 +102,9 @@ pub struct TableBeside {
     /// The table's rows: for each row its keys, separated by commas, and the words for the row in
     /// our quantity, or [`NOTHING`] if we have no counterpart.
     pub rows: Vec<(String, String)>,
-    /// The table's columns, each with the rest of our quantity, or [`NOTHING`].
+    /// The table's columns, each with the remaining words of our quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
-    /// Whether columns are kernels, and rows are the rest of a quantity.
+    /// Whether the columns are kernels, and each row has the words of a quantity after its kernel.
     #[serde(default)]
     pub is_of_services: bool,
     /// Why our value is missing, or how to read it.

@@ -1,12 +1,12 @@
 //! Probes: the ways to cause a wake-up and time it. Each probe is one file and one line in
 //! [`PROBES`].
 //!
-//! A probe's [`ProbeInfo`] describes it: the timed operation, where its timer expires, its
-//! parameters and series, where it runs ([`Placement`]), what it waits for, the system calls of its
-//! loop, and the source of its cycles. A description lists only the differences from
-//! `ProbeInfo::USUAL`. Every probe also has the parameters of `request::COMMON`, such as `period`
-//! and `priority`. The types of parameters are in [`tardy_run::parameter`]. Each probe has two
-//! functions:
+//! A probe's [`ProbeInfo`] describes the timed operation, where the probe's timer expires, its
+//! parameters, and its series. It also describes where the probe runs ([`Placement`]), what it
+//! waits for, the system calls of its loop, and the source of its cycles. A description lists only
+//! the differences from `ProbeInfo::USUAL`. Every probe also has the parameters of
+//! `request::COMMON`, such as `period` and `priority`. The types of parameters are in
+//! [`tardy_run::parameter`]. Each probe has two functions:
 //!
 //! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
 //! - `open` acquires the resources of one instance. It runs on the main thread before any thread of

@@ -49,7 +49,7 @@ const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
 /// Time for which attempts continue after the first break. The last attempt may start a little
 /// later. Each attempt on a board that hangs takes ssh's ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
-/// After a connection held for this long, the next break gets all attempts again.
+/// If a connection lasted at least this long, the next break gets all attempts again.
 const WORKING: Duration = Duration::from_secs(300);
 
 /// Why a command on a board has no result.
@@ -122,8 +122,8 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Text(String),
-    /// The text before a file's name in the word, and the file, which is on this machine and which
-    /// the command reads.
+    /// A file of this machine that the command reads: the text that precedes its name in the word,
+    /// and its path.
     File(String, PathBuf),
     /// The path where the command writes its output.
     Out,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Maximum silence of a board. sshd waits equally long for a password (LoginGraceTime,
-/// sshd_config(5)). ssh(1) itself notices a dead connection after a minute.
+/// Maximum time for which a board may send nothing. sshd waits equally long for a password
+/// (LoginGraceTime, sshd_config(5)). ssh(1) itself notices a dead connection after a minute.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Limit for the output of a step, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
@@ -31,9 +31,9 @@ pub(crate) enum WaitKind {
     Preparation,
     /// A short answer from the board.
     Answer,
-    /// The end of the command, without a limit until the user stops it.
+    /// The wait for the end of the command, without a time limit until the user stops the command.
     Command,
-    /// Data. Each piece of it restarts the time limit.
+    /// The transfer of data. Each piece of it restarts the time limit.
     Data,
 }
 

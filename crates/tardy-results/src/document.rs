@@ -5,8 +5,8 @@
 //! another macro for three hundred types. Tests check every document against its schema. The
 //! schemas forbid unknown keys, although readers must ignore such keys.
 //!
-//! A format is a name and a version under one key, which no result type uses. A document that is
-//! extracted from its file still names its format.
+//! A format is a name and a version under the key `format`, which no result type uses for anything
+//! else. A document that is extracted from its file still names its format.
 
 use serde::Serialize;
 

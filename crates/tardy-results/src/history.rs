@@ -111,9 +111,9 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
     }
 }
 
-/// Returns the groups of series that may change together, each with its name: all series, those of
-/// each board, of each key on all boards and on one board, of each quantile of a key on all boards,
-/// and each single series.
+/// Returns the groups of series that may change together, each with its name. The groups are: all
+/// series; the series of each board; the series of each key, on all boards and on each board; the
+/// series of each quantile of a key, on all boards; and each single series.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(

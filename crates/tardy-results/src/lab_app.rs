@@ -129,7 +129,7 @@ pub struct AppKernel {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AppCell {
     pub load: String,
-    /// One for each replica that has run.
+    /// One result for each replica that has run.
     pub runs: Vec<AppRun>,
 }
 

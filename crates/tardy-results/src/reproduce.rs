@@ -35,7 +35,8 @@ pub struct Reproduction {
 pub struct CellCounts {
     /// Cells in which the paper printed a number.
     pub published: usize,
-    /// Of those, the ones with our value beside them. All others have a reason in their table.
+    /// Number of these cells that have our value beside the published one. Every other cell has a
+    /// reason in its table.
     pub with_ours: usize,
 }
 

@@ -1,5 +1,6 @@
 //! Statistics of a run in three layers that are never mixed in one number: observations, bounds
-//! that assume no distribution, and a model of the tail behind its gate.
+//! that assume no distribution, and a model of the tail. The model is only used if the checks of
+//! its gate pass.
 
 pub mod bounds;
 pub mod observed;

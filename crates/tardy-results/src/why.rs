@@ -38,7 +38,7 @@ pub struct WhySide {
     pub phase: String,
     pub due_ns: Nanos,
     pub latency_ns: u64,
-    /// Number of samples of which it is the largest, or the quantile.
+    /// Number of samples of which the compared sample is the largest or the quantile.
     pub samples: u64,
 }
 
@@ -47,15 +47,15 @@ pub struct WhySide {
 pub struct Why {
     pub base: WhySide,
     pub new: WhySide,
-    /// `None` for the largest latency of each side.
+    /// The compared quantile; `None` for the largest latency of each side.
     pub quantile: Option<f64>,
     /// Virtual time of an instruction.
     pub instruction_ns: u64,
     /// How much longer the new side's latency is; the sum of the functions' differences.
     pub difference_ns: i64,
-    /// The largest difference first.
+    /// The difference of each function, the largest first.
     pub functions: Vec<FunctionDifference>,
-    /// The same comparison by chain of callers.
+    /// The difference of each chain of callers.
     #[serde(skip)]
     pub paths: Vec<PathDifference>,
 }

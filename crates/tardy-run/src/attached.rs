@@ -38,7 +38,7 @@ use crate::threshold::ThresholdAction;
 use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
 use tardy_trace::timers::TimerKind;
 
-/// Name instead of the thread's name, for series that several threads share.
+/// Replaces the thread's name in the name of a series that several threads share.
 const OTHERS: &str = "others";
 
 /// Settings of a recording.
@@ -122,8 +122,8 @@ impl AttachedFolder {
     /// Continues the recording in the folder `path`, or makes a new folder if there is none.
     ///
     /// # Errors
-    /// Returns [`ResumeError`]. The folder is then unchanged, or already holds the converted run,
-    /// which can be resumed later.
+    /// Returns [`ResumeError`]. After an error, the folder is unchanged or already holds the
+    /// converted run; both can be resumed later.
     pub fn resume(
         path: &Path,
         plan: &AttachedPlan,

@@ -47,8 +47,8 @@ pub struct StatedTotals {
     pub mean_ns: Option<f64>,
     /// Resolution of the values: they are rounded down to multiples of this.
     pub resolution_ns: Nanos,
-    /// Maximum distance of a sample below its value: the samples of a bucket are counted at its
-    /// upper end.
+    /// How far a sample may lie below its stored value, at most: all samples of a bucket are stored
+    /// with the value of the bucket's upper end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
     /// Samples with only a known lower limit. They are counted at the maximum.
@@ -74,7 +74,8 @@ impl StatedTotals {
         (!is_placed).then_some(overflow.from_ns)
     }
 
-    /// Returns the maximum distance of a sample above its value: values are rounded down.
+    /// Returns how far a sample may lie above its stored value, at most. Stored values are rounded
+    /// down.
     #[must_use]
     pub fn above(&self) -> Nanos {
         Nanos((self.resolution_ns.get() - 1).max(0))
@@ -86,15 +87,15 @@ impl StatedTotals {
         self.above() > Nanos::ZERO || self.below_ns > Nanos::ZERO
     }
 
-    /// Returns the window to apply to values: a value misses it if the sample may have missed
-    /// `window`.
+    /// Returns the window for stored values: a value outside it belongs to a sample that may have
+    /// missed `window`.
     #[must_use]
     pub fn maybe_missed(&self, window: Window) -> Window {
         self.moved(window, (self.above(), self.below_ns))
     }
 
-    /// Returns the window to apply to values: a value misses it only if the sample must have missed
-    /// `window`.
+    /// Returns the window for stored values: a value outside it belongs to a sample that certainly
+    /// missed `window`.
     #[must_use]
     pub fn surely_missed(&self, window: Window) -> Window {
         let outwards = |by: Nanos| Nanos(-by.get());

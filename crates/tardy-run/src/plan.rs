@@ -35,8 +35,8 @@ pub const RESPOND: &str = "respond";
 /// Planned length of the last phase of an endless run: 100 years. Runs never reach this length, and
 /// sums of such lengths and times do not overflow.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
-/// For an endless run, estimated amounts are for this period: bytes on the disk, and bytes that
-/// loads write.
+/// The time for which the amounts of an endless run are estimated: bytes on the disk, and bytes
+/// that loads write.
 pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
 /// Name of the scenario that is defined by flags.
 pub const FLAGS: &str = "flags";
@@ -140,7 +140,8 @@ pub struct Plan {
     /// The cost of one wake-up on this machine; absent if the period is long enough on any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
-    /// Approximate maximum of the bytes that the run will take. For an endless run: bytes per hour.
+    /// Approximate maximum of the bytes that the run will take. For an endless run, the number is
+    /// in bytes per hour.
     pub bytes_estimated: u64,
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -524,14 +525,15 @@ pub struct LoadPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// Each task of the load has a share, like any other task. The load is alone, or the kernel
-    /// offers no grouping.
+    /// Each task of the load gets the same share as any other task. Used if the load is alone in
+    /// its phase, or if the kernel cannot group tasks.
     #[default]
     Tasks,
-    /// Each worker of the load has a share, as a session.
+    /// Each worker of the load is a session, and the kernel's autogroup gives the whole session one
+    /// share.
     Session,
-    /// Each worker of the load has a share, as a control group. The group's path is this path with
-    /// a dash and the worker's number.
+    /// Each worker of the load is a control group, which gets one share. The group's path is this
+    /// path with a dash and the worker's number.
     Group(PathBuf),
 }
 

@@ -190,7 +190,7 @@ fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -
 }
 
 /// Returns whether the run of `record` made this file of `samples`: the head of a series, a
-/// segment, the hours, or a replacement of one of them.
+/// segment, the hourly histograms, or a replacement of one of them.
 fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else {
@@ -300,8 +300,8 @@ fn fill(
     let last = record.ended_ns.unwrap_or(last).max(last).max(noted);
     let boot = root.text("proc/sys/kernel/random/boot_id");
     let is_reboot = boot.is_none() || record.machine.boot_id != boot;
-    // A time of day that is behind, as on a board without a battery-backed clock, must not move
-    // past samples into the future.
+    // After a reboot, the time of day may be too early, as on a board without a battery-backed
+    // clock. It must not move earlier samples into the future.
     let by = if is_reboot {
         ahead(record.started) - ahead(now)
     } else {

@@ -37,7 +37,7 @@ pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
     })
 }
 
-/// Returns the first line of every two.
+/// Returns every second line, starting with the first.
 fn every_second(content: &[u8]) -> Vec<u8> {
     let lines: Vec<&[u8]> = content.split_inclusive(|&byte| byte == b'\n').collect();
     let kept = if lines.len() > 1 {

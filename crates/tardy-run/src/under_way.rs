@@ -17,8 +17,9 @@ const FIELD_OF_START: usize = 22;
 const NANOS_A_TICK: i64 = 10_000_000;
 
 impl RunRecord {
-    /// Returns whether the process that makes the run still exists: on the machine below `root`,
-    /// which has not restarted since. If so, the run's clock is this machine's clock.
+    /// Returns whether the process that makes the run still exists on the machine whose files are
+    /// below `root`, and the machine has not restarted since. If so, the run's clock is this
+    /// machine's clock.
     #[must_use]
     pub fn is_under_way(&self, root: &Root) -> bool {
         let is_here = self.machine.boot_id.is_some()
@@ -31,8 +32,8 @@ impl RunRecord {
     /// later process with the same number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
-        // The fields after the name, which may contain spaces and parentheses: field 3 of
-        // proc_pid_stat(5) and later ones.
+        // These are the fields after the process's name: field 3 of proc_pid_stat(5) and later
+        // ones. The name may contain spaces and parentheses.
         let fields = stat
             .as_deref()
             .and_then(|stat| stat.rsplit_once(") "))

@@ -183,8 +183,9 @@ pub struct CycleRow {
     pub other_places: OtherPlaces,
 }
 
-/// Counts of calls of the two functions between which cycles are measured. After each start, a
-/// cycle was measured or cut off, or another start followed.
+/// Counts of calls of the two functions between which cycles are measured. After each start, the
+/// thread reached the end of a cycle, reached another start, or events were lost, which cuts the
+/// cycle off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Marks {
     /// Calls of the first function.

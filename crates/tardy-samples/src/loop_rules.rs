@@ -36,9 +36,9 @@ pub struct LoopRules {
     pub woken_by_lower: Vec<LowerWaker>,
     /// Number of wake-ups from a softirq.
     pub woken_from_softirq: u64,
-    /// Waits for locks of the kernel.
+    /// Number of waits for locks of the kernel.
     pub lock_waits: u64,
-    /// Total time of these waits.
+    /// Total time of the waits for locks of the kernel.
     pub lock_waits_sum_ns: u64,
     /// Time of the longest of these waits.
     pub lock_waits_max_ns: u64,
@@ -48,15 +48,15 @@ pub struct LoopRules {
 /// the trace has the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RecordedKinds {
-    /// Page faults.
+    /// Whether the trace has page faults.
     pub page_faults: bool,
-    /// Timers that are set.
+    /// Whether the trace has the events of timers that are set.
     pub timers: bool,
-    /// Wake-ups.
+    /// Whether the trace has wake-ups.
     pub wakings: bool,
-    /// Waits for locks of the kernel.
+    /// Whether the trace has waits for locks of the kernel.
     pub contention: bool,
-    /// Calls of futex(2).
+    /// Whether the trace has calls of futex(2).
     pub futex: bool,
 }
 

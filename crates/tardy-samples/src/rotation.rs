@@ -137,7 +137,8 @@ struct KeptSegments {
     /// Number of folded samples.
     given_way: u64,
     is_asked: bool,
-    /// After a failure: the pause before the next request, and its start.
+    /// The pause before the next request, and the start of that pause; absent if the last request
+    /// did not fail.
     rest: Option<(Duration, Instant)>,
     /// Whether there is a new segment that [`Rotation::settle`] has not processed.
     has_new: bool,

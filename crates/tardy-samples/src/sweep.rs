@@ -1,9 +1,9 @@
 //! One pass over the samples in order of time: the extremes of equal intervals, counts by time and
 //! latency, and each sample that is larger than all before it.
 //!
-//! A chart over time is a sweep of the samples into a fixed number of intervals (64 Ki over all
-//! CPUs of a report), so memory and file size do not grow with the run's length. Heat map and
-//! scatter plot come from one grid of 480 intervals and 16 rows per octave.
+//! For a chart over time, the samples are sorted into a fixed number of intervals: 64 Ki for all
+//! CPUs of a report together. Memory and file size therefore do not grow with the run's length.
+//! Heat map and scatter plot come from one grid of 480 intervals and 16 rows per octave.
 
 use std::path::Path;
 

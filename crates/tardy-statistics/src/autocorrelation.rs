@@ -2,7 +2,7 @@
 //!
 //! Bounds and fits assume independent samples. With a million samples, every test rejects
 //! independence, so the size of the correlation is judged instead, on block maxima or thinned data.
-//! Source: G. M. Ljung and G. E. P. Box, Biometrika 65, 1978.
+//! Source: Ljung and Box, Biometrika 65, 1978.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;

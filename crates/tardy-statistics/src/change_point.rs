@@ -2,9 +2,10 @@
 //! with Student's t test.
 //!
 //! The test assumes approximately normal numbers. The series should therefore be the logarithm of a
-//! high quantile of each run, never the raw maximum. Sources: D. S. Matteson and N. A. James, J.
-//! Am. Statist. Assoc. 109, 2014 (the divergence); M. Fleming et al., "Hunter: Using Change Point
-//! Detection to Hunt for Performance Regressions", ICPE 2023 (windows, weak points, the test).
+//! high quantile of each run, never the raw maximum. Sources: Matteson and James, Journal of the
+//! American Statistical Association 109, 2014 (the divergence); Fleming et al., "Hunter: Using
+//! Change Point Detection to Hunt for Performance Regressions", ICPE 2023 (windows, weak points,
+//! the test).
 
 mod divergence;
 

@@ -3,9 +3,9 @@
 //! The number of events is treated like a Poisson variable of the same mean and variance. If a
 //! random event belongs to a cluster of `dispersion` events on average, the number of events has
 //! `dispersion` times the variance of independent events. Larger clusters may exist unseen, so the
-//! upper bound adds one cluster of `unseen` events. M. P. Fay and E. J. Feuer do this for weighted
-//! sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their
-//! largest weight). With `unseen = dispersion = 1`, the bounds equal those of Clopper and Pearson.
+//! upper bound adds one cluster of `unseen` events. Fay and Feuer do this for weighted sums of
+//! Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their largest
+//! weight). With `unseen = dispersion = 1`, the bounds equal those of Clopper and Pearson.
 //!
 //! An unseen event may hit all CPUs at the same time. Upper bounds include one such event, so
 //! without any observed event they do not become smaller with more CPUs. Runs without a common
@@ -183,7 +183,8 @@ mod tests {
             (alone - 2.995_727_8e-6).abs() < 1e-12,
             "rule of three: {alone}"
         );
-        // Eight CPUs that stall together give the rule of three for one of them.
+        // The bound for eight CPUs that always stall together is that of the rule of three for a
+        // single CPU.
         let at_once = Clustering::new(1.0, 8.0).share_upper(0.0, 8e6, Confidence::NINETY_FIVE);
         assert!((at_once / alone - 1.0).abs() < 1e-5, "{at_once}");
     }

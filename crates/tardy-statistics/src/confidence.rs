@@ -22,7 +22,7 @@ pub struct ConfidenceError(String);
 impl Confidence {
     /// 95 %, the level of all published numbers with which this crate is checked.
     pub const NINETY_FIVE: Self = Self(0.95);
-    /// 99 %.
+    /// A confidence of 99 %.
     pub const NINETY_NINE: Self = Self(0.99);
 
     /// Creates a confidence level from a share.

@@ -6,8 +6,8 @@
 //! if intervals are longer than the correlation length. The correlation length is unknown, so
 //! neighbouring intervals are merged repeatedly and the largest variance is used. With few
 //! intervals, a variance is itself uncertain, so it is widened as Student's t widens an interval.
-//! E. L. Korn and B. I. Graubard (Survey Methodology 24, 1998) define the effective number of
-//! clustered samples in this way.
+//! Korn and Graubard (Survey Methodology 24, 1998) define the effective number of clustered samples
+//! in this way.
 //!
 //! Bounds use an effective number of samples, which differs between percentiles. It comes from the
 //! variance of the number of samples above the percentile, over at most 256 time blocks that are
@@ -28,8 +28,8 @@ pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// The two-sided 95 % deviate of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 /// Dispersion above which samples certainly depend on each other. An estimate above this limit is
-/// still too small, so [`dispersion`] adds the growth since the previous interval length, which is
-/// half as long, once more.
+/// still too small. It exceeds the estimate for intervals of half the length, and [`dispersion`]
+/// adds this growth once more.
 pub const DEPENDENT: f64 = 2.0;
 /// Minimum effective number of trials for a bound. If intervals are shorter than the correlation
 /// length, the variance is several times too small. With a minimum of 30, bounds for series with 10

@@ -1,13 +1,13 @@
 //! How strongly exceedances cluster: the extremal index, from 0 (long clusters) to 1 (independent).
 //!
-//! Source: C. A. T. Ferro and J. Segers, "Inference for clusters of extreme values", J. R. Statist.
-//! Soc. B 65, 2003, equations 5 and 7.
+//! Source: Ferro and Segers, "Inference for clusters of extreme values", Journal of the Royal
+//! Statistical Society B 65, 2003, equations 5 and 7.
 
 /// Returns the intervals estimator, from the sample numbers of the exceedances in strictly
 /// ascending order; `None` for fewer than two.
 ///
-/// Its reciprocal is the mean number of exceedances in a cluster. The index is an estimate without
-/// a bound, and unreliable with few exceedances.
+/// The reciprocal of the extremal index is the mean number of exceedances in a cluster. The index
+/// is an estimate without a bound, and unreliable with few exceedances.
 #[must_use]
 pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     if positions.len() < 2 {

@@ -1,8 +1,8 @@
 //! The Harrell-Davis estimate of a quantile: a weighted mean of all order statistics, which is
 //! smoother than a single one.
 //!
-//! It suits the body of a distribution and plots. In the far tail, it is almost identical to the
-//! largest value. Source: F. E. Harrell and C. E. Davis, Biometrika 69, 1982.
+//! The estimate is suitable for the body of a distribution and for plots. In the far tail, it is
+//! almost identical to the largest value. Source: Harrell and Davis, Biometrika 69, 1982.
 
 use super::incomplete_beta::incomplete_beta;
 use super::tally::Tally;

@@ -2,8 +2,8 @@
 //! runs.
 //!
 //! statrs 0.19 ends its continued fraction after 140 terms. The number of necessary terms is about
-//! the square root of the larger argument, for example 3000 for the median of ten million samples,
-//! so its result is silently wrong there; it is off by 0.009 at the median of two million samples.
+//! the square root of the larger argument, for example 3000 for the median of ten million samples.
+//! Its result is silently wrong there; at the median of two million samples, it is off by 0.009.
 //! This implementation uses as many terms as necessary.
 
 use std::f64::consts::PI;
@@ -71,8 +71,8 @@ fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
 /// Returns the continued fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM
 /// TOMS 18, 1992, BFRAC).
 ///
-/// Its terms use `a y - b x` as a whole, so a share of 1e-9 keeps its digits. The better known
-/// fraction loses them.
+/// The terms of this fraction use `a y - b x` as a whole, so a share of 1e-9 keeps its digits. The
+/// better known fraction loses these digits.
 fn divisor(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let distance = a * y - b * x + 1.0;
     let first = away_from_zero(a * distance / (a + 1.0));

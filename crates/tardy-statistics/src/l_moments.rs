@@ -1,8 +1,8 @@
 //! L-moments: location, spread and skewness as sums of ordered values, which a single outlier
 //! cannot dominate.
 //!
-//! They are the start of likelihood fits, and an independent estimate. Sources: J. R. M. Hosking,
-//! J. R. Statist. Soc. B 52, 1990; J. R. M. Hosking and J. R. Wallis, Technometrics 29, 1987
+//! L-moments are the start of likelihood fits, and an independent estimate. Sources: Hosking,
+//! Journal of the Royal Statistical Society B 52, 1990; Hosking and Wallis, Technometrics 29, 1987
 //! (generalised Pareto).
 
 use super::gpd::Gpd;

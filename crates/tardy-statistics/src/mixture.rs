@@ -3,7 +3,7 @@
 //! A latency has several causes, such as interrupts, page faults and firmware. The rarest and
 //! longest cause shows only in the last few samples, and a fit of all values together describes
 //! neither part. The largest excesses are added one by one. If an excess moves the shape out of its
-//! previous interval, another cause starts there. Source: B. Manau et al., "Detecting Low-Density
+//! previous interval, another cause starts there. Source: Manau et al., "Detecting Low-Density
 //! Mixtures in High-Quantile Tails for pWCET Estimation", ECRTS 2025 (TailID).
 
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 //! can be merged.
 //!
 //! If the mean is large compared with the spread, as for time stamps, sums of squares lose their
-//! digits by cancellation; these updates do not. Sources: B. P. Welford, Technometrics 4, 1962; T.
-//! F. Chan, G. H. Golub, R. J. LeVeque, The American Statistician 37, 1983 (merging).
+//! digits by cancellation; these updates do not. Sources: Welford, Technometrics 4, 1962; Chan,
+//! Golub, LeVeque, The American Statistician 37, 1983 (merging).
 
 use serde::{Deserialize, Serialize};
 

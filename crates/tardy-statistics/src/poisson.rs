@@ -1,7 +1,7 @@
 //! Bounds on how often an event occurs in a time, for counts without a number of trials, such as
 //! missed deadlines per hour.
 //!
-//! Source: F. Garwood, Biometrika 28, 1936. The chi-square quantile with `2k` degrees of freedom is
+//! Source: Garwood, Biometrika 28, 1936. The chi-square quantile with `2k` degrees of freedom is
 //! twice the gamma quantile at `k`.
 
 use super::confidence::{Confidence, Interval};

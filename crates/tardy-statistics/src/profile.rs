@@ -2,8 +2,8 @@
 //! not much less likely than for the best value.
 //!
 //! The interval of a return level is long on its upper side, which `estimate +- 2 standard errors`
-//! hides. Source: S. Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
-//! section 2.6.6.
+//! hides. Source: Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, section
+//! 2.6.6.
 
 use statrs::function::erf::erf_inv;
 

@@ -3,7 +3,7 @@
 //! With `X(1) <= ... <= X(n)`, the number of samples below the quantile `x_p` is binomial.
 //! Therefore `P(X(l) <= x_p <= X(u))` equals `F(u-1) - F(l-1)` for continuous data, and is at least
 //! that for rounded data. Functions return ranks only; the caller looks up the values in its
-//! histogram. Source: H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
+//! histogram. Source: David and Nagaraja, Order Statistics, 3rd ed., section 7.1.
 
 use serde::{Deserialize, Serialize};
 

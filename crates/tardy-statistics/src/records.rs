@@ -2,8 +2,8 @@
 //! Independent values of any single distribution give about `ln n` records, so thirty records in a
 //! million samples indicate a warm-up, or a machine that gets worse.
 //!
-//! Source: A. Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: the i-th value is a record
-//! with probability `1/i`, independent of the others.
+//! Source: Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: the i-th value is a record with
+//! probability `1/i`, independent of the others.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,13 +4,13 @@
 //! A regression of a kernel shows under all loads of a board, under one load on all boards, or
 //! everywhere. It is therefore found sooner in a family of series than in a single one, so families
 //! are tested in addition to each series. The last builds are compared with the previous ones by
-//! Student's test. The spread of a single series is shrunk towards that of the others (G. K. Smyth,
-//! Stat. Appl. Genet. Mol. Biol. 3, 2004). A single unusual build is not a regression, however
-//! unusual it is: a change must last for two builds.
+//! Student's test. The spread of a single series is shrunk towards that of the others (Smyth,
+//! Statistical Applications in Genetics and Molecular Biology 3, 2004). A single unusual build is not
+//! a regression, however unusual it is: a change must last for two builds.
 //!
 //! Single series are not enough. With 5 % of noise and one false alarm in a thousand builds, an
-//! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds: this
-//! needs 5.0 standard deviations, and three builds at 2.8 each give 4.7.
+//! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds. The
+//! separation needs 5.0 standard deviations, and three builds at 2.8 each give 4.7.
 //!
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
 //! build. The test tries several numbers of last builds for each family. Only the number with the
@@ -68,8 +68,9 @@ pub struct Alarm {
 
 /// Numbers of last builds that are compared with the baseline. A single build could be an accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// Of the last builds, the furthest from the baseline counts as at most this many times as far away
-/// as the second furthest. A single build is therefore never a change.
+/// Limit for the influence of a single build. Among the last builds, the distance of the one
+/// furthest from the baseline counts at most as this multiple of the second largest distance. A
+/// single build is therefore never a change.
 const BESIDE_SECOND: f64 = 2.0;
 
 /// Returns the alarms of all families, in the order of the builds with which they are found.

@@ -1,5 +1,5 @@
-//! Tests whether values above and below the median follow each other in random order (A. Wald and
-//! J. Wolfowitz, Ann. Math. Statist. 11, 1940).
+//! Tests whether values above and below the median follow each other in random order (Wald and
+//! Wolfowitz, Annals of Mathematical Statistics 11, 1940).
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erfc;

@@ -3,7 +3,7 @@
 //!
 //! For a hundred million samples, `ln_gamma(n)` is about 1.7e9, and a difference of three such
 //! numbers leaves a relative error of 1e-6 in the density. Loader's decomposition avoids these
-//! numbers. Source: C. Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
+//! numbers. Source: Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000.
 
 use std::f64::consts::PI;
 

@@ -1,5 +1,5 @@
-//! Tests whether a series keeps its level: the test of Kwiatkowski, Phillips, Schmidt and Shin (J.
-//! Econometrics 54, 1992).
+//! Tests whether a series keeps its level: the test of Kwiatkowski, Phillips, Schmidt and Shin
+//! (Journal of Econometrics 54, 1992).
 //!
 //! The null hypothesis is a constant level, so a large statistic is evidence against it.
 
@@ -26,7 +26,7 @@ impl Kpss {
 }
 
 /// Tests `values` in order of time. If `lags` is `None`, the number of lags is chosen from the
-/// data, as in B. Hobijn, P. H. Franses and M. Ooms, Statistica Neerlandica 58, 2004.
+/// data, as in Hobijn, Franses and Ooms, Statistica Neerlandica 58, 2004.
 ///
 /// Returns `None` for fewer than three values, or if all are equal.
 #[must_use]

@@ -5,8 +5,8 @@
 //! remain. The grid shows the classical plots (mean excess, shape and modified scale against the
 //! threshold). The chosen threshold is the lowest one above which no fit is rejected, with a
 //! limited false discovery rate over all tests. Estimates usually vary with the threshold by more
-//! than their intervals, so this spread is part of the result. Sources: Coles 2001, section 4.3; B.
-//! Bader, J. Yan, X. Zhang, Annals of Applied Statistics 12, 2018 (ForwardStop).
+//! than their intervals, so this spread is part of the result. Sources: Coles 2001, section 4.3;
+//! Bader, Yan, Zhang, Annals of Applied Statistics 12, 2018 (ForwardStop).
 
 use super::confidence::Interval;
 use super::goodness::tail_fit::tail_fit;

@@ -1,5 +1,4 @@
-//! Number of samples that a statement needs (S. S. Wilks, Annals of Mathematical Statistics 12,
-//! 1941).
+//! Number of samples that a statement needs (Wilks, Annals of Mathematical Statistics 12, 1941).
 
 use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;

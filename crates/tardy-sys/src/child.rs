@@ -11,9 +11,9 @@ use crate::sched::{Attributes, Policy};
 /// unblocks all signals in the program, because signals that the tool blocks would keep the program
 /// from stopping on request.
 ///
-/// So the thread that starts the program must also wait for it. The program's own children do not
-/// inherit the setting, and the program loses it when it executes a set-user-ID, set-group-ID or
-/// capability binary.
+/// The thread that starts the program must therefore also wait for it. The program's own children
+/// do not inherit the setting, and the program loses it when it executes a set-user-ID,
+/// set-group-ID or capability binary.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGKILL)
 }

@@ -46,7 +46,7 @@ pub fn invariant() -> Result<(), NotInvariant> {
 /// Succeeds: by definition, the counter of the generic timer has a fixed rate (Arm ARM, D12.1).
 ///
 /// # Errors
-/// None.
+/// The function never fails.
 #[cfg(target_arch = "aarch64")]
 pub fn invariant() -> Result<(), NotInvariant> {
     Ok(())

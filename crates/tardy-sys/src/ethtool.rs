@@ -14,7 +14,7 @@ const IS_ADAPTIVE_RECEIVE: usize = 10;
 /// How a device gathers received packets before it interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coalescing {
-    /// `rx-usecs`: the time for which it gathers.
+    /// `rx-usecs`: the time for which the device gathers packets.
     pub receive_microseconds: u32,
     /// `adaptive-rx`: whether the driver adapts the time to the rate of packets.
     pub is_adaptive: bool,

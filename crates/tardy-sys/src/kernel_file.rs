@@ -58,7 +58,7 @@ mod tests {
         let is_kernels = |path: &str| is_kernels(&pin(Path::new(path)).unwrap()).unwrap();
         assert!(is_kernels("/proc/sys/kernel/core_pattern"));
         assert!(is_kernels("/sys/kernel/mm/transparent_hugepage/enabled"));
-        // Its mode is 0200, and the kernel lets nobody read it.
+        // The file has mode 0200, and the kernel lets nobody read it.
         assert!(is_kernels("/proc/sys/vm/drop_caches"));
         assert!(!is_kernels("/etc/passwd"));
     }

@@ -110,7 +110,7 @@ mod tests {
         fs::create_dir_all(&own).unwrap();
         fs::write(&file, "").unwrap();
         fs::write(place.join("other"), "kept").unwrap();
-        // Its mode is 0200, and the kernel lets nobody read it.
+        // The file has mode 0200, and the kernel lets nobody read it.
         let switch = Path::new("/proc/sys/vm/drop_caches");
         // A restriction belongs to a thread, so the test restricts a new one.
         let thread = std::thread::spawn({

@@ -85,10 +85,10 @@ impl Post {
                 (Some(area), current)
             }
         };
-        // SAFETY: the word lies either in the area of this thread that the C library keeps as long
-        // as the thread lives, or in our area on the heap, which lives until this is dropped. Both
-        // are aligned, and only the kernel writes to them. The pointer is stored in a thread-local
-        // variable, and removed from it before the area is freed.
+        // SAFETY: the word lies either in the area that the C library keeps as long as this thread
+        // lives, or in our area on the heap, which lives until `self` is dropped. Both are aligned,
+        // and only the kernel writes to them. The pointer is stored in a thread-local variable, and
+        // removed from it before the area is freed.
         CURRENT.set(unsafe { &*current });
         EXPECTED.set(cpu);
         Ok(Self {

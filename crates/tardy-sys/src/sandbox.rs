@@ -90,9 +90,10 @@ fn seal() -> io::Result<()> {
 }
 
 fn run(start: *mut libc::c_void) -> i32 {
-    // SAFETY: `start` is a non-null address of executable memory. The code there may do anything:
-    // this process is a copy that shares no memory and no descriptor with others (`seal`), can make
-    // no system call with an effect, and returns to the program's code only to call `exit_now`.
+    // SAFETY: `start` is a non-null address of executable memory. The code there may do anything.
+    // This process is a copy that shares no memory and no descriptor with others (`seal`). It can
+    // make no system call with an effect, and returns to the program's code only to call
+    // `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
     // Strict mode forbids exit_group, so the kernel kills the process when it tries to exit. The

@@ -73,9 +73,9 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     attributes.give(tid)
 }
 
-/// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. Serves to
-/// find out whether the policy is allowed: the thread may use up its runtime while it ends, and the
-/// signal would end a process that does not block it.
+/// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. A thread
+/// calls this function to find out whether the policy is allowed, and then ends. It may use up its
+/// runtime meanwhile, and the signal would end a process that does not block it.
 ///
 /// # Errors
 /// Returns the errors of [`set_policy`].

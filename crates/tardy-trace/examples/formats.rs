@@ -1,6 +1,5 @@
-//! Compares the event formats of two traces:
-//! `cargo run -p tardy-trace --example formats OLD.dat.gz NEW.dat`. Prints a line for each
-//! difference. `cargo xtask golden` uses it.
+//! Compares the event formats of two traces: `cargo run -p tardy-trace --example formats OLD.dat.gz
+//! NEW.dat`. Prints a line for each difference. `cargo xtask golden` uses this example.
 
 use std::io::Read;
 use std::path::Path;

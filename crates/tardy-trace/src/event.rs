@@ -13,7 +13,7 @@ pub struct Event {
     pub cpu: u32,
     /// Fields that all events share.
     pub head: Head,
-    /// What happened.
+    /// The kind of the event.
     pub kind: Kind,
 }
 
@@ -80,7 +80,7 @@ pub struct Thread {
     pub name: Text,
 }
 
-/// What happened.
+/// The kind of an event, with the fields that are used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Another thread got the CPU.

@@ -1,11 +1,12 @@
 //! Explains each wake-up of a thread: which tasks and interrupts held the CPU between the due time
 //! and the time the thread ran.
 //!
-//! The interval is cut twice: into [`Component`]s at the marks of the way to the thread (due, timer
-//! interrupt, the timer's function, waking, switch), and each component into [`Piece`]s by the
-//! holder of the CPU. Pieces are whole ns of the trace's clock and follow one another without a
-//! gap, so their sum always equals the interval. Each piece carries its certainty. Only time that
-//! lies before the trace, or during lost events, is unexplained.
+//! The interval is cut twice. First it is cut into [`Component`]s at the events that lead to the
+//! thread: due time, timer interrupt, call of the timer's function, wake-up and switch. Each
+//! component is then cut into [`Piece`]s by the holder of the CPU. Pieces are whole ns of the
+//! trace's clock and follow one another without a gap, so their sum always equals the interval.
+//! Each piece states how certain its holder is. Only time that lies before the trace, or during
+//! lost events, is unexplained.
 
 mod blocked;
 mod cause;
@@ -36,7 +37,8 @@ pub struct Facts {
     /// Whether the trace's times are of the monotonic clock, so that a due time of that clock needs
     /// no conversion.
     pub is_monotonic: bool,
-    /// Maximum time, in ns, before the thread runs that is attributed to the switch itself.
+    /// Maximum time, in ns, that is attributed to the switch itself, directly before the thread
+    /// runs.
     pub switch_ns: u64,
 }
 
@@ -83,7 +85,7 @@ pub enum Component {
     SwitchAndReturn,
     /// From the switch to the thread's first clock read.
     Return,
-    /// The thread was awake at the due time and needed no waking.
+    /// The thread was awake at the due time and needed no wake-up.
     Awake,
 }
 
@@ -144,11 +146,11 @@ pub enum Cause {
     Itself,
     /// The thread itself ran: its code and system calls.
     OwnCode,
-    /// The thread waited once more before it read the clock, for a page or for a lock.
+    /// The thread had the CPU, but waited for a page or a lock before it read the clock.
     Blocked,
     /// The timer was set for later than the sample's due time.
     LaterTimer,
-    /// The waker was still on its way to the wake-up.
+    /// The waker was still running the code that leads to the wake-up.
     Waker,
     /// The thread waited for a page of memory.
     PageFault,
@@ -200,9 +202,9 @@ impl Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Events prove it.
+    /// Events of the trace prove the cause.
     Seen,
-    /// Events leave no other likely cause.
+    /// Events of the trace leave no other likely cause.
     Inferred,
     /// The cause is either the named one, or this one.
     CannotTell(Cause),
@@ -227,7 +229,7 @@ pub struct Holder {
 /// Part of the interval, with the holder of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// The part of the way that contains the piece.
+    /// The component that contains the piece.
     pub component: Component,
     /// The holder of the CPU during the piece.
     pub holder: Holder,

@@ -250,7 +250,7 @@ mod tests {
         let words = [
             word(1, 5),
             *b"aaaa",
-            word(PADDING, 7), // given up; its time counts
+            word(PADDING, 7), // discarded event, whose time counts
             4_u32.to_le_bytes(),
             word(TIME_EXTEND, 3),
             2_u32.to_le_bytes(),

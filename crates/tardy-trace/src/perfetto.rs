@@ -1,6 +1,6 @@
 //! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as kernel events, and a
-//! track for each explained thread, with a slice per wake-up that is cut into components, and these
-//! into holders of the CPU.
+//! track for each explained thread. The track has a slice for each wake-up, which is divided into
+//! components, and these into holders of the CPU.
 //!
 //! Packets are written while the trace is read. The write buffer is bounded, because Perfetto sorts
 //! by time when it reads.

@@ -9,8 +9,8 @@ use serde::Serialize;
 /// Maximum distance between the monotonic clock at an expiry and the time that a timer of that
 /// clock read then, in ns.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
-/// The same limit for a clock that can be set. The clock is compared by its offset at the last
-/// reading.
+/// Maximum distance for a clock that can be set, in ns. Such a clock is compared by its offset at
+/// the last reading.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
 /// How a program set a timer, as the timer's function shows.

@@ -274,8 +274,8 @@ impl WakeUpWatch {
     }
 
     /// Returns the last known state of a thread, and counts of its actions that a real-time loop
-    /// must avoid; `None` if it was not seen to wake up, or is beyond the first `JUDGED_MAX`
-    /// threads.
+    /// must avoid. Returns `None` if the thread was not seen to wake up, or is beyond the first
+    /// `JUDGED_MAX` threads.
     #[must_use]
     pub fn rules(&self, thread: i32) -> Option<(Thread, &Rules)> {
         Some((*self.known.get(&thread)?, self.rules.of(thread)?))

@@ -228,7 +228,8 @@ fn printed(event: &str) -> Vec<(u64, u64, String)> {
     lines
 }
 
-/// Returns the same from the file for Perfetto. `fields` writes an event in the form of trace-cmd.
+/// Returns the events with this name in the file for Perfetto, in the same form. `fields` writes an
+/// event in the form of trace-cmd.
 fn of_kind(
     events: &[(u64, Message<'_>)],
     field: u64,

@@ -500,7 +500,7 @@ fn a_wait_with_lost_events_in_it_is_not_explained() {
     let lost = (Component::Waker, Cause::Lost, 50_000);
     let waker = (Component::Waker, Cause::Waker, 200_000);
     assert_eq!(causes(&delay)[..2], [lost, waker], "{delay:?}");
-    // The reason for a wait after the gap is not known from before it.
+    // Events before the gap do not show the reason for a wait after it.
     for reason in [
         Kind::ContentionBegin { flags: 8 },
         Kind::PageFault {

@@ -97,9 +97,9 @@ pub struct Recording {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of places where events that only explain were lost.
+    /// Number of places where events that serve only explanations were lost.
     pub explanation_losses: u64,
-    /// Number of lost events that only explain, as far as the kernel counted them.
+    /// Number of lost events that serve only explanations, as far as the kernel counted them.
     pub lost_explanations: u64,
     /// Reason why the trace is incomplete, other than a full buffer.
     pub incomplete: Option<String>,
@@ -135,9 +135,9 @@ pub struct Attachment {
     watch: WakeUpWatch,
     stints: Stints,
     places: Places,
-    /// End of each thread's last sleep, and its wait place.
+    /// End of each thread's last sleep, and the place where the thread waited.
     slept: BTreeMap<i32, (i64, Option<u32>)>,
-    /// Stints that just ended, with their wait places.
+    /// Stints that just ended, with the places where the threads waited.
     ended: Vec<(Stint, Option<u32>)>,
     cutter: Cutter,
     /// Whether the time between two functions is measured instead of wake-ups.
@@ -348,8 +348,8 @@ impl Attachment {
             && let Some(recorded) = self.traces.next_before(until)
         {
             let Recorded::Item(item) = recorded else {
-                // The cutter needs no notice: it cuts off cycles in which a sleep may lack its
-                // stack.
+                // The cycles need no such notice, because a cycle in which a sleep may lack its
+                // stack is cut off.
                 self.watch.lose_explanations();
                 continue;
             };
@@ -403,7 +403,8 @@ impl Attachment {
             }
             self.ended = ended;
             self.mark(&item, observer);
-            // After the stints: this event may be the first that shows the waker running.
+            // This call must come after the stints, because this event may be the first that shows
+            // the waker running.
             self.link(&item);
         }
     }
@@ -468,7 +469,8 @@ impl Attachment {
                     }
                 }
             }
-            // Only linked threads: the runs of followed threads come from their stints.
+            // Only linked threads are handled here. The runs of followed threads come from their
+            // stints.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, false);
@@ -552,7 +554,7 @@ impl SoFar<'_> {
                 })
             })
             .collect();
-        // Real-time threads first.
+        // Real-time threads come first.
         cycles.rules.sort_by_key(|rules| rules.priority);
         cycles
     }

@@ -1,9 +1,9 @@
 //! The events that explanations use, on any kernel.
 //!
-//! A program's loop is identified by the thread ID that it reports, if the calibration's own thread
-//! has the same ID in the trace as for itself, and if the thread with the reported ID has the
-//! loops' memory mapped. futex calls are recorded in such runs only: the event sends all threads
-//! through the slow path of system calls.
+//! A program's loop is identified by the thread ID that it reports. This requires that the
+//! calibration's thread has the same ID in the trace as it sees itself, and that the thread with
+//! the reported ID has mapped the loops' memory. Only such runs record futex calls, because the
+//! event sends all threads through the slow path of system calls.
 //!
 //! Page faults and locks are recorded for measuring threads only, by filters that name these
 //! threads once they have announced themselves. Loads fault a hundred thousand times a second.

@@ -16,9 +16,9 @@ const RECENT_BYTES_MAX: usize = 8 << 20;
 const PAGES_MAX: usize = 64;
 /// Time before due and after the clock read for which pages are stored, in ns.
 const AROUND: u64 = 1_000_000;
-/// Offset of a byte in a page, and the bit in it that means that events were lost before the page:
-/// the highest bit of the lower 32 bits of `commit`, little-endian (kernel/trace/ring_buffer.c,
-/// RB_MISSED_EVENTS).
+/// Offset of a byte in a page, and the bit in this byte that reports lost events before the page.
+/// It is the highest bit of the lower 32 bits of `commit`, which are little-endian
+/// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
 /// A stored page of one CPU.

@@ -2,7 +2,7 @@
 //!
 //! Samples are explained after every 16,384 decoded events, not after everything that was read. In
 //! a guest with one CPU for everything, a late reader found more events at once than are stored per
-//! CPU: parts of up to 2 % of the samples were unknown, although no event was lost.
+//! CPU. As a result, parts of up to 2 % of the samples were unknown, although no event was lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

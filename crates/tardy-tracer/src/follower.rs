@@ -136,7 +136,7 @@ impl Follower {
         if threads != self.threads_known {
             self.instance.record_events_of(&threads);
             if self.has_stacks {
-                // If this fails, the stacks of interrupts remain.
+                // If this fails, only the stacks of interrupts are recorded.
                 let _ = self.instance.record_stacks_of_switches_to(&threads);
             }
             self.threads_known = threads;

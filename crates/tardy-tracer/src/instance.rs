@@ -284,7 +284,8 @@ impl Instance {
         let of_all = WANTED
             .iter()
             .map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, None));
-        // A filter that matches no thread, until the threads have written their probe indices.
+        // This filter matches no thread. It applies until the threads have written their probe
+        // indices.
         let of_nobody = || Some("common_pid < 0".to_owned());
         let of_threads = self
             .of_threads
@@ -387,8 +388,8 @@ impl Instance {
     /// Returns an error if the event has no such trigger.
     pub fn record_stacks_of_sleeps(&self, of_threads: &str) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
-        // An event has one trigger of a kind. The first time, no trigger exists that could be
-        // removed.
+        // An event can have only one trigger of a kind, so the previous one is removed first. The
+        // first time there is none, so the error is ignored.
         let _ = self.write(TRIGGER, "!stacktrace");
         // The kernel adds TASK_REPORT_MAX to the state of a thread that was preempted.
         let sleeps = "prev_state != 0 && prev_state < 256";
@@ -416,8 +417,8 @@ impl Instance {
     /// Returns an error if the event has no such trigger.
     pub fn record_stacks_of_switches_to(&self, pids: &[i32]) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
-        // An event has one trigger of a kind. The first time, no trigger exists that could be
-        // removed.
+        // An event can have only one trigger of a kind, so the previous one is removed first. The
+        // first time there is none, so the error is ignored.
         let _ = self.write(TRIGGER, "!stacktrace");
         let named: Vec<String> = pids
             .iter()

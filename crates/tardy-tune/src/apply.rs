@@ -61,8 +61,8 @@ pub struct InForce;
 pub struct SettingsLock {
     /// Folder of the journals.
     folder: PathBuf,
-    /// `None` if the folder cannot be made or opened. Settings that change files then fail, because
-    /// their journal needs the folder.
+    /// The open folder, which holds the lock; `None` if the folder cannot be made or opened.
+    /// Without the folder, settings that change files fail, because their journal needs it.
     _file: Option<File>,
 }
 
@@ -86,7 +86,7 @@ impl SettingsLock {
     }
 }
 
-/// Applied settings. Dropping this restores the old values.
+/// Applied settings. Dropping this value ends their programs and restores the old values.
 #[derive(Debug)]
 pub struct AppliedSettings {
     /// The changes that were made.

@@ -4,7 +4,7 @@
 use tardy_core::cpu::CpuList;
 use tardy_machine::checks::Profile;
 
-/// A word, and its purpose as the end of a sentence.
+/// A word of the kernel's command line, and its purpose, worded as the end of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct BootWord {
     pub word: String,

@@ -1,10 +1,10 @@
 //! The settings of each run: two-level designs in which every setting is on in half of the runs,
 //! and any two settings are on together in a quarter of them.
 //!
-//! The designs are those of R. L. Plackett and J. P. Burman, "The design of optimum multifactorial
-//! experiments", Biometrika 33, 1946, built from R. E. A. C. Paley's matrices. Each design is run
-//! together with its mirror image, so that the effect of one setting is not confounded with the
-//! interaction of two others (G. E. P. Box and K. B. Wilson, J. R. Stat. Soc. B 13, 1951).
+//! The designs are those of Plackett and Burman ("The design of optimum multifactorial
+//! experiments", Biometrika 33, 1946), built from Paley's matrices. Each design is run together
+//! with its mirror image, so that the effect of one setting is not confounded with the interaction
+//! of two others (Box and Wilson, Journal of the Royal Statistical Society B 13, 1951).
 
 /// Primes of the form 4k + 3. The design of a prime has one row more than the prime, and room for
 /// as many settings as the prime.

@@ -2,14 +2,14 @@
 //! without it, separately under each load.
 //!
 //! The shift between two sets of replicas is the median of all differences, with the interval from
-//! Mann and Whitney's ranks (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963). The
+//! Mann and Whitney's ranks (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963). The
 //! confidence is shared by all settings under all loads.
 //!
-//! The lab does not use the balanced design. Its searches show the effect of one word of the
-//! kernel's command line on the code path of one load, and runs in virtual time are cheap, exact
-//! and kept. The replicas use pads (lengths of a word on the kernel's command line) that are far
-//! apart: with neighbouring pads, a word without any effect lowered the largest latency under `io`
-//! by 5 %, with seven replicas on each side.
+//! The lab does not use the balanced design. Searches in the lab show the effect of one word of the
+//! kernel's command line on the code path of one load; runs in virtual time are cheap, repeat
+//! exactly, and are kept. The replicas use pads (lengths of a word on the kernel's command line)
+//! that are far apart. With neighbouring pads and seven replicas on each side, a word without any
+//! effect lowered the largest latency under `io` by 5 %.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::Confidence;
@@ -87,8 +87,9 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// Returns the number k such that the k-th smallest and the k-th largest difference bound the
-/// interval, each with at most `probability` of error; 0 if there are too few replicas.
+/// Returns the number k for an interval from the k-th smallest to the k-th largest difference. The
+/// true value is below the interval with at most `probability`, and above it with at most
+/// `probability`. Returns 0 if there are too few replicas.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
     // `ways[u]` is the number of orders of ranks with the statistic u. Its generating function is
     // the product of (1 - x^(behind + i)) / (1 - x^i) over i.
@@ -113,9 +114,9 @@ mod tests {
 
     use super::*;
 
-    /// From tables of the two-sided test at 5 %: the largest rejected statistic is 2 for 5 and 5
-    /// replicas, 5 for 6 and 6, 13 for 8 and 8, 0 for 2 and 8. For 3 and 3, rejection is
-    /// impossible.
+    /// The values are from tables of the two-sided test at 5 %: the largest rejected statistic is 2
+    /// for 5 and 5 replicas, 5 for 6 and 6, 13 for 8 and 8, 0 for 2 and 8. For 3 and 3, rejection
+    /// is impossible.
     #[test]
     fn critical_statistics_are_those_of_the_tables() {
         for (before, behind, statistics) in [

@@ -46,7 +46,8 @@ pub struct OfLoad {
     pub load: String,
     /// The goal of each replica.
     pub goal_ns: Vec<Nanos>,
-    /// Absent if the replicas with or without the setting are missing.
+    /// The effect of the setting under the load; absent if the replicas with or without the setting
+    /// are missing.
     pub outcome: Option<Outcome>,
     /// Goal with the setting divided by the goal without it; absent if the effect is inconclusive.
     pub factor: Option<f64>,

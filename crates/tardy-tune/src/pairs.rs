@@ -1,6 +1,6 @@
 //! Pairs of runs that differ in one setting. The estimate is the median of all averages of two
 //! differences. Its interval comes from Wilcoxon's signed ranks, which do not assume a normal
-//! distribution (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963).
+//! distribution (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963).
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::{Confidence, Interval};
@@ -49,8 +49,9 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
     })
 }
 
-/// Returns the number k such that the k-th smallest and the k-th largest average bound the
-/// interval, each with at most `probability` of error; 0 if there are too few differences.
+/// Returns the number k for an interval from the k-th smallest to the k-th largest average. The
+/// true value is below the interval with at most `probability`, and above it with at most
+/// `probability`. Returns 0 if there are too few differences.
 fn left_out(count: usize, probability: f64) -> usize {
     let sums = count * (count + 1) / 2;
     let mut ways = vec![0.0_f64; sums + 1];

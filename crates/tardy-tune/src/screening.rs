@@ -28,7 +28,7 @@ pub struct Effect {
 /// The result of all runs of a design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Screening {
-    /// One for each setting.
+    /// The effect of each setting, in the order of the settings.
     pub effects: Vec<Effect>,
     /// Standard deviation of the part of a run's value that settings do not explain.
     pub spread: f64,

@@ -29,10 +29,10 @@ use crate::screening::{Screening, Trial, screening};
 /// probability. One in ten ineffective settings becomes a candidate, but few effective ones are
 /// lost.
 const PROBABILITY_OF_CANDIDATES: f64 = 0.1;
-/// Minimum number of pairs of a candidate. With fewer, signed ranks cannot decide at a shared
-/// confidence.
+/// Minimum number of pairs of a candidate. With fewer pairs, Wilcoxon's signed ranks cannot reach
+/// the confidence that all statements share.
 const PAIRS_MIN: usize = 16;
-/// Maximum number of pairs of a candidate. More pairs would hardly narrow the result.
+/// Maximum number of pairs of a candidate. More pairs would hardly narrow the interval.
 const PAIRS_MAX: usize = 40;
 /// Maximum number of replicates of the design.
 const REPLICATES_MAX: usize = 6;
@@ -133,7 +133,7 @@ pub struct SettingResult {
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {
-    /// One for each setting.
+    /// The result of each setting, in the order of the settings.
     pub settings: Vec<SettingResult>,
     /// The goal in ns with all settings as found: the geometric mean of the runs without any
     /// setting, or of all runs of the design if there are none.
@@ -291,8 +291,8 @@ fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) 
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
-    // Each of the two stages passes with probability 0.95. For a two-sided deviate, this one-sided
-    // probability corresponds to a miss of 0.1.
+    // The effect must pass each of the two stages with probability 0.95. `one` expects the
+    // probability of both tails, so 0.05 in one tail is passed as 0.1.
     let most = one(0.1);
     let design = (one(PROBABILITY_OF_CANDIDATES) + most) * 2.0 * spread / (runs as f64).sqrt();
     let of_pairs = (one(confidence.miss()) + most) * spread * 2.0_f64.sqrt() * 1.05

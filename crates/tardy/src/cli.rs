@@ -227,7 +227,7 @@ pub struct ShowArgs {
     pub questions: StatisticsArgs,
 }
 
-/// What `--statistics` asks for.
+/// The options of `--statistics`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Statistics")]
 pub struct StatisticsArgs {
@@ -292,7 +292,7 @@ pub struct ListArgs {
     pub json: bool,
 }
 
-/// What can be listed.
+/// The lists that the command can print.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum ListKind {
     /// Ways to cause a wake-up and time it
@@ -315,7 +315,7 @@ pub struct ScenariosArgs {
     pub verb: Option<ScenariosVerb>,
 }
 
-/// What can be done with scenarios.
+/// The actions on scenarios.
 #[derive(Debug, Subcommand)]
 pub enum ScenariosVerb {
     /// Print the text of a built-in scenario, as a start for your own

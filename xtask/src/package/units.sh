@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs as a service in the guest of `cargo xtask package --check`, under the guest's systemd: it
-# starts and stops the units of the package. One line per step on the second serial port.
+# starts and stops the units of the package. It prints one line per step on the second serial port.
 # The port stays open, because each close can lose what was written.
 exec 2>&1 </dev/null 4>/dev/ttyS1
 LC_ALL=C.UTF-8 NO_COLOR=1
@@ -30,7 +30,7 @@ is() { [ "$2" = "$3" ] || { echo "$1 is '$2' instead of '$3'"; false; }; }
 property() { is "$2" "$(systemctl show --property "$2" --value "$1")" "$3"; }
 settings() { printf '%s\n' "$@" >/etc/default/tardy-watch; }
 newest() { find /var/lib/tardy -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-; }
-# Exit code 1: a verdict failed. 4: under way, or inconclusive. 130: interrupted.
+# Exit code 1: a verdict failed. 4: the run is in progress, or inconclusive. 130: it was interrupted.
 show() { tardy show --json "$1" || [[ $? =~ ^(1|4|130)$ ]]; }
 recorded() { show "$1" | grep -m 1 -o '"recorded": [0-9]*' | grep -o '[0-9]*$'; }
 has_samples() { [ "$(recorded "$1")" -gt "${2:-0}" ]; }
@@ -43,7 +43,7 @@ whole() {
 }
 
 starts() {
-    # Only READY=1 lets this end well, because the unit has Type=notify.
+    # The command succeeds only after READY=1, because the unit has Type=notify.
     systemctl start tardy-watch && property tardy-watch ActiveState active &&
         property tardy-watch StatusText "Measuring into $1"
 }

@@ -125,9 +125,9 @@ pub(super) fn take(
         .collect()
 }
 
-/// Returns the series of a run that has the most information about the work, and what it measures:
-/// completions of the same kind of work, otherwise start latencies, preferably on a schedule,
-/// because their skipped due times are known.
+/// Returns the series of a run that has the most information about the work, and what it measures.
+/// This is a series of completions of the same kind of work, or otherwise of start latencies. Start
+/// latencies on a schedule are preferred, because their skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,

@@ -40,7 +40,7 @@ pub struct Cell {
     pub worst: Option<Sample>,
     /// The largest latencies, each with its index in the series.
     pub top: Top,
-    /// The same samples by intervals of time.
+    /// Counts of the samples by interval of time.
     pub batches: Batches,
     /// How the samples depend on each other, computed after the last one was added.
     serial: Option<Serial>,

@@ -69,8 +69,8 @@ impl Dependence {
             }
         };
         let sizes = serial.iter().map(size).sum::<f64>().max(1.0);
-        // If the component that all series share changes too rarely, this run shows too little of
-        // it.
+        // An infinite dispersion means that the common component of all series changes too rarely
+        // for an estimate from this run.
         let unseen = if of_known.is_infinite() {
             f64::INFINITY
         } else {

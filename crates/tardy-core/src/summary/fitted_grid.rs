@@ -24,8 +24,8 @@ pub struct Places {
     latest: u64,
 }
 
-/// An event: (number of expiries before its own, time since the first event minus that many nominal
-/// periods, in ns).
+/// An event: (number of expiries before the expiry of the event, time since the first event minus
+/// that many nominal periods, in ns).
 type Point = (u64, i64);
 
 /// Fits the line in one pass over the events.
@@ -63,8 +63,8 @@ impl Places {
 
     fn point(&mut self, at: Nanos) -> Point {
         let since_first = at.get() - *self.first.get_or_insert(at.get());
-        // The index of the last expiry before the event. A quarter of a period is the tolerance,
-        // because the floor is still unknown.
+        // The index of the last expiry before the event. `floor` may still be too high, so an event
+        // may lie up to a quarter of a period below it.
         let place = (since_first - self.floor + self.period / 4)
             .div_euclid(self.period)
             .max(0) as u64;

@@ -27,8 +27,8 @@ pub struct Serial {
     pub(super) levels: Vec<Level>,
     pub(super) of_misses: Option<f64>,
     pub(super) of_tail: f64,
-    /// Number of successive samples that one event would affect if its cause has not occurred in
-    /// the run yet.
+    /// Number of successive samples that an event is assumed to affect, if no event of its kind has
+    /// occurred in the run.
     pub(super) size: f64,
     pub(super) is_assumed: bool,
 }

@@ -9,9 +9,9 @@ use crate::units::Nanos;
 const SAMPLES_MAX: f64 = 1e16;
 
 /// Returns the total number of samples that would decide `verdict`, if misses stay as rare and
-/// cluster as much as so far. Returns `None` if no share of misses is allowed, if the verdict is
-/// decided, if no number of samples would decide it (the observed share equals the allowed one), or
-/// if it is inconclusive because of the set-up or lost samples.
+/// cluster as much as so far. Returns `None` if no share of misses is allowed, or if the verdict is
+/// decided. Also returns `None` if no number of samples would decide it, because the observed share
+/// equals the allowed one, or because the set-up or lost samples make it inconclusive.
 #[must_use]
 pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let evidence = &verdict.evidence;

@@ -1,8 +1,8 @@
 //! The requirement that a run must meet.
 //!
 //! Skipped periods have a separate limit, because a user's loop with this period would have missed
-//! them. A deadline up to the period implies this limit: no skipped period, or the share given by
-//! `--misses`.
+//! them. A deadline no longer than the period implies such a limit: no skipped period or, with
+//! `--misses`, at most that share of the periods.
 
 use serde::{Deserialize, Serialize};
 

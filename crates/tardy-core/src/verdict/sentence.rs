@@ -4,8 +4,8 @@
 use super::{Evidence, Outcome, Stress, Verdict};
 
 /// Returns the sentence of `verdict`. `by_misses` and `by_skipped` are the outcomes by misses and
-/// by skipped periods; `decided` is the outcome that the samples give, whatever the set-up and lost
-/// samples are.
+/// by skipped periods. `decided` is the outcome of the samples alone, without regard to a degraded
+/// set-up or lost samples.
 pub(super) fn sentence(
     verdict: &Verdict,
     (by_misses, by_skipped): (Outcome, Outcome),

@@ -2,9 +2,9 @@
 //! the periods between the two.
 //!
 //! Skipped due times get a latency only if the wake-up's latency covers them. If the wake-up was in
-//! time and the work after it took too long, only an upper bound is known: the probe was ready
-//! before the next due time that it did not skip. The histogram then stays uncorrected, and
-//! verdicts use the bound.
+//! time and the work after it took too long, the time at which the probe was ready is not known
+//! exactly. It was ready before the next due time that it did not skip. The histogram then stays
+//! uncorrected, and verdicts use the bound.
 
 use super::Window;
 use crate::sample::Sample;

@@ -14,7 +14,7 @@ mod process;
 use count::BoundTally;
 use process::Process;
 
-/// Spreads the runs over all CPUs of this machine; the result does not depend on how.
+/// Spreads the runs over all CPUs of this machine; the number of CPUs does not change the result.
 fn count(process: Process, cpus: u64, length: usize, runs: u64) -> BoundTally {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let some = |thread: u64| {

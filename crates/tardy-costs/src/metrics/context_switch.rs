@@ -4,8 +4,9 @@
 //! The cost of the same writes, reads and memory reads in a single process, without switches, is
 //! subtracted. To subtract it exactly, both are measured alternately, in short batches.
 //!
-//! The memory is read through atomics. Otherwise the compiler could move a load out of the loop in
-//! one place and not in another, and the subtracted cost would be wrong.
+//! The memory is read through atomics. With ordinary loads, the compiler could move a load out of
+//! the loop in one of the two measurements and not in the other, and the subtracted cost would be
+//! wrong.
 
 use std::hint::black_box;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};

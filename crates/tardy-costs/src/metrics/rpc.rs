@@ -161,7 +161,8 @@ mod tests {
         answer[7] = 1;
         call.check(&answer).unwrap();
         assert!(call.check(&answer[..20]).is_err());
-        // SYSTEM_ERR, and an answer to another call.
+        // The first change makes the answer report SYSTEM_ERR; the second makes it answer another
+        // call.
         for (place, value) in [(23, 5), (3, 1)] {
             let mut other = answer;
             other[place] = value;

@@ -59,7 +59,8 @@ fn connection(_: &Place) -> Result<Box<dyn Work>, Unavailable> {
     selecting(near, Some(far))
 }
 
-/// Returns work that calls select on copies of `descriptor`. `kept` is only held open.
+/// Returns work that calls select on copies of `descriptor`. `kept` is not used, but stays open as
+/// long as the work exists.
 fn selecting(descriptor: OwnedFd, kept: Option<OwnedFd>) -> Result<Box<dyn Work>, Unavailable> {
     let copies: Result<Vec<_>, _> = (0..DESCRIPTORS).map(|_| descriptor.try_clone()).collect();
     let copies = copies.map_err(Unavailable::system("have 100 descriptors (ulimit -n)"))?;

@@ -20,7 +20,7 @@ pub struct Thread {
     /// Probe of the thread's series in the run; the series is that of this probe and `cpu`.
     pub probe: String,
     pub cpu: CpuId,
-    /// 0 for ordinary tasks.
+    /// Real-time priority of the thread; 0 for a task without one.
     pub priority: u32,
     pub interval: Nanos,
 }
@@ -50,7 +50,7 @@ impl Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Micros,
-    /// `-N`.
+    /// Nanoseconds (`-N`).
     Nanos,
 }
 
@@ -93,7 +93,7 @@ pub struct CyclictestRun {
 struct ThreadSamples {
     thread: Thread,
     values: Histogram,
-    /// In ns.
+    /// Sum of the latencies, in ns.
     sum: i128,
     /// The last latency in ns; absent if some samples are not stored.
     last: Option<i64>,
@@ -322,7 +322,7 @@ impl CyclictestRun {
     }
 
     /// Returns the output of `--spike`: at most `count` samples above `limit`, with their times.
-    /// Empty without such a sample.
+    /// The result is empty without such a sample.
     #[must_use]
     pub fn spikes(&self, limit: Nanos, count: usize) -> String {
         let mut text = "\n".to_owned();

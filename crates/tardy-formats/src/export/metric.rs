@@ -7,9 +7,9 @@ use super::run::ExportedRun;
 pub(super) struct Metric {
     /// Parts of letters, digits, `.` and `_`, joined by `-`: every test system accepts such names.
     pub(super) name: String,
-    /// In `unit`.
+    /// The value, in `unit`.
     pub(super) value: f64,
-    /// `us` or `count`.
+    /// Unit of the value: `us` or `count`.
     pub(super) unit: &'static str,
     /// Whether the metric is a maximum, which the deadline's verdict judges.
     pub(super) is_max: bool,

@@ -4,7 +4,7 @@
 //! There are two layouts. Up to cyclictest 2.6, every bucket has a row; later versions omit empty
 //! buckets and `# Total:`. The file does not state the unit.
 //!
-//! The cyclictest of NuttX prints the first layout, with two traps. It prints negative extremes as
+//! The cyclictest of NuttX prints the first layout, with two errors. It prints negative extremes as
 //! unsigned numbers of 32 or 64 bits, and without -l its mean is always 0. Source: nuttx-apps,
 //! benchmarks/cyclictest/cyclictest.c.
 

@@ -48,7 +48,7 @@ pub(super) struct ThreadLine {
     pub(super) interval: Option<Nanos>,
     pub(super) cycles: u64,
     pub(super) min: i64,
-    /// In ns.
+    /// Average latency, in ns.
     pub(super) avg: f64,
     pub(super) max: i64,
 }

@@ -6,9 +6,9 @@
 //! is late by k intervals implies k skipped due times. Source: rt-tests,
 //! src/cyclictest/cyclictest.c, `timerthread`.
 //!
-//! A trap: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
-//! the writer laps the reader. Old cycle numbers then carry newer values, and each value appears
-//! again 16,384 cycles later. This module detects such output.
+//! Caution: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
+//! the writer overwrites samples that were not read yet. Old cycle numbers then carry newer values,
+//! and each value appears again 16,384 cycles later. This module detects such output.
 //!
 //! cyclictest prints no sample after the latency at which it stopped (-b), nor that latency itself.
 //! It states the latency below the samples, and this module appends it to them.
@@ -41,8 +41,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 const LINE_BYTES_MAX: usize = 4096;
 /// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
-/// If this many successive values equal those 16,384 cycles later, the ring was lapped, provided
-/// that an eighth of the values differ from their predecessor.
+/// If this many successive values equal those 16,384 cycles later, the ring was overwritten before
+/// it was read. This rule applies only if an eighth of the values differ from their predecessor.
 const ALIASED_MIN: u32 = 512;
 /// Maximum number of samples that are held back until their unit is known.
 const HELD_MAX: usize = 4096;

@@ -54,7 +54,7 @@ impl Default for Columns {
 /// The values of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Values {
-    /// In ns.
+    /// Smallest value, in ns.
     pub(super) min: i64,
     pub(super) mean: i64,
     pub(super) max: i64,

@@ -40,7 +40,7 @@ struct Line {
     elapsed: u64,
     /// Index in [`THREADS`].
     thread: usize,
-    /// In ns.
+    /// Smallest value, in ns.
     min: i64,
     max: i64,
 }

@@ -1,5 +1,5 @@
 //! Selects one of several measurements in a file, such as a log of two runs, or two outputs pasted
-//! together. Pooled, their numbers would describe neither.
+//! together. If the measurements were combined, the numbers would describe none of them.
 
 use super::{ImportError, Source};
 

@@ -2,7 +2,7 @@
 //! which one wakes the other. Only extremes and mean of a pair are known. Source: rt-tests,
 //! src/pmqtest/pmqtest.c and the sources of the others.
 //!
-//! The traps: a pair rests for its interval after each wake-up, so there is no schedule and nothing
+//! Caution: a pair rests for its interval after each wake-up, so there is no schedule and nothing
 //! can be skipped. Of a latency, only the part below a second is counted (`tv_usec`). The text does
 //! not name the tool, except by a command line above it, and by the `TO` of pmqtest's time-outs,
 //! which older versions do not print.
@@ -55,7 +55,7 @@ struct Pair {
     interval: Option<Nanos>,
     samples: Option<u64>,
     min: Option<i64>,
-    /// In ns.
+    /// Mean, in ns.
     mean: Option<f64>,
     max: Option<i64>,
 }

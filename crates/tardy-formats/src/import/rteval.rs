@@ -2,7 +2,7 @@
 //! has cyclictest's element below the root, with cyclictest's command line as text; later versions
 //! have it below `Measurements`.
 //!
-//! The traps: rteval states the highest non-empty bucket as the maximum, so samples beyond it
+//! Caution: rteval states the highest non-empty bucket as the maximum, so samples beyond it
 //! appear in no number, or only in the count of samples. If cyclictest stopped at a latency (-b),
 //! that latency is listed next to the cores. For timerlat, rteval merges interrupt, thread and user
 //! latencies into one distribution. Source: rteval, rteval/modules/measurement/cyclictest.py and

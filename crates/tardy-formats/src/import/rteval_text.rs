@@ -1,6 +1,6 @@
 //! rteval's report as text: the statistics of the system and of each core, without histograms.
 //!
-//! The traps: the system's numbers cover all cores, even cores whose lines were removed from the
+//! Caution: the system's numbers cover all cores, even cores whose lines were removed from the
 //! text. As in summary.xml, the numbers of old versions leave out latencies beyond the last bucket.
 //! Source: rteval, rteval/rteval_text.xsl.
 

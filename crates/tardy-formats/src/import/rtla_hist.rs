@@ -2,7 +2,7 @@
 //! prints up to three columns per CPU: the timer's interrupt, the kernel's thread, and the return
 //! to user space. Each kind of column becomes a probe.
 //!
-//! The traps: buckets may be wider than a unit (-b). Only the names of the rows show the width.
+//! Caution: buckets may be wider than a unit (-b). Only the names of the rows show the width.
 //! Each sample counts at the end of its bucket, so that no percentile looks better than it was.
 //! Empty rows are omitted. With --no-summary, the file has no maximum, so the end of the last row
 //! with samples limits it. osnoise measures intervals without the CPU, not wake-up latencies. Files

@@ -2,7 +2,7 @@
 //! kernel's thread, and the return to user space. Each is a separate probe, as in `timerlat hist`.
 //! The table is printed repeatedly; the last one counts.
 //!
-//! The traps: `COUNT` counts the interrupts, so a row with 0 may still have a latency of the
+//! Caution: `COUNT` counts the interrupts, so a row with 0 may still have a latency of the
 //! thread. The line `ALL` includes CPUs whose rows were removed, but its count is rounded and
 //! wraps. Source: Linux, tools/tracing/rtla/src/timerlat_top.c.
 

@@ -1,7 +1,7 @@
 //! signaltest of rt-tests, JSON, summary lines and -v: a signal travels through all threads, and a
 //! value is the time of one round.
 //!
-//! The traps: the first thread rests for 10 ms after every 16 rounds, and excludes that rest from
+//! Caution: the first thread rests for 10 ms after every 16 rounds, and excludes that rest from
 //! its own values. The values of the other threads include it, so they are no latencies and are
 //! omitted here. -v prints only the first thread, one value late: its first value is the zero of an
 //! empty buffer. Source: rt-tests, src/signaltest/signaltest.c, `signalthread` and `print_stat`.

@@ -198,7 +198,7 @@ pub(super) fn numbered<'a>(
 }
 
 /// Reads `histogram` of the thread at `keys`: buckets in the file's unit, ascending, and their
-/// counts. Empty if there is none.
+/// counts. The result is empty if there is no histogram.
 pub(super) fn histogram(
     source: &Source,
     document: &Document,

@@ -97,7 +97,8 @@ mod tests {
         };
         assert_eq!(of(&[(23, 1_000), (31, 1_500)]), Some(Unit::Us));
         assert_eq!(of(&[(22_926, 1_000), (31_000, 1_500)]), Some(Unit::Ns));
-        // Ambiguous: a slow emulator, or a fast machine with a long interval.
+        // The unit is ambiguous: the machine may be a slow emulator, or a fast machine with a long
+        // interval.
         assert_eq!((of(&[(4_000, 10_000)]), of(&[(4_000, 0)])), (None, None));
         // One of several threads is usually late.
         assert_eq!(

@@ -4,7 +4,7 @@
 //! ns. With -h, Xenomai prints three histograms: `avg` of all samples, and `min` and `max` of each
 //! second's extremes.
 //!
-//! The traps: RTAI has other columns, so its mean is at the position of Xenomai's maximum. The file
+//! Caution: RTAI has other columns, so its mean is at the position of Xenomai's maximum. The file
 //! lacks the width of the buckets, and the last one contains all larger values. Buckets hold
 //! absolute values, so early wake-ups look late. Overruns are skipped periods. klatency does not
 //! print one line per second. latmus with a GPIO measures a round trip. Source: Xenomai,

@@ -2,7 +2,7 @@
 //! with the extremes, then one row per bucket. latmus names a bucket by its lower end in us,
 //! Xenomai by its middle.
 //!
-//! The traps: Xenomai, and versions of latmus that do not print the time of the peak, add 1 to each
+//! Caution: Xenomai, and versions of latmus that do not print the time of the peak, add 1 to each
 //! count, because a logarithmic axis cannot show 0. Xenomai adds a row at each end. Counts have 32
 //! bits and wrap. Buckets hold absolute values. The last bucket contains all larger values. Source:
 //! libevl, benchmarks/latmus.c; Xenomai, testsuite/latency/latency.c.

@@ -24,7 +24,7 @@ use crate::variant::Variant;
 
 /// Name of the index file in the atlas's folder.
 pub const INDEX_NAME: &str = "cells.json";
-/// Version of [`Index`]. History: 1, the first.
+/// Version of [`Index`]. Version 1 is the first one.
 const VERSION: u32 = 1;
 /// Size limit of an index file; real ones are far smaller.
 const BYTES_MAX: u64 = 256 << 20;

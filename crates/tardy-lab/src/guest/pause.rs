@@ -1,5 +1,5 @@
-//! Stops the machine once it has settled, and resumes with the job that the host has left in the
-//! shared memory.
+//! Stops the machine when the kernel's work after the boot is over, and resumes with the job that
+//! the host has left in the shared memory.
 //!
 //! The guest, not the host, chooses the moment, and the machine's memory contains nothing of the
 //! job until then. Any number of runs with different jobs can therefore start from the same state,

@@ -61,7 +61,7 @@ impl QemuProcess {
     /// [`Self::wait_for_end`] returns [`BootEnd::WallLimit`], and the other methods fail with
     /// [`ControlError::WallLimit`].
     pub(crate) fn start(command: &mut Command, deadline: Instant) -> Result<Self, ControlError> {
-        // Ctrl-C on the terminal interrupts only this program, or gdb.
+        // Ctrl-C on the terminal must interrupt this program or gdb, but not QEMU.
         command.process_group(0);
         let mut child =
             kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;
@@ -161,7 +161,7 @@ impl QemuProcess {
                 Err(error) => return Err(error),
             }
         };
-        // Dropping ends the process.
+        // Dropping `self` ends the process.
         Ok(end)
     }
 

@@ -215,8 +215,8 @@ impl Guardian {
         Ok(())
     }
 
-    /// Kills the guardian, and with it all processes below it. Used if the guardian does not
-    /// answer. The changes of loads are then undone from the journal.
+    /// Kills the guardian, and with it all processes below it. This function is used if the
+    /// guardian does not answer. The changes of loads are then undone from the journal.
     pub fn kill(&mut self) {
         self.is_killed = true;
         self.end_is_told = true;

@@ -33,7 +33,7 @@ pub(super) enum Message {
         /// The containment of the loads.
         containment: Containment,
     },
-    /// Every later message.
+    /// Every message after the first.
     Event(LoadEvent),
 }
 
@@ -116,8 +116,8 @@ pub enum LoadEvent {
         phase: u32,
         /// CPU of the worker; `None` if the worker uses several.
         cpu: Option<CpuId>,
-        /// When the worker saw the request to stop. If it was killed: when it was asked to stop. If
-        /// it died: when it died.
+        /// When the worker saw the request to stop; if the worker was killed, when it was asked to
+        /// stop; if it died, when it died.
         at: Nanos,
         /// How the worker died, if it was not asked to stop.
         died: Option<String>,

@@ -172,8 +172,8 @@ impl BusyInterval {
         }
     }
 
-    /// Busy-waits until the clock shows `until`, and ends the interval. Reads the end last, so that
-    /// the interval includes the work before.
+    /// Busy-waits until the clock shows `until`, and ends the interval. Reads the time of the end
+    /// last, so that the interval includes the work before.
     fn until(&mut self, until: i64) {
         while clock::monotonic() < until {}
         self.cpu_time = clock::thread_cpu_time() - self.cpu_time;

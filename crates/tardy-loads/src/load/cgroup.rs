@@ -132,7 +132,7 @@ fn work(worker: &mut Worker, own: &Path) -> Result<(), WorkError> {
     while worker.go_on() {
         for group in &groups {
             make(group).doing("make a group")?;
-            // The kernel takes 0 as the writing process.
+            // For the kernel, 0 means the process that writes it.
             std::fs::write(group.join("cgroup.procs"), "0").doing("move into a group")?;
             worker.did(2, 0);
             if !worker.go_on() {

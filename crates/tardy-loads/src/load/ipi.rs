@@ -31,8 +31,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Number of pages of a thread. A round issues as many barriers of each type, and changes the
-/// protection as many times.
+/// Number of pages of a thread. In each round, a thread issues this number of barriers of each
+/// type, and changes the protection this number of times.
 const PAGES: usize = 16;
 /// Stack, kernel memory and pages of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 256 << 10;

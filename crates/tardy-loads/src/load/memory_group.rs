@@ -55,8 +55,8 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
     ))
 }
 
-/// A group whose children have the memory controller, or will have it once it is enabled there
-/// (`needs_switching_on`).
+/// A group whose children have the memory controller, or will have it after the controller is
+/// enabled in the group (`needs_switching_on`).
 #[derive(Debug, PartialEq, Eq)]
 struct Parent {
     folder: PathBuf,
@@ -182,7 +182,7 @@ impl MemoryGroup {
         std::fs::write(file.ok_or(io::ErrorKind::NotFound)?, limit.to_string())?;
         let home = home(group).ok_or(io::ErrorKind::NotFound)?.join(MEMBERS);
         let home = File::options().write(true).open(home)?;
-        // The kernel takes 0 as the writing process.
+        // For the kernel, 0 means the process that writes it.
         std::fs::write(group.join(MEMBERS), "0")?;
         Ok(Self { home })
     }

@@ -123,7 +123,8 @@ impl Resolution<'_> {
             ));
         }
         let value = match is_size {
-            // Whole pages, because mapping, writing and reading work on pages.
+            // The value is rounded to whole pages, because mapping, writing and reading work on
+            // pages.
             true if fitting > 4096 => Value::Bytes(fitting / 4096 * 4096),
             true => Value::Bytes(fitting),
             false => Value::Count(fitting),

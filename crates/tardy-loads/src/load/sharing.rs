@@ -246,8 +246,8 @@ pub fn is_of_all(undo: &Undo) -> bool {
 /// Returns the weight of a worker relative to a worker on a single CPU. A worker on all CPUs has
 /// its weight once, while other loads have theirs on each CPU.
 ///
-/// The kernel's division among CPUs favours a load with many tasks on each CPU: at the moments when
-/// the kernel computes the division, more of the load's tasks wait than on average
+/// The kernel's division among CPUs favours a load with many tasks on each CPU. At the moments when
+/// the kernel computes the division, more of such a load's tasks wait than on average
 /// (kernel/sched/fair.c, calc_group_shares). On two CPUs, such a load got twice the share of each
 /// other load when nine others ran, and 1.3 times the share when 23 others ran.
 #[must_use]
@@ -297,7 +297,7 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
 pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
     match share {
         Share::Tasks => Ok(()),
-        // The kernel takes 0 as the writing process.
+        // For the kernel, 0 means the process that writes it.
         Share::Group(group) => std::fs::write(of_worker(group, index).join("cgroup.procs"), "0"),
         Share::Session => {
             tardy_sys::process::new_session()?;

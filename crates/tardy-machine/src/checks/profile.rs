@@ -15,7 +15,7 @@ pub enum Profile {
     Polling,
     /// Sound: tasks that the interrupt of a sound card wakes, on a desktop.
     Audio,
-    /// Any of these inside a virtual machine.
+    /// Any of these tasks inside a virtual machine.
     VmGuest,
     /// A host of virtual machines that run real-time work.
     VmHost,

@@ -33,10 +33,11 @@ pub struct StateSample {
 #[serde(default)]
 pub struct Pressure {
     pub cpu: Option<Stall>,
-    /// Waiting for I/O.
+    /// Stalls of tasks that waited for I/O.
     pub io: Option<Stall>,
     pub memory: Option<Stall>,
-    /// Waiting for interrupt handlers (since Linux 6.1, CONFIG_IRQ_TIME_ACCOUNTING).
+    /// Stalls of tasks that waited for interrupt handlers (since Linux 6.1,
+    /// CONFIG_IRQ_TIME_ACCOUNTING).
     pub irq: Option<Stall>,
 }
 

@@ -15,8 +15,8 @@ use super::threads::MeasuringThread;
 #[derive(Debug)]
 struct WatchedClock {
     reading: ClockReading,
-    /// Whether timers use the clock. Otherwise only grids were placed on it at the start, or a
-    /// probe reads it.
+    /// Whether timers use the clock. If false, the clock was only used to place grids at the start,
+    /// or a probe reads it.
     has_timers: bool,
     step: Option<Warning>,
 }

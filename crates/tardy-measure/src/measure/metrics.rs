@@ -440,7 +440,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// and a port.
 ///
 /// # Errors
-/// Returns a sentence if the text is neither, or the address cannot be used.
+/// Returns a sentence if `place` is neither of the two, or if the address cannot be used.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
@@ -461,7 +461,7 @@ mod tests {
     fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
-        // Stands in for the recorder, which publishes regularly.
+        // This loop stands in for the recorder, which publishes regularly.
         while !server.desk().is_wanted() && question.contains("/metrics") {
             std::thread::yield_now();
         }

@@ -4,7 +4,7 @@
 //! watchdog while nothing is measured. A separate thread on the housekeeping CPUs therefore feeds
 //! it only while the recorder takes samples from each ring and the session's main loop runs. A
 //! series may pause for the longest of these times: half of the manager's time-out, a second, or
-//! two of its periods.
+//! two periods of the series.
 //!
 //! The notifications use `std`'s datagram sockets and need no further crate. If the manager
 //! restarts the service, the unit resumes the same run.

@@ -39,7 +39,7 @@ enum Rescue {
 
 impl StarvationWatch {
     /// Checks all threads of the process, and frees those that have waited for too long: first with
-    /// `priority`, then with `cpus`. Returns the threads that it gave the priority.
+    /// `priority`, then with `cpus`. Returns the threads whose priority it changed.
     pub(super) fn look(&mut self, priority: u32, cpus: &CpuList) -> Vec<i32> {
         let mut freed = Vec::new();
         for thread in threads() {

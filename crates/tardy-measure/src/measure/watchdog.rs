@@ -29,7 +29,7 @@ const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);
 /// Number of consecutive checks at which a thread must be busy.
 const BUSY_LOOKS: u32 = 4;
 /// Share of the time between two checks above which a thread is busy, in percent. A probe at the
-/// shortest allowed period uses a quarter. A probe that never sleeps gets at most 95 %, because the
+/// shortest allowed period uses 25 %. A probe that never sleeps gets at most 95 %, because the
 /// kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
 const BUSY_PERCENT: i64 = 80;
 /// How long a thread may run without blocking before the kernel sends SIGXCPU, in us. After twice

@@ -240,7 +240,8 @@ impl Initiator for ByteInitiator {
         if low >= NUMBERS {
             return Ok(None);
         }
-        // Several earlier stimuli have the same byte; the latest of them is assumed.
+        // Several earlier stimuli have the same byte. The answer is assumed to belong to the latest
+        // of them.
         let behind = (self.sent % NUMBERS + NUMBERS - low) % NUMBERS;
         Ok(Some(Answer {
             number: self.sent.saturating_sub(behind),

@@ -27,8 +27,8 @@ pub trait Initiator {
     /// Returns errors of the link.
     fn look(&mut self) -> io::Result<Option<Answer>>;
 
-    /// Called after a stimulus without an answer, before the next stimulus. For links whose answers
-    /// have no numbers.
+    /// Called after a stimulus without an answer, before the next stimulus. Links whose answers
+    /// have no numbers need this call.
     fn recover(&mut self) {}
 }
 

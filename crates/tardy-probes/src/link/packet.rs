@@ -8,9 +8,9 @@
 //! shows the initiator whether it talks to its own machine.
 //!
 //! Kinds 3 to 5 belong to sessions with a secret. The responder answers a hello with a challenge,
-//! whose nonce replaces number and time. The opening and its answer (opened) repeat the nonce. Each
-//! of these two is 32 bytes longer: a tag of its first 40 bytes follows them. A responder never
-//! sends more bytes than it received.
+//! which contains a nonce in the place of number and time. The opening and its answer (opened)
+//! repeat the nonce. Each of these two is 32 bytes longer: a tag of its first 40 bytes follows
+//! them. A responder never sends more bytes than it received.
 
 use tardy_core::units::Nanos;
 

@@ -18,7 +18,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..pair::INFO
 };
 
-/// 1 from a wake-up until the woken thread has received it.
+/// The word is 1 from a wake-up until the woken thread has received the wake-up.
 struct Futex(AtomicU32);
 
 impl Channel for Futex {

@@ -2,8 +2,9 @@
 //! koolwal2009 reports only the largest of these times.
 //!
 //! The probe reads two clocks in turns: one for 1 ms, then the other. If it alternated after each
-//! read, the time between two reads of one clock would include three calls. Each clock's first read
-//! of a turn comes before the other's last, so a delay between turns falls into one gap.
+//! read, the time between two reads of one clock would include three calls. The first read of each
+//! turn comes before the last read of the other clock's turn, so a delay between two turns lies in
+//! a gap of one of the clocks.
 //!
 //! If the time of day is set during a gap, the gap's length is taken from the run's clock.
 //! Otherwise a step forward by an hour would be a gap of an hour, and a step back would keep the

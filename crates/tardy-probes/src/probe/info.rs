@@ -42,9 +42,9 @@ pub struct ProbeInfo {
     /// this kind would conflict. POSIX timers exist once per thread, and message queues once per
     /// pair of threads, so these probes are not single.
     pub is_single: bool,
-    /// The event that the probe waits for. It is not a timer for pairs of threads, for externally
-    /// started cycles, and for interval errors, which do not show a constant latency such as that
-    /// of a tick.
+    /// The event that the probe waits for. Three kinds of probes do not count as waiting for a
+    /// timer: pairs of threads, probes whose cycles are started externally, and probes of interval
+    /// errors. Interval errors do not show a constant latency such as that of a tick.
     pub waits_for: WaitsFor,
     /// The system calls of the measuring loops, named as in strace: first the one in which the
     /// probe sleeps, then the timed wake-up or work. A clock read through the vDSO is not a system
@@ -78,7 +78,7 @@ pub enum Cycles {
     Own,
     /// A player starts the cycles. Its clock defines their due times.
     OfAPlayer,
-    /// A user's program starts the cycles when it likes.
+    /// A user's program starts the cycles at any time.
     OfAProgram,
 }
 
@@ -92,7 +92,7 @@ pub enum Placement {
     FirstCpu,
     /// One instance, on any CPU.
     Unbound,
-    /// As many instances as the parameter `copies` says. Their threads move among the measured
+    /// As many instances as the parameter `copies` states. Their threads move among the measured
     /// CPUs.
     Copies,
     /// As many instances as measured CPUs. Their threads move among all CPUs, because the kernel

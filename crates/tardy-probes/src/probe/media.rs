@@ -9,9 +9,9 @@
 //! table mixes a simulated and a real player.
 //!
 //! The time of the audible sound is computed from the position of the card's hardware pointer at
-//! the kernel's time stamp, and extrapolated to the frame's time at the nominal rate. It is only as
-//! exact as the pointer's steps are even; the run reports this, and the rate of the card's clock.
-//! After an xrun, the sound resumes where it was interrupted.
+//! the kernel's time stamp, and extrapolated to the frame's time at the nominal rate. Its error is
+//! as large as the unevenness of the pointer's steps. The run reports this error, and the rate of
+//! the card's clock. After an xrun, the sound resumes where it was interrupted.
 //!
 //! The series `media.alsa` uses the clock of a card, `media` a modelled clock. Without `player=`,
 //! the card's clock is used if there is a card; the run stores the choice with its reason.

@@ -32,7 +32,7 @@ pub struct ProbeInstance {
     /// Error of the clock that the probe reads. A wake-up is judged as early only if it is early by
     /// more than this.
     pub clock_error: Nanos,
-    /// The series that the instance has, if only opening shows this. They replace those of the
+    /// The series of the instance, if they are known only after opening. They replace those of the
     /// description, and there may be fewer.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that was found on opening, and that the plan could not know.
@@ -109,9 +109,9 @@ pub struct Member {
     /// time is the fallback.
     pub is_watched: bool,
     /// The function of the thread, called once. It prepares what must be prepared on this thread,
-    /// waits for the start with [`StartGate::wait`], measures until the control stops it, closes
-    /// its producers, and waits for the other threads with [`Control::leave`] before it releases
-    /// resources. The measuring loop inside makes no indirect calls.
+    /// waits for the start with [`StartGate::wait`], and measures until the control stops it. Then
+    /// it closes its producers, and waits for the other threads with [`Control::leave`] before it
+    /// releases resources. The measuring loop inside makes no indirect calls.
     pub run: Run,
 }
 
@@ -134,8 +134,8 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Sleeps until the run starts. For probes without a grid, whose first cycle would otherwise
-    /// lie before the start.
+    /// Sleeps until the run starts. Probes without a grid call this function, because their first
+    /// cycle would otherwise lie before the start.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses the sleep.

@@ -103,7 +103,8 @@ impl GridWalk {
     }
 
     /// Advances over `expiries` of a timer on the same grid, at most to the first due time at or
-    /// after `end`. Returns the number of skipped due times. For a grid without dither.
+    /// after `end`. Returns the number of skipped due times. Must only be used for a grid without
+    /// dither.
     #[inline]
     pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(walk.base(), Nanos(1400));
     }
 
-    /// This happened with eight busy processes: a period of 1 ns, and a stall of 5 s.
+    /// The case occurred with eight busy processes: the period was 1 ns, and a stall lasted 5 s.
     #[test]
     fn what_a_sample_cannot_count_is_left_to_the_next_one() {
         let mut walk = GridWalk::new(Nanos(0), Nanos(1), Nanos::ZERO, 1);

@@ -2,7 +2,7 @@
 //!
 //! Due times and latencies are measured on the run's clock, CLOCK_MONOTONIC, also if the timer has
 //! another clock. The difference between the two clocks changes only in steps. After a step, the
-//! due times on the run's clock stay the same, and the timer is set again: a wait that ended early
+//! due times on the run's clock stay the same, and the timer is set again. A wait that ended early
 //! continues, and `measure::clock_watch` interrupts a wait that would take longer. So no step
 //! occupies the CPU or delays the end of the run. The watch also makes a run with a step
 //! inconclusive.

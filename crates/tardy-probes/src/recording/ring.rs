@@ -192,8 +192,8 @@ impl Producer {
         self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
-    /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times. For
-    /// loops of other programs, which write to a separate ring first.
+    /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times. This
+    /// function is for loops of other programs, which write to a separate ring first.
     pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);

@@ -35,8 +35,8 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
 }
 
 /// Returns a sentence with the shortest deadline that was met, and a sentence with the upper bound
-/// of its misses. If every deadline was missed, returns a sentence about this. Empty if the samples
-/// do not decide which deadline was met.
+/// of its misses. If every deadline was missed, returns a sentence about this. The sentence is
+/// empty if the samples do not decide which deadline was met.
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     if ladder.every_deadline_missed {

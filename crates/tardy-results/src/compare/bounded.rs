@@ -1,5 +1,5 @@
-//! Selects the quantiles to compare. Both sides must bound them, and there must be enough samples
-//! beyond them for a difference, unless the user named them.
+//! Selects the quantiles to compare. A quantile is compared if both sides bound it and enough
+//! samples lie beyond it. The second condition does not apply to quantiles that the user named.
 
 use tardy_statistics::compare::run_spread::FACTOR_MAX;
 use tardy_statistics::confidence::Confidence;
@@ -19,8 +19,8 @@ pub(super) enum Bounds {
     /// The number of samples in the shortest run. If `is_exact`, a run's value has no random error,
     /// but another seed gives another value.
     OfRuns { is_exact: bool },
-    /// The number of independent samples: for each quantile, that of the baseline and that of the
-    /// candidate.
+    /// For each quantile: the quantile, and the numbers of independent samples in the baseline and
+    /// in the candidate.
     OfSamples { effective: Vec<(f64, f64, f64)> },
 }
 

@@ -23,8 +23,8 @@ pub(super) const RUNS_MIN: usize = 8;
 pub struct Step {
     /// Index of the first run after the change.
     pub run: usize,
-    /// Geometric mean of the runs since the previous change. Its unit is that of the runs, in spite
-    /// of the name's `_ns`.
+    /// Geometric mean of the runs since the previous change. Its unit is that of the runs, although
+    /// the name ends in `_ns`.
     pub before_ns: f64,
     /// Geometric mean of the runs from this change to the next one.
     pub after_ns: f64,

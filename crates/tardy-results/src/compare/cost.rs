@@ -1,12 +1,12 @@
 //! Compares costs: by how many percent each service or program costs more, with an interval and a
 //! verdict.
 //!
-//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms), because the value of a
-//! trial is a sum of many delays that are never negative, and because users ask for a share. With
-//! at least four runs per side, each run counts as one number. With fewer runs, the trials are
-//! compared. With many metrics, some differ by chance, so the intervals are widened as those of
-//! latencies: the probability that any verdict is wrong is at most 1 %. Programs are compared by
-//! their averages, as in mckenney2009.
+//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms). The value of a trial is
+//! a sum of many delays that are never negative, and users want to know a share. With at least four
+//! runs per side, each run counts as one number. With fewer runs, the trials are compared. With
+//! many metrics, some differ by chance, so the intervals are widened like those of latencies: the
+//! probability that any verdict is wrong is at most 1 %. Programs are compared by their averages,
+//! as in mckenney2009.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub struct CostComparison {
     pub verdict: Outcome,
     /// Maximum difference that does not matter.
     pub margin: Margin,
-    /// Confidence of each interval before it is widened so that all rows hold together.
+    /// Confidence of each interval before it is widened for the number of rows.
     pub confidence: Confidence,
     /// Unit of the costs: `ns`, or `instructions` of emulated machines.
     pub unit: &'static str,
@@ -307,7 +307,7 @@ fn row(name: &str, base: &Side, side: &Side, of_runs: bool, judge: RowJudge) -> 
     )
 }
 
-/// Judges one of several rows, whose verdicts hold together.
+/// Judges one of several rows. The probability that any of these verdicts is wrong is limited.
 #[derive(Clone, Copy)]
 struct RowJudge {
     margin: Margin,

@@ -201,8 +201,9 @@ fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRun
 
 /// Returns rows in which each run, or each replica, counts as one number. A row shows the medians
 /// of the runs. Its interval is that of their shift, widened so that the intervals of all `tables`
-/// hold together. The difference of the medians may lie outside this interval. The interval is then
-/// extended to that difference, so that the verdict also holds for the printed numbers.
+/// are right at the same time. The difference of the medians may lie outside this interval. The
+/// interval is then extended to that difference, so that the verdict also holds for the printed
+/// numbers.
 fn rows_of_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -428,7 +429,8 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     }
 }
 
-/// Widens the intervals so that all tables hold together, and adds the verdicts of rows and tables.
+/// Widens the intervals so that those of all tables are right at the same time, and adds the
+/// verdicts of rows and tables.
 ///
 /// The rows of all block comparisons share the confidence. The intervals of other methods are
 /// already wide enough for the number of tables.
@@ -489,7 +491,7 @@ fn mark_decided(table: &mut Table) {
     table.overview.max.is_decided = is_decided(of_maxima);
 }
 
-/// Returns the factor by which a deviate grows if `statements` statements must hold together with
+/// Returns the factor by which a deviate grows if `statements` statements must all be right with
 /// the probability 1 - [`CHANCE_OF_ANY`].
 pub(super) fn stretched(
     statements: usize,

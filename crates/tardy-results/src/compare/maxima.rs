@@ -2,8 +2,8 @@
 //!
 //! The maxima of two single runs differ by chance, so only a test gives a verdict. The test counts
 //! how many samples of one side exceed the other side's maximum by more than the margin and by more
-//! than runs differ. At most 1 % of comparisons have a wrong verdict of this kind, so the rate of
-//! false discoveries is at most 1 %, too.
+//! than runs usually differ. At most 1 % of comparisons have a wrong verdict of this kind, so the
+//! rate of false discoveries is at most 1 %, too.
 
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::permutation::all_above_by_chance;
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(beyond_by_chance(0.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(1.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(10.0, 100.0, 100.0), 2.0_f64.powi(-9));
-        // 10 samples beyond are weak evidence if one side has nearly all samples.
+        // 10 samples beyond the maximum are weak evidence if one side has nearly all samples.
         assert!(beyond_by_chance(10.0, 900.0, 100.0) > 0.3);
     }
 }

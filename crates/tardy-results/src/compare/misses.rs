@@ -2,8 +2,9 @@
 //!
 //! Misses count as clusters. Their number comes from the variance of the number of misses, or from
 //! the extremal index if that shows more dependence. A side with few misses cannot show how they
-//! cluster, so each side counts as clustered at least as much as both sides together. With at least
-//! four runs per side, the share of misses of each run counts as one number, as for quantiles.
+//! cluster, so each side is assumed to cluster at least as much as both sides together. With at
+//! least four runs per side, the share of misses of each run counts as one number, as for
+//! quantiles.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;
@@ -87,9 +88,9 @@ fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
 
 /// Compares the pooled misses of both sides, counted as clusters.
 ///
-/// The levels of runs differ even if nothing changed, and with them the numbers of misses. The ends
-/// of the interval therefore assume that the candidate's latencies are lower, or higher, by as much
-/// as runs usually differ.
+/// Even if nothing changed, runs differ in their latencies, and therefore in their numbers of
+/// misses. The ends of the interval therefore assume that the candidate's latencies are lower, or
+/// higher, by as much as runs usually differ.
 fn of_clusters(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,

@@ -198,7 +198,7 @@ pub struct BetweenRuns {
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
     Stated,
-    /// The documented share.
+    /// The share is a constant of this tool, which its documentation gives.
     Documented,
     /// The runs themselves. With fewer than four runs per side, they are used only if they differ
     /// by more than the documented share.
@@ -243,7 +243,7 @@ pub enum Method {
 pub struct Table {
     /// The key of the compared series.
     pub key: Key,
-    /// The verdict over its rows, maxima and misses.
+    /// The verdict over the table's rows, maxima and misses.
     pub verdict: Outcome,
     /// The numbers that decide the verdict. A mixed verdict has a better and a worse number. An
     /// inconclusive verdict has the number that is most likely to exceed the margin.
@@ -392,7 +392,8 @@ pub struct Maxima {
     /// sample counts only if it is higher by more than the margin and by more than runs usually
     /// differ.
     pub beyond: (u64, u64),
-    /// Probability that chance alone puts at least this many independent samples beyond.
+    /// Probability that chance alone puts at least this many independent samples beyond the other
+    /// side's largest sample.
     pub beyond_by_chance: f64,
     /// The verdict of the test; absent if too few samples lie beyond, because two maxima differ by
     /// chance, or if the user named quantiles.

@@ -1,7 +1,7 @@
 //! Published costs, for comparison.
 //!
 //! Published costs come from other machines, so values cannot be compared with ours. Only the
-//! direction and the relative cost of a real-time kernel can.
+//! direction and the relative cost of a real-time kernel can be compared.
 
 use serde::Serialize;
 use tardy_papers::published::{self, Table};

@@ -53,7 +53,7 @@ impl CostRun {
     }
 }
 
-/// Returns whether `path` is a run of kind `cost`. A path that cannot be read is not.
+/// Returns whether `path` is a run of kind `cost`. Returns false for a path that cannot be read.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folder::open(path).is_ok_and(|record| record.kind == RunKind::Cost)

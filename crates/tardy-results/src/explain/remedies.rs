@@ -11,7 +11,8 @@ struct Remedy {
     remedy: &'static str,
 }
 
-/// Above each remedy are the files of the kernel whose code makes other CPUs run its functions.
+/// The comment above each remedy names the kernel's files whose code makes other CPUs run the
+/// functions of the remedy.
 const REMEDIES: [Remedy; 7] = [
     // arch/x86/mm/tlb.c.
     Remedy {

@@ -17,7 +17,7 @@ pub struct RuleRow {
     pub count: Option<u64>,
     /// Details of the violations, such as the wakers or the longest wait; empty without violations.
     pub detail: String,
-    /// The remedy. Without a count, the event that must be recorded.
+    /// The remedy; without a count, the event that must be recorded to get one.
     pub remedy: &'static str,
 }
 

@@ -30,7 +30,7 @@ pub struct Threshold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThresholdSource {
-    /// The user gave it.
+    /// The user gave the threshold.
     Asked,
     /// The threshold is the run's deadline.
     Deadline,

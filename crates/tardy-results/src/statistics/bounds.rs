@@ -40,7 +40,8 @@ pub struct Bounds {
     /// Lower bound of the share of samples that do not exceed the observed maximum (Wilks; the
     /// reverse of the rule of three).
     pub covered_by_max: f64,
-    /// Shares that the maximum would cover with more samples, and how many that would need.
+    /// Shares that the maximum would cover with more samples, and how many samples each share
+    /// needs.
     pub needed: Vec<SamplesNeeded>,
 }
 

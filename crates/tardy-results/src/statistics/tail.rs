@@ -132,7 +132,7 @@ pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tai
     }
 }
 
-/// The steps of a series in ns: in time and in value.
+/// The resolution of a series in ns, for its times and for its values.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     /// Time between two samples.

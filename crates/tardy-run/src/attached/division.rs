@@ -4,8 +4,8 @@ use tardy_samples::rotation::DiskDivision;
 
 /// Maximum number of series with `--until-stopped`.
 pub(super) const SERIES_MAX: usize = 256;
-/// Number of series that are reserved for sharing among the threads without their own series: one
-/// for each kind of timer, one for each other waker, and one for the time between two functions.
+/// Number of reserved series, which the threads without a separate series share: one for each kind
+/// of timer, one for each other waker, and one for the time between two functions.
 pub(super) const OTHERS_MAX: usize = 8;
 /// Number of series for the smallest disk budget.
 const SERIES_LEAST: usize = 16;

@@ -1,10 +1,10 @@
 //! The options of `tardy run`, each defined once.
 //!
 //! A row has the help, the field of [`Request`], the definition, and how to find the value in a
-//! [`Plan`]: from the plan's fields (`plan`) or only from [`Plan::asked`] (`asked`). An option that
-//! is not part of the experiment has the reason instead (`no`). The command line, the help, the
-//! manual page, the completions, the keys of files with defaults, the text of a plan and the
-//! command that repeats a run follow from the rows.
+//! [`Plan`]: from the plan's fields (`plan`) or only from [`Plan::asked`] (`asked`). For an option
+//! that is not part of the experiment, the row has the reason instead (`no`). The command line, the
+//! help, the manual page, the completions, the keys of files with defaults, the text of a plan and
+//! the command that repeats a run follow from the rows.
 
 mod of_plan;
 pub mod option;

@@ -31,8 +31,8 @@ const GROUP_STINTS: usize = 1024;
 /// Minimum number of sleeps at a wait place, and of sleeps there that the thread's own timers
 /// ended.
 const SLEEPS_MIN: u32 = 2;
-/// A wait place with relative timers has at least 1/10 of the time slept, because a worker may also
-/// sleep briefly within its work. This is the divisor.
+/// Divisor for the smallest share of the time slept that a wait place with relative timers must
+/// have: 1/10. There is a minimum because a worker may also sleep briefly within its work.
 const TIMERS_SHARE: i64 = 10;
 /// Maximum number of parts without CPU time that are stored per cycle.
 const STRETCHES_MAX: usize = 32;
@@ -445,7 +445,7 @@ impl ThreadCut {
                 }
                 (None, None) => {}
             },
-            // The stack was lost: it may be a sleep in the wait place.
+            // The stack of this sleep was lost, so the thread may have slept in its wait place.
             Doing::Asleep { .. } if piece.place.is_none() && self.home.flatten().is_some() => {
                 cut_off += 1;
                 self.open = None;

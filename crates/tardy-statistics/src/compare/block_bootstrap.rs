@@ -4,7 +4,7 @@
 //! Samples that are close in time depend on each other, so whole blocks are drawn; each block is
 //! given as the tally of its samples. Blocks must be longer than the period of the load and than
 //! the length from [`super::block_length`]. The intervals hold for these runs only, because they do
-//! not contain the differences between runs. Source: H. R. Kuensch, Annals of Statistics 17, 1989.
+//! not contain the differences between runs. Source: Kuensch, Annals of Statistics 17, 1989.
 //!
 //! Callers count blocks in buckets with a relative width of 1/1024, about 500 buckets per run, so
 //! memory does not depend on the length of runs. The interval of a difference is then wrong by less
@@ -53,8 +53,8 @@ pub struct QuantileDifference {
     pub effective: (f64, f64),
 }
 
-/// Compares `quantiles` (each between 0 and 1) of both sides. Empty if a side has fewer than two
-/// blocks with samples.
+/// Compares `quantiles` (each between 0 and 1) of both sides. The result is empty if a side has
+/// fewer than two blocks with samples.
 ///
 /// Takes `resamples * blocks * 10` steps per quantile, for any number of samples.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Block length with which a bootstrap keeps the dependence of a series.
 //!
-//! Sources: D. N. Politis and H. White, Econometric Reviews 23, 2004; A. Patton, D. N. Politis and
-//! H. White, ibid. 28, 2009 (correction).
+//! Sources: Politis and White, Econometric Reviews 23, 2004; Patton, Politis and White, Econometric
+//! Reviews 28, 2009 (correction).
 
 use serde::{Deserialize, Serialize};
 

@@ -39,8 +39,8 @@ impl Ranks {
     }
 }
 
-/// Returns the rank tests; `None` if a side is empty. Sources: H. B. Mann and D. R. Whitney, Ann.
-/// Math. Statist. 18, 1947; E. Brunner and U. Munzel, Biometrical Journal 42, 2000.
+/// Returns the rank tests; `None` if a side is empty. Sources: Mann and Whitney, Annals of
+/// Mathematical Statistics 18, 1947; Brunner and Munzel, Biometrical Journal 42, 2000.
 #[must_use]
 pub fn ranks(baseline: &Tally, candidate: &Tally) -> Option<Ranks> {
     let sizes = [baseline.total() as f64, candidate.total() as f64];

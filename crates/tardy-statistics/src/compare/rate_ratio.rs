@@ -2,7 +2,7 @@
 //!
 //! If both sides have the same rate, whatever it is, and the total number of misses is given, the
 //! number of misses on one side is binomial. The test is therefore exact, and works with few
-//! misses. Source: J. Przyborowski and H. Wilenski, Biometrika 31, 1940.
+//! misses. Source: Przyborowski and Wilenski, Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 

@@ -6,10 +6,11 @@
 //! differ significantly although nothing was changed between them.
 //!
 //! A single run is therefore assumed to be off by 8.5 %. With this value, fewer than 5 % of pairs
-//! whose levels spread by 10 % get a wrong verdict, and a true +50 % is found in more than 95 % of
-//! pairs whose levels spread by 5 %. With one percentage point more or less, one of these two
-//! statements is false. Levels are factors, so the spread widens the ratio of two runs, not their
-//! difference. As a consequence, one run per side is never equivalent within 10 % by default.
+//! get a wrong verdict if the levels of their runs spread by 10 %. A true increase of 50 % is found
+//! in more than 95 % of pairs if the levels spread by 5 %. With one percentage point more or less,
+//! one of these two statements is false. Levels are factors, so the spread widens the ratio of two
+//! runs, not their difference. As a consequence, one run per side is never equivalent within 10 %
+//! by default.
 //!
 //! Few runs also give evidence about the spread: two or three runs per side can show a larger
 //! spread, and four runs measure it. The same spread applies to the rate of misses: its interval
@@ -23,21 +24,21 @@ use crate::student;
 
 /// Assumed standard deviation between runs, as a share of the level, if it was not measured.
 ///
-/// At a margin of 5 %, false alarms stay below 5 % for pairs of runs whose levels spread by 10 %,
-/// and a true +50 % is found in about 95 % of the pairs whose levels spread by 5 %. A smaller value
-/// breaks the first promise, a larger one the second (`compare` in docs/proof-archive.md).
+/// At a margin of 5 %, false alarms stay below 5 % for pairs of runs whose levels spread by 10 %. A
+/// true increase of 50 % is found in about 95 % of the pairs if the levels spread by 5 %. A smaller
+/// value breaks the first promise, a larger one the second (`compare` in docs/proof-archive.md).
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// Largest multiple of the data that is advised. Beyond it, the estimate is worthless, and
-/// measuring would take too long.
+/// Largest multiple of the data that is advised. Beyond it, the estimate is too uncertain to be
+/// useful, and measuring would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
 /// How far differing levels extend an interval on each side of a difference. Both values are at
 /// least zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Reach {
-    /// Towards smaller differences.
+    /// Extension towards smaller differences.
     pub below: f64,
-    /// Towards larger differences.
+    /// Extension towards larger differences.
     pub above: f64,
 }
 
@@ -83,8 +84,9 @@ pub fn reach(
     }
 }
 
-/// Returns the standard deviation between the runs of one side as a share of the level, estimated
-/// from both sides together; `None` if no side has two runs, or if a value is not positive.
+/// Returns the standard deviation between the runs of one side, as a share of the level. It is
+/// estimated from both sides together. Returns `None` if no side has two runs, or if a value is not
+/// positive.
 #[must_use]
 pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let (deviation, _) = pooled_deviation(&logarithms(baseline)?, &logarithms(candidate)?)?;

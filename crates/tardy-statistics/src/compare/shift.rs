@@ -2,8 +2,8 @@
 //! interval.
 //!
 //! The input is one number per run, such as its 99.99 % quantile or its maximum at equal length,
-//! because the run is the unit of repetition. Source: J. L. Hodges and E. L. Lehmann, Ann. Math.
-//! Statist. 34, 1963. The interval inverts Mann and Whitney's test.
+//! because the run is the unit of repetition. Source: Hodges and Lehmann, Annals of Mathematical
+//! Statistics 34, 1963. The interval inverts Mann and Whitney's test.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Shift {
     pub interval: Interval,
 }
 
-/// Returns the shift; `None` if a side is empty. Needs memory for all pairs.
+/// Returns the shift; `None` if a side is empty. The function needs memory for all pairs.
 #[must_use]
 pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Shift> {
     let mut differences: Vec<f64> = candidate

@@ -1,10 +1,10 @@
 //! Tests whether a fitted generalised Pareto distribution describes its excesses.
 //!
 //! The law of the Anderson-Darling statistic with both parameters fitted depends only on the shape
-//! (V. Choulakian and M. A. Stephens, Technometrics 43, 2001). The percentage points below come
-//! from a parametric bootstrap that was run once: 40,000 fits of 1000 excesses for each shape, by
-//! the example `anderson_darling_table`. So reports need no bootstrap, and true models are rejected
-//! as often as stated. Excesses that are known only as buckets are tested by Pearson's chi-square
+//! (Choulakian and Stephens, Technometrics 43, 2001). The percentage points below come from a
+//! parametric bootstrap that was run once: 40,000 fits of 1000 excesses for each shape, by the
+//! example `anderson_darling_table`. So reports need no bootstrap, and true models are rejected as
+//! often as stated. Excesses that are known only as buckets are tested by Pearson's chi-square
 //! instead, because ties make the Anderson-Darling statistic too large.
 
 use statrs::function::gamma::gamma_ur;
@@ -17,8 +17,8 @@ use crate::gpd::excesses::Excesses;
 /// The probabilities of the percentage points.
 pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 
-/// Minimum number of expected excesses in a class of the chi-square test (W. G. Cochran, Biometrics
-/// 10, 1954).
+/// Minimum number of expected excesses in a class of the chi-square test (Cochran, Biometrics 10,
+/// 1954).
 const EXPECTED_MIN: f64 = 5.0;
 
 /// Returns the statistic, and the probability of a statistic at least as large if the excesses

@@ -13,7 +13,7 @@ use crate::tally::Tally;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
     pub statistic: f64,
-    /// Between 0 and 1.
+    /// The probability, between 0 and 1.
     pub probability: f64,
 }
 
@@ -91,8 +91,8 @@ fn kolmogorov_tail(scaled: f64) -> f64 {
     terms.sum()
 }
 
-/// Returns Cramer and von Mises' test: the mean squared distance (T. W. Anderson 1962), with the
-/// limit law. `None` if a sample is empty.
+/// Returns Cramer and von Mises' test: the mean squared distance (Anderson 1962), with the limit
+/// law. `None` if a sample is empty.
 #[must_use]
 pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total() as f64, second.total() as f64);
@@ -166,8 +166,9 @@ fn bessel_k_quarter(q: f64) -> f64 {
 /// values have their mean rank. `None` if a side has fewer than two samples, or if all values are
 /// equal.
 ///
-/// The probability is interpolated between 0.25 and 0.001, and limited to this range. Source: F. W.
-/// Scholz and M. A. Stephens, J. Am. Statist. Assoc. 82, 1987, equation 7 and table 2.
+/// The probability is interpolated between 0.25 and 0.001, and limited to this range. Source:
+/// Scholz and Stephens, Journal of the American Statistical Association 82, 1987, equation 7 and
+/// table 2.
 #[must_use]
 pub fn anderson_darling(first: &Tally, second: &Tally) -> Option<Test> {
     let sizes = [first.total() as f64, second.total() as f64];

@@ -1,8 +1,9 @@
 //! Fits the generalised Pareto distribution by maximum likelihood.
 //!
 //! For a fixed `rate = shape / scale`, the best shape is a mean of logarithms, so only one
-//! parameter remains (S. D. Grimshaw, Technometrics 35, 1993). A search in one parameter cannot run
-//! off along a ridge. For buckets, there is no such formula, and the search has two parameters.
+//! parameter remains (Grimshaw, Technometrics 35, 1993). A search in one parameter cannot diverge
+//! along a ridge of the likelihood. For buckets, there is no such formula, and the search has two
+//! parameters.
 
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@
 //! its profile-likelihood interval, so the band at a level agrees with
 //! [`Tail::return_level_interval`]. A region without holes is determined by its edge, which is
 //! found once and serves all levels. A chart draws the band from the threshold to the level of
-//! `--horizon`. Source: S. Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
+//! `--horizon`. Source: Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
 //! sections 2.6.5 and 2.6.6.
 
 use super::Gpd;

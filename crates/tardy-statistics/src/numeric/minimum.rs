@@ -7,7 +7,7 @@ const GOLDEN: f64 = 0.381_966_011_250_105;
 /// Returns place and value of a local minimum between `low` and `high`. `tolerance` is relative to
 /// the place.
 ///
-/// Source: R. P. Brent, Algorithms for Minimization without Derivatives, 1973, chapter 5.
+/// Source: Brent, Algorithms for Minimization without Derivatives, 1973, chapter 5.
 pub(crate) fn minimum_between(
     mut function: impl FnMut(f64) -> f64,
     low: f64,
@@ -85,7 +85,7 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
 ///
 /// Points with an infinite or NaN value are avoided, so callers can express constraints by such
 /// values. A simplex can collapse on a slope, so it is rebuilt around the best point as long as
-/// that improves the minimum. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
+/// that improves the minimum. Source: Nelder and Mead, The Computer Journal 7, 1965.
 pub(crate) fn minimum_near<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,
     start: [f64; N],

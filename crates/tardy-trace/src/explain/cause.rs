@@ -20,7 +20,7 @@ pub(super) struct Wait<'a> {
     /// The thread that waits.
     pub(super) thread: Thread,
     pub(super) component: Component,
-    /// Whether an event between due and the timer interrupt found interrupts on.
+    /// Whether an event between the due time and the timer interrupt found interrupts on.
     pub(super) were_interrupts_on: bool,
     /// Depth of sections without preemption that the waking interrupt found on its CPU.
     pub(super) interrupted_depth: Option<u8>,

@@ -33,7 +33,7 @@ pub(super) struct ExpiringTimer {
     pub(super) is_in_interrupt: bool,
 }
 
-/// Timers that are set, by address. Explained runs do not record that a timer is cancelled.
+/// Timers that are set, by address. Runs with `--explain` do not record the cancellation of timers.
 #[derive(Debug)]
 pub(super) struct SetTimers {
     timers: HashMap<u64, Timer>,

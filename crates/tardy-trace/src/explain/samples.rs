@@ -1,5 +1,5 @@
-//! Samples of a measuring thread, explained: from when each was due to when the thread read the
-//! clock.
+//! Explains samples of a measuring thread: the time from each sample's due time until the thread
+//! read the clock.
 //!
 //! A sample carries its due time and its clock read, and the trace shows what happened in between.
 //! The pieces cover exactly this interval, even if the trace has gaps, so their sum is the sample's

@@ -46,7 +46,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Returns whether the CPU kept doing the same.
+    /// Returns whether the CPU did the same at both moments.
     fn is_like(&self, other: &Self) -> bool {
         let pid = |moment: &Self| moment.thread.map(|thread| thread.pid);
         pid(self) == pid(other) && self.is_lost == other.is_lost && self.top == other.top
@@ -100,7 +100,7 @@ impl Cpus {
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     moments: VecDeque<Moment>,
-    /// Contexts above the thread.
+    /// The contexts that interrupt the thread, such as interrupts and softirqs.
     stack: Vec<Context>,
     thread: Option<Thread>,
     /// When the outermost interrupt on the CPU started, and the depth of sections without

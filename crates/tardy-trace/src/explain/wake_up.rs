@@ -1,8 +1,8 @@
 //! Sweeps over a trace to find the wake-ups of threads.
 //!
-//! Explained runs do not record the end of a timer's function. The end of its interrupt gives the
-//! same information; a wake-up in between counts as the timer's only if the interrupted thread is
-//! the same.
+//! Runs with `--explain` do not record the end of a timer's function. The end of its interrupt
+//! gives the same information; a wake-up in between counts as the timer's only if the interrupted
+//! thread is the same.
 //!
 //! A stack is not an event of the stream. It belongs to the preceding event on its CPU and carries
 //! the number of the thread that ran then: after a switch it would make the previous thread seem to
@@ -561,7 +561,8 @@ impl Explainer {
 
     fn finish(&mut self, waiting: WaitingThread, cpu: u32, ran: u64, first_sign: Option<u64>) {
         let ran = ran.max(waiting.waking);
-        // The marks of the way, in order: no mark lies before the previous one.
+        // The times of the events that lead to the thread, in order: none lies before the previous
+        // one.
         let interrupt = waiting
             .interrupt
             .map(|time| time.clamp(waiting.due, waiting.waking));

@@ -38,7 +38,7 @@ static void sleep_until(int64_t due) {
 
 static void *interference(void *unused) {
     become("interference", 90);
-    // From 200 us before the loop is due to 300 us after, in every tenth cycle.
+    // Takes the CPU from 200 us before the loop's due time to 300 us after it, in every tenth cycle.
     for (int64_t due = start - 200000; !over; due += 10000000) {
         sleep_until(due);
         while (now() < due + 500000) { }

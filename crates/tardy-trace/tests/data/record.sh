@@ -1,6 +1,6 @@
 #!/bin/bash
-# Records my_loop with a private instance of tracefs, and writes NAME.dat (version 7, compressed, or version 6), with sched_waking or the event named in its place.
-# Run as root in a mount namespace of its own, which hides the small files put in front of large ones: `unshare -m ./record.sh NAME CLOCK CYCLES [7|6 [EVENT]]`.
+# Records my_loop with a private instance of tracefs, and writes NAME.dat (version 7, compressed, or version 6). EVENT replaces sched_waking.
+# Run it as root in a separate mount namespace, because it mounts small files over large ones: `unshare -m ./record.sh NAME CLOCK CYCLES [7|6 [EVENT]]`.
 set -eu
 name=$1 clock=$2 cycles=$3 version=${4:-7} waking=${5:-sched_waking}
 events="sched/sched_switch sched/$waking sched/sched_migrate_task irq/irq_handler_entry irq/irq_handler_exit irq/softirq_raise irq/softirq_entry
@@ -11,7 +11,7 @@ for vector in local_timer reschedule call_function call_function_single irq_work
     events="$events irq_vectors/${vector}_entry irq_vectors/${vector}_exit"
 done
 mount --make-rprivate /
-# trace-cmd would take a debugfs that is mounted, whose files nothing hides.
+# trace-cmd would use a mounted debugfs, over whose files nothing is mounted.
 umount --lazy --recursive /sys/kernel/debug 2>/dev/null || true
 mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
 tracing=/sys/kernel/tracing instance=/sys/kernel/tracing/instances/tardy_test_data work=$(mktemp -d)
@@ -19,7 +19,7 @@ mkdir $instance
 trap 'cd /; umount $tracing/events 2>/dev/null; [ ! -d $instance ] || rmdir $instance; rm -r $work' EXIT
 cc -O2 -pthread -o $work/my_loop my_loop.c
 
-# trace-cmd stores all symbols and the formats of all events, megabytes of them; what is in front of them here is what the trace needs.
+# trace-cmd stores all symbols and the formats of all events, which are megabytes. The files mounted over them contain only what the trace needs.
 grep -E ' (hrtimer_wakeup|tick_nohz_handler|process_timeout|posix_timer_fn|timerfd_tmrproc)( |$)' /proc/kallsyms > $work/symbols || true
 mount --bind $work/symbols /proc/kallsyms
 mkdir $work/events

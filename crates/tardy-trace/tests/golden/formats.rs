@@ -7,19 +7,20 @@ use std::fmt;
 use tardy_trace::file::TraceFile;
 use tardy_trace::format::{Field, FieldKind};
 
-/// Stands for an event in [`Formats`]: the fields that all events share.
+/// Key in [`Formats`] for the fields that all events share.
 pub(crate) const SHARED: &str = "every event";
-/// Stands for an event in [`Formats`]: the layout of pages.
+/// Key in [`Formats`] for the layout of pages.
 const PAGES: &str = "pages";
 
 /// How a field is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
-    /// Counted from the start of the event for shared fields, else from the first other field.
+    /// Offset in bytes: for shared fields from the start of the event, for other fields from the
+    /// first of them.
     pub(crate) offset: usize,
-    /// In bytes.
+    /// Size in bytes.
     pub(crate) size: usize,
-    /// The words for its [`FieldKind`].
+    /// The field's [`FieldKind`] as text.
     pub(crate) kind: &'static str,
 }
 

@@ -92,7 +92,7 @@ impl Table {
     }
 }
 
-/// Returns the kind of an event, with the values that tell apart how events are handled.
+/// Returns the kind of an event, with the values by which events are handled differently.
 fn row(kind: &Kind, symbols: &Symbols) -> String {
     let function = |address: &u64| symbols.name(*address).unwrap_or("?").to_owned();
     match kind {
@@ -257,7 +257,7 @@ fn every_golden_trace_is_tested() {
     assert_eq!(there, tested);
 }
 
-/// A field of an event, over all kernels.
+/// The facts about one field of an event, collected from the traces of all kernels.
 #[derive(Default)]
 struct SeenField {
     shapes: BTreeMap<Shape, Vec<&'static str>>,

@@ -39,7 +39,7 @@ const EXPLANATIONS_KIB: u32 = BUFFER_KIB / 2;
 #[derive(Debug)]
 pub(super) struct Traces {
     wake_ups: Trace,
-    /// Absent if the kernel refused it.
+    /// The second instance; absent if the kernel refused it.
     explanations: Option<Trace>,
     /// Reason why the places where threads sleep are unknown.
     pub(super) no_stacks: Option<String>,

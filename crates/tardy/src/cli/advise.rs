@@ -35,7 +35,7 @@ pub struct AdviseArgs {
     pub json: bool,
 }
 
-/// The work that is to be in time.
+/// The work that must be in time.
 #[derive(Debug, Clone, Args)]
 pub struct TaskArgs {
     /// Time that an undisturbed unit of work takes on the kernel with the highest throughput, as in
@@ -81,7 +81,7 @@ Exit codes: 0 the work met the deadline, or no deadline was given; 1 the work wa
                           use or bad input; 4 inconclusive: too few samples, a degraded set-up, \
                           virtual time, or no run.";
 
-/// Which publication.
+/// A publication whose numbers replace runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AdviseSource {
     /// "Real Time" vs. "Real Fast": kernel builds and latencies of two kernels, 2008 and 2009

@@ -14,7 +14,7 @@ use super::{choice, positive_duration};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct CostArgs {
-    /// What else than services and commands can be measured.
+    /// A whole program to measure instead of services or a command.
     #[command(subcommand)]
     pub whole: Option<CostWhole>,
     /// Metric or group of metrics (`tardy list costs`); repeat the option for several [default:
@@ -80,7 +80,7 @@ impl BuildArgs {
     }
 }
 
-/// What every kind of cost takes.
+/// Arguments that all kinds of costs have.
 #[derive(Debug, Clone, Args)]
 pub struct CostSharedArgs {
     /// Folder for the run [default: named after the time]

@@ -110,7 +110,7 @@ impl From<AcceleratorArgument> for Accelerator {
     }
 }
 
-/// What is measured in each guest, and how often.
+/// The measurement in each guest, and the number of its repetitions.
 #[derive(Debug, Clone, Args)]
 pub struct MeasureArguments {
     /// Scenario to follow, as for `tardy run`: a built-in one or a file [default: lab, unless

@@ -7,7 +7,7 @@ use tardy_remote::host::Place;
 
 const HEADING: &str = "Other machines";
 
-/// What commands take that can be done elsewhere.
+/// Arguments of commands that can run on other machines.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OnArgs {
     /// Run the command over ssh on the machine given, as in ssh://root@board7, or on the machines

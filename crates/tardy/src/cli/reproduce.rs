@@ -56,7 +56,7 @@ pub struct ReproduceArgs {
     pub quiet: bool,
 }
 
-/// Whose claims.
+/// The paper whose claims are tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PaperArgument {
     /// Timer resolution and non-preemptible sections of Linux 2.4

@@ -9,7 +9,7 @@ use tardy_run::keep::KeptSamples;
 
 use super::positive_duration;
 
-/// What the user asks for.
+/// The arguments of `tardy respond`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "On the machine that is measured:            tardy respond udp:0.0.0.0

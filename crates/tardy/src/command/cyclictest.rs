@@ -119,7 +119,7 @@ fn announce(
     match () {
         () if args.laptop => say!("WARN: not setting cpu_dma_latency to save battery power"),
         () if args.default_system => say!("WARN: not setting cpu_dma_latency from cyclictest"),
-        // Standard error has already given the reason.
+        // The reason was already printed on standard error.
         () if warnings
             .iter()
             .any(|warning| matches!(warning, Warning::CpuLatencyNotSet { .. })) => {}

@@ -123,7 +123,8 @@ pub fn fitted(text: &str) -> String {
     screen::fitted(text, screen_or_page().columns)
 }
 
-/// Returns how standard output can be drawn on.
+/// Returns how the live view can be drawn on standard output: with which characters, and with or
+/// without colours.
 #[must_use]
 pub fn look() -> Look {
     Look {

@@ -11,12 +11,13 @@ use terminal_size::{Width, terminal_size_of};
 /// Time after which the line is first shown; faster commands show none.
 const FIRST: Duration = Duration::from_secs(1);
 const EACH: Duration = Duration::from_millis(500);
-/// Returns to the start of the line and erases it (ECMA-48, EL).
+/// Control sequence that moves the cursor to the start of the line and erases the line (ECMA-48,
+/// EL).
 const CLEAR: &str = "\r\x1b[K";
 
 /// The line, which is shown until this is dropped.
 pub(super) struct StatusLine {
-    /// Dropping it ends the thread.
+    /// Dropping the sender ends the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

@@ -210,7 +210,7 @@ fn every_sample_is_accounted_for_at_20_khz_on_every_cpu_under_load() {
     }
     let place = Workplace::new();
     // The period of 50 us is refused where a wake-up costs more than 12.5 us, as on many virtual
-    // machines. Then the test takes 200 us.
+    // machines. The test then uses a period of 200 us.
     let mut outcome =
         place.tardy("run --for 6s --period 50us --load io --load fork --json --out run");
     if outcome.code() == 2 {

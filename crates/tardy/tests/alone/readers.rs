@@ -19,8 +19,8 @@ const MOST: [(&str, f64); 2] = [("show", 1_500.0), ("report", 5_000.0)];
 fn instructions(place: &Workplace, tardy: &Path, command: &str, samples: usize) -> u64 {
     let run = format!("run-{samples}");
     if !place.path(&run).exists() {
-        // Two loads, whose samples the readers keep apart, and latencies with a long tail of values
-        // that occur once.
+        // The run has two loads, whose samples the readers count separately, and latencies with a
+        // long tail of values that occur only once.
         let latency = |index: usize| {
             5_000
                 + (index * 7_919 % 20_011) as i64
@@ -68,7 +68,7 @@ fn a_reader_takes_few_instructions_a_sample() {
         let (few, many) = (100_000, 200_000);
         let [short, long] =
             [few, many].map(|samples| instructions(&place, &tardy, command, samples));
-        // Times two, because the run has two series.
+        // The divisor has the factor 2, because the run has two series.
         let a_sample = long.saturating_sub(short) as f64 / (2 * (many - few)) as f64;
         println!("tardy {command}: {a_sample:.0} instructions per sample (at most {most})");
         assert!(a_sample > 5.0, "{a_sample:.1} instructions cannot be all");

@@ -24,7 +24,8 @@ pub(crate) struct Tool {
     journals: tempfile::TempDir,
     guardian: i32,
     killed: bool,
-    /// One tool at a time, because some loads take CPUs or the console away from others.
+    /// The lock that lets only one tool run at a time, because some loads take CPUs or the console
+    /// away from others.
     _turn: MutexGuard<'static, ()>,
 }
 

@@ -10,7 +10,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, answered = PTHREAD_COND_INITIALIZER;
 static int asks, answers;
 
-/* Of lower priority than the loop that it wakes. */
+/* A thread of lower priority than the loop that it wakes. */
 static void *answer(void *unused)
 {
     pthread_mutex_lock(&lock);

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     if (argc != 4)
         return 2;
     cycles = atol(argv[1]);
-    /* The thread exists before the line is read, so that it is followed. */
+    /* The thread is started before the line is read, so that `tardy attach` follows it. */
     if (sem_init(&asked, 0, 0) || pthread_create(&thread, NULL, flood, (void *)(intptr_t)atol(argv[3])) || !fgets(line, sizeof(line), stdin))
         return 1;
     sem_post(&asked);

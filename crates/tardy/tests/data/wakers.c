@@ -98,7 +98,7 @@ static void wake(enum way way)
         check(send(sockets[1], "x", 1, 0) == 1, "send");
         break;
     default:
-        /* pthread_kill has a lock, for which the thread would wait when it ends. */
+        /* pthread_kill takes a lock, and the waiter would wait for this lock when it ends. */
         check(!tgkill(getpid(), waiter, SIGUSR1), "signal");
     }
 }

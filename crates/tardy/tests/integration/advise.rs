@@ -159,8 +159,8 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
         "{text}"
     );
     let json = advise(&run, &format!("{WORK} --json")).ends_with(0).json();
-    // 1 - 0.05^(1/20001), times the 31,557,600,000 due times of a year of 365.25 days. The
-    // generated run is too short to show how its samples cluster.
+    // The expected value is 1 - 0.05^(1/20001), times the 31,557,600,000 due times of a year of
+    // 365.25 days. The generated run is too short to show how its samples cluster.
     let a_year = json["kernels"][0]["misses_a_year_at_most"]
         .as_f64()
         .unwrap();
@@ -362,7 +362,7 @@ fn each_branch_of_the_flow_ends_where_the_paper_ends_it() {
         of(guest.clone(), WORK),
         (step("virtual", true, "measured"), fast_choice.clone())
     );
-    // Advice about another machine than the one that runs `tardy advise`.
+    // The advice is about a machine other than the one that runs `tardy advise`.
     assert_eq!(
         of(guest, &format!("{WORK} --virtual no")),
         (step("long-work", false, "stated"), real_time_choice.clone())
@@ -647,8 +647,8 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
         same.contains("judged: completions of work of 100us, as measured by work.done\n"),
         "{same}"
     );
-    // 220 us plus 40 us for the work that the run lacks exceeds the deadline of 250 us; 340 us
-    // minus 100 us does not.
+    // The user's work takes 100 us. Work of 60 us was done after 220 us: 40 us more exceed the
+    // deadline of 250 us. Work of 200 us was done after 340 us: 100 us less meet it.
     let shorter = advise("shorter").ends_with(1).stdout;
     assert!(
         shorter.contains("of work of 60us")

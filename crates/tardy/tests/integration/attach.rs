@@ -204,7 +204,8 @@ fn each_due_time_of_a_loop_is_found_once_and_lies_before_the_loops_own_clock_rea
         assert_eq!(stored.samples.len(), woken, "{kind}");
         assert!(stored.counts.is_exact(), "{:?}", stored.descriptor);
         let samples: &[Sample] = &stored.samples;
-        // The cycles of the loop that the tool found: each at most once, and in order.
+        // Each cycle of the program occurs at most once among the cycles that the tool found, and
+        // in order.
         let own: Vec<(i64, i64)> = cycles
             .iter()
             .copied()
@@ -339,8 +340,9 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         let attach = attach(&place, &program, "--deadline 1h");
         let process = attach.pid();
         let program = std::thread::spawn(move || program.cycles());
-        // Some wake-ups are measured before the trace is changed. By themselves, they would pass. The
-        // program runs long enough that a busy machine also changes the trace before its end.
+        // Some wake-ups are measured before the trace is changed. By themselves, these wake-ups
+        // would meet the deadline. The program runs long enough that a busy machine also changes
+        // the trace before its end.
         std::thread::sleep(std::time::Duration::from_millis(400));
         let tracefs = Tracefs::open(&Root::system()).unwrap();
         let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();

@@ -90,8 +90,8 @@ fn followed(place: &Workplace, kind: &str) -> (i64, Vec<Call>, Value) {
     (program.id().into(), calls, found)
 }
 
-/// Checks for each of the worst cycles that its shares add up to the response time, and that its
-/// intervals, together with those left out, add up to the time in which the thread was not running.
+/// Checks each of the worst cycles. Its shares must add up to the response time. Its stored
+/// intervals and the omitted ones must add up to the time in which the thread was not running.
 fn adds_up(found: &Value, thread: i64) {
     let rows = found["threads"].as_array().unwrap();
     let row = rows.iter().find(|row| row["thread"] == thread).unwrap();

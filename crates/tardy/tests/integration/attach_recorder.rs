@@ -227,7 +227,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let after = before + found["wake_ups"].as_u64().unwrap();
     assert_eq!(of_summary(&shown, "expected"), after);
     assert_eq!(samples_of_all(&run), after);
-    // The cycles of both parts are there, those of the first one as they were.
+    // The folder has the cycles of both parts, and those of the first part are unchanged.
     let whole = Cycles::read(&run).unwrap().unwrap();
     for row in &cycles.threads {
         assert!(whole.threads.contains(row), "{row:?} is not in {whole:?}");

@@ -30,8 +30,8 @@ fn ahead(reading: &Value) -> i64 {
         let (before, now, after) = (clock::monotonic(), clock.now(), clock::monotonic());
         (now - after..=now - before).contains(&ahead)
     };
-    // On a busy machine the reads may be far apart, and another program may step a clock. The value
-    // is wrong if it never fits.
+    // On a busy machine the reads may be far apart, and another program may step a clock. The
+    // recorded offset is wrong only if no pair of reads agrees with it.
     assert!((0..1000).any(|_| is_so()), "{reading}");
     ahead
 }

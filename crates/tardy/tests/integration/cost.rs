@@ -140,7 +140,7 @@ fn processes_of_a_metric_end_with_a_tool_that_is_killed() {
         place.command("cost --metric switch-16p-0k --trials 100000 --quiet --out c".split(' '));
     let mut tool = command.env("TMPDIR", place.folder()).spawn().unwrap();
     let begin = Instant::now();
-    // The tool and the fifteen other processes of its ring.
+    // The ring consists of the tool and fifteen other processes.
     while place.processes().len() < 16 {
         assert!(tool.try_wait().unwrap().is_none() && begin.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(2));
@@ -294,7 +294,7 @@ fn an_interrupted_command_ends_with_its_children_and_keeps_its_trials() {
     let tool = place.command(words).spawn().unwrap();
     let pid = i32::try_from(tool.id()).unwrap();
     let begin = Instant::now();
-    // The tool, the shell and `sleep`.
+    // The three processes are the tool, the shell and `sleep`.
     while place.processes().len() < 3 {
         assert!(begin.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(2));

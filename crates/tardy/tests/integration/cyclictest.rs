@@ -329,7 +329,7 @@ fn linaros_parser_finds_thread_minimum_average_and_maximum() {
 }
 
 /// KernelCI's job (kernelci-core, config/runtime/tests/rt-tests.jinja2) has Linaro's newer script
-/// call cyclictest with these arguments beside hackbench. From the JSON the parser reads
+/// call cyclictest with these arguments beside hackbench. In the JSON, the parser reads
 /// num_threads, the thread's min, avg and max, and return_code.
 #[test]
 fn kernelcis_job_finds_its_keys_in_the_json() {

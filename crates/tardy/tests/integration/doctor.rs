@@ -32,7 +32,7 @@ sys/devices/system/cpu/cpu1/cpuidle/state0/latency: 133
 sys/devices/system/cpu/cpu1/cpuidle/state0/disable: 0
 ";
 
-/// Files that replace those of `UNTUNED` and set what the most important checks ask for.
+/// Files that replace those of `UNTUNED`, with values that satisfy the most important checks.
 const TUNED: &str = "
 proc/sys/kernel/osrelease: 6.1.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Debian
@@ -111,11 +111,11 @@ fn the_exit_code_follows_the_severity_that_was_asked_for() {
     };
     ends(&[UNTUNED], "--cpus 1", 0);
     ends(&[UNTUNED], "--cpus 1 --fail-on high", 1);
-    // Known rows are not fatal, but some rows are unknown.
+    // No known row is fatal, but some rows are unknown.
     ends(&[UNTUNED], "--cpus 1 --fail-on fatal", 4);
     // All rows that could be fatal are known, and none of them is.
     ends(&[UNTUNED, TUNED], "--cpus 1 --fail-on fatal", 0);
-    // Known rows are not high, but some rows are unknown, so there is no answer.
+    // No known row has a high severity, but some rows are unknown, so there is no answer.
     ends(
         &[UNTUNED, TUNED, "boot/config-6.1.0-rt: CONFIG_CPU_FREQ=y"],
         "--cpus 1 --fail-on high",
@@ -267,7 +267,8 @@ fn a_run_keeps_what_was_found_and_a_comparison_lists_what_differs() {
         "a machine that runs tests has them"
     );
 
-    // The same run, edited to come from a machine whose timers wait for the tick.
+    // A copy of the same run, edited so that it comes from a machine whose timers wait for the
+    // tick.
     let copied = std::process::Command::new("cp")
         .arg("-r")
         .args([place.path("one"), place.path("two")])

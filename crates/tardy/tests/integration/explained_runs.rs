@@ -441,7 +441,7 @@ fn all_that_was_recorded_is_a_trace_that_others_read() {
         "{}",
         refused.stderr
     );
-    // A killed tool leaves no last head and possibly a partial page.
+    // A killed tool may leave a partial page at the end of the file.
     let pages = place.path("run/trace/cpu0.pages");
     let length = std::fs::metadata(&pages).unwrap().len();
     std::fs::OpenOptions::new()

@@ -307,7 +307,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
             "{series}"
         );
     }
-    // From the maximum on, any deadline is met.
+    // Every deadline from the maximum on is met.
     place.tardy("show run --deadline 6ms").ends_with(0);
     assert!(
         !place
@@ -317,7 +317,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
             .contains("5323.0 [")
     );
     assert!(!place.tardy("compare run run").stdout.contains("5323.0 us "));
-    // A run with extremes only.
+    // This run has only extremes.
     std::fs::copy(sample("cyclictest-q.txt"), place.path("q.txt")).unwrap();
     place.tardy("import q.txt --out totals").ends_with(0);
     assert!(
@@ -501,7 +501,7 @@ fn a_run_survives_the_way_through_rt_tests_json() {
         }
     }
     assert_eq!(first["start_time"], second["start_time"]);
-    // Skipped periods are imported as the run's, not as unknown.
+    // The imported run has the skipped periods of the original run, not an unknown number of them.
     let skipped = |run: &str| place.summary(run)["probes"][0]["counts"]["skipped"].clone();
     assert_eq!(
         (skipped("again"), skipped("run")),

@@ -61,7 +61,7 @@ fn what_a_file_does_not_say_is_exported_as_no_number() {
 fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
     let place = Workplace::new();
     import(&place, "cyclictest-H.txt", "--period 1ms").ends_with(0);
-    // A deadline up to the period limits skipped periods as --skipped does.
+    // A deadline no longer than the period limits skipped periods like --skipped.
     for flags in [
         "--deadline 1ms",
         "--deadline 1ms --skipped 0",

@@ -148,7 +148,7 @@ fn a_run_of_an_older_tool_counts_whole_phases() {
 #[test]
 fn a_load_that_needs_no_cpu_time_stresses_by_what_it_does() {
     let place = Workplace::new();
-    // Output to a console hardly needs CPU time, and none of a certain CPU.
+    // Output to a console needs hardly any CPU time, and no time of a certain CPU.
     made(
         "console",
         json!([work(1, "console", None, 300, 2_000_000, None)]),
@@ -504,7 +504,7 @@ fn a_load_that_ended_sleeps_until_the_last_sample_is_taken_and_its_row_ends_at_t
             env!("CARGO_BIN_EXE_tardy"),
         ],
     );
-    // A worker that has not ended within a twentieth of its phase is killed. On a phase of 20 s
+    // A worker that has not ended within a twentieth of its phase is killed. In a phase of 20 s
     // that is one second, which is enough on a busy machine.
     let scenario = "name = \"ends\"\nabout = \"loads that end while a probe measures\"\n[[probe]]\n\
                     name = \"cyclic\"\nperiod = \"10ms\"\n[[phase]]\nname = \"busy\"\nlength = \

@@ -121,7 +121,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The files to damage, relative to the folder. Of the series' files, those of the first CPU.
+/// The files to damage, relative to the folder. Of the series' files, only those of the first CPU
+/// are listed.
 fn pairs(run: &Path) -> Vec<Pair> {
     let files = series::files(run);
     let segments = |file: &Path| -> Vec<PathBuf> {

@@ -478,8 +478,8 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
         seen.len(),
         intervals.len()
     );
-    // Ticks are converted to ns with an error of some parts per million: of the gap's length, and
-    // of the time since the last anchor, up to 1 ms.
+    // The conversion of ticks to ns has an error of some parts per million of two times: the gap's
+    // length, and the time since the last anchor, which is at most 1 ms.
     let error = 20_000;
     for interval in seen {
         let holds = |gap: &&tardy_core::sample::Sample| {

@@ -32,7 +32,7 @@ fn start(place: &Workplace, more: &str) -> RunningCommand {
     let mut running = place.start(&line(more));
     let id = running.pid();
     running.until("it stored samples", || {
-        // The record and the samples may still be those of the part before.
+        // The record and the samples may still be those of the previous part.
         let is_its_own = std::fs::read_to_string(run.join("run.json"))
             .is_ok_and(|text| text.contains(&format!("\"process\": {id}")));
         (is_its_own && has_grown(&run)).then_some(())

@@ -145,8 +145,8 @@ fn cycles_are_due_times_of_the_grid_and_sleeps_without_one() {
 #[test]
 fn a_run_of_cycles_waits_for_sleeps_that_take_longer_than_so_many_periods() {
     let place = Workplace::new();
-    // Each sleep ends some microseconds late. The sum exceeds the head start that threads have over
-    // the plan.
+    // Each sleep ends some microseconds late. The sum of these delays is larger than the time by
+    // which threads start before the plan.
     let summary = place
         .tardy("run --cycles 20000 --period 100us --probe nanosleep --json --out run")
         .json();

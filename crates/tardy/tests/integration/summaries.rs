@@ -187,7 +187,7 @@ fn a_quiet_run_without_a_deadline() {
     insta::assert_snapshot!(show(&MadeRun::new(vec![latencies(5_000, &[])]), ""));
 }
 
-/// A run in the lab is two folders below the folder of its experiment.
+/// A run in the lab is two levels below the folder of its experiment.
 #[test]
 fn the_only_run_below_a_folder_is_the_one_that_is_meant() {
     let place = Workplace::new();

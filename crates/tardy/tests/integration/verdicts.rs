@@ -151,7 +151,8 @@ fn skipped_periods_are_limited_by_a_number_or_by_a_deadline_up_to_the_period() {
         "{}",
         alone.stdout
     );
-    // A deadline up to the period limits skipped periods: to 0, or to the allowed share of misses.
+    // A deadline no longer than the period limits skipped periods: to 0, or to the allowed share of
+    // misses.
     let by_deadline = show(&run, "--deadline 1ms").ends_with(1);
     assert!(
         by_deadline.stdout.contains(

@@ -3,7 +3,8 @@
 
 use super::{REAL_TIME, STOCK, lab, lab_is_there};
 
-/// Long enough that the stock kernel has sections of several times the limit under this load.
+/// The measurement is long enough that the stock kernel has sections of several times the limit
+/// under this load.
 const MEASURE: [&str; 6] = ["--load", "procfs", "--for", "900ms", "--replicas", "1"];
 
 fn told(arguments: &[&str]) -> (i32, String, String) {

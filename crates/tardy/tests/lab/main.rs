@@ -3,9 +3,9 @@
 //!
 //! Needs QEMU and the kernels debian:6.1 and debian:6.1-rt, from the machine's package sources or
 //! fetched before. Tests with injected delays also need the modules that `cargo xtask inject`
-//! builds. If something is missing, the tests fail with TARDY_TEST_REQUIRE_LAB=1, which the
-//! project's CI sets; otherwise they name it on stderr. TARDY_TEST_LAB=0 leaves all of them out,
-//! with a message for each.
+//! builds. If something is missing and TARDY_TEST_REQUIRE_LAB=1 is set, as in the project's CI, the
+//! tests fail. Without the variable, the tests are left out, and stderr names the missing part.
+//! TARDY_TEST_LAB=0 leaves all of them out, with a message for each.
 
 #![allow(
     clippy::unwrap_used,
@@ -307,8 +307,9 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
         assert!(real_time < 60.0, "{phase}: {real_time} us");
         if phase != "idle" {
             let stock = max_us(&first["6.1-none"], phase);
-            // Ten times the limit of the real-time kernel. The smallest is procfs with 0.94 ms, the
-            // median of the maxima of six replicas, which any change to the tool shifts.
+            // The limit is ten times that of the real-time kernel. The smallest value is that of
+            // procfs: 0.94 ms, the median of the maxima of six replicas. Any change to the tool
+            // shifts it.
             assert!(stock > 600.0, "{phase}: {stock} us");
         }
     }
@@ -377,9 +378,9 @@ fn firings(run: &Path) -> Vec<InjectedDelay> {
     firings
 }
 
-/// Returns whether a delay made the probe late: a sample was due during the delay or at most a
-/// period before it, its wake-up came after the delay's end, and its latency was at least the delay
-/// minus a period.
+/// Returns whether a delay made the probe late. This is so if a sample was due during the delay or
+/// at most a period before it, if its wake-up came after the delay's end, and if its latency was at
+/// least the delay minus a period.
 fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
     samples.iter().any(|&(due, latency)| {

@@ -1,4 +1,4 @@
-//! Guests that are watched from outside: watching changes nothing in them, and it reveals injected
+//! Guests that the QEMU plugin watches: watching changes nothing in them, and it reveals injected
 //! delays.
 
 use std::collections::BTreeMap;

@@ -83,8 +83,8 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
             own.len(),
             peer.len()
         );
-        // The 1 % quantile instead of the minimum, which comes from a single wake-up during another
-        // task. The other tasks of the two tools differ.
+        // The test compares the 1 % quantile instead of the minimum, because the minimum comes from
+        // a single wake-up during another task. The other tasks of the two tools differ.
         for (what, part) in [("median", 2), ("quantile of 1 %", 100)] {
             let (own, peer) = (own[own.len() / part], peer[peer.len() / part]);
             let ratio = own as f64 / peer as f64;

@@ -11,7 +11,8 @@ use tardy_lab::injection::MODULE_NAME;
 
 use super::{REAL_TIME, STOCK, kernel, lab, lab_is_there, modules, support};
 
-/// Functions that are lengthened, one after the other: `TARDY_TEST_MUTANTS` sets another number.
+/// Number of functions that are lengthened, one after the other; `TARDY_TEST_MUTANTS` sets another
+/// number.
 const MUTANTS: usize = 2;
 /// Rounds of the loop in the longer function; its loop has two instructions a round.
 const ROUNDS: u64 = 2001;

@@ -70,7 +70,7 @@ def main(perfetto, report, explanation, text):
     assert expected and found == expected, "switches differ"
 
     stories = sorted(json.load(open(explanation))["worst"], key=lambda story: story["due_ns"] + story["lateness_ns"])
-    # The text of a wake-up has who held each piece behind its bar, under a line with its lateness and place.
+    # In the text, each piece of a wake-up has a bar, and after it the name of the thread or handler that had the CPU.
     told = [re.findall(r"^ +\|.{32}\| +\S+ \S+  (.*)$", part, re.M) for part in open(text).read().split("\nWorst ")[1:]]
     names = {story["due_ns"]: names for story, names in zip(json.load(open(explanation))["worst"], told, strict=True)}
     parts = {

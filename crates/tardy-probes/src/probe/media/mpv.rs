@@ -27,8 +27,9 @@ const CLOCK_TRIES: u64 = 9;
 /// How long a thread of the player may run at a real-time priority without blocking, in us. After
 /// this time the kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
-/// IDs that mpv repeats in its answers and events: of the observed properties (SKEW, POSITION), of
-/// the first query of the clock (further ones are ASKED apart), and of all other requests (ASKED).
+/// IDs of requests, which mpv repeats in its answers and events. SKEW and POSITION stand for the
+/// observed properties. CLOCK is the first query of the clock, and the ID of each further query is
+/// larger by ASKED. All other requests have the ID ASKED.
 const SKEW: u64 = 1;
 const POSITION: u64 = 2;
 const CLOCK: u64 = 3;

@@ -32,7 +32,7 @@ pub(super) struct Tally {
     pub(super) silent: Nanos,
     /// Duration of sound played between readings, according to the pointer at its nominal rate.
     played: Nanos,
-    /// The same duration according to the time stamps of the readings.
+    /// This duration, according to the time stamps of the readings.
     took: Nanos,
     /// Maximum difference between the pointer's progress and an even pace, between two readings.
     pub(super) uneven_max: Nanos,

@@ -185,7 +185,8 @@ fn watch_first_frames(
     Ok(first_due)
 }
 
-/// Adds a report of the player to the timeline. Also adds the fates of frames to `fates`.
+/// Adds a report of the player to the timeline. If it reports the fate of a frame (shown or
+/// dropped), also adds this to `fates`.
 fn hear(said: PlayerLine, timeline: &mut Timeline, period: Nanos, fates: &mut VecDeque<Fate>) {
     match said {
         PlayerLine::Fate(fate) => {

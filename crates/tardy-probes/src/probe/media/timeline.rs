@@ -1,8 +1,9 @@
 //! Joins a player's reports for each frame: whether it was shown (from the statistics), and its
 //! skew (from the properties).
 //!
-//! The two arrive separately. The statistics have no frame numbers, but contain every frame in
-//! order. The properties have numbers, but two quick changes of a property are reported once.
+//! The player sends statistics and properties separately. The statistics have no frame numbers, but
+//! contain every frame in order. The properties have numbers, but two quick changes of a property
+//! are reported once.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-// Hover, keyboard, legend and zoom for charts that are drawn already. Text from runs reaches the page by textContent alone.
+// Adds hover, keys, a legend and zoom to the charts that the page already contains. Text of runs is inserted only as textContent.
 'use strict';
 (() => {
   const charts = JSON.parse(document.getElementById('charts').textContent);
@@ -10,7 +10,7 @@
     return made;
   };
 
-  // Scales: as in chart/scale.rs.
+  // The same scales as in chart/scale.rs.
   const place = (scale, value) =>
     scale === 'log' ? Math.log10(Math.max(value, Number.MIN_VALUE))
     : scale === 'signed-log' ? Math.sign(value) * Math.log10(1 + Math.abs(value) / 1000) : value;
@@ -25,7 +25,7 @@
     return valueAt(axis.scale, low + share * (high - low));
   };
 
-  // Words: as in chart/words.rs, with the digits that a single value deserves.
+  // The same formats as in chart/words.rs, but with more digits, because they show single values.
   const latency = (ns) => {
     const size = Math.abs(ns);
     return size < 1e7 ? (ns / 1e3).toFixed(3) + ' us' : size < 1e10 ? (ns / 1e6).toFixed(3) + ' ms' : (ns / 1e9).toFixed(3) + ' s';
@@ -64,13 +64,13 @@
     return Math.abs(fraction(axis, xs[high]) - fraction(axis, at)) < Math.abs(fraction(axis, xs[low]) - fraction(axis, at)) ? high : low;
   };
 
-  // A stretch without a sample is not a number, and passes every comparison unseen.
+  // An interval without samples is NaN, with which every comparison is false.
   const numbers = (values) => Float64Array.from(values, (value) => (value === null ? NaN : value));
   for (const chart of charts) {
     for (const layer of chart.layers) if (layer.shape === 'columns') { layer.min = numbers(layer.min); layer.max = numbers(layer.max); }
   }
 
-  // Smallest and largest of the stretches from one x to another, whatever their number: nothing is left out.
+  // Returns the minimum and the maximum of all intervals from one x to another.
   const extremes = (layer, from, to) => {
     const { min: mins, max: maxs } = layer;
     const begin = Math.max(0, Math.floor((from - layer.begin) / layer.step));
@@ -131,7 +131,7 @@
       }
     }
 
-    // Where the pointer is between the axes, from 0 to 1.
+    // Returns the position of the pointer in the area between the axes, from 0 to 1.
     locate(event) {
       const svg = this.svg, box = svg.getBoundingClientRect(), area = this.area(svg);
       const zoom = svg.viewBox.baseVal.width / box.width;
@@ -265,7 +265,7 @@
       this.show(true);
     }
 
-    // Zoom of the time line: drag over a stretch, pinch, buttons, keys; dragging with two fingers or shift moves it.
+    // Handles the zoom of a time line: dragging selects an interval; pinching and buttons zoom; dragging with two fingers or Shift moves the view.
     listen() {
       this.plot.classList.add('zooms');
       const fingers = new Map();
@@ -318,14 +318,14 @@
       this.plot.addEventListener('pointerup', end);
       this.plot.addEventListener('pointercancel', end);
       this.plot.addEventListener('dblclick', () => this.look(...this.full));
-      // Another width shows another drawing, which has not followed yet; other colours are another one too.
+      // Another width or colour scheme can show another drawing, which still has the interval before the zoom.
       addEventListener('resize', () => this.follow());
       matchMedia('(prefers-color-scheme:dark)').addEventListener('change', () => this.follow());
-      // Paper is finer than any canvas.
+      // Print uses paths, because printers have a higher resolution than the canvas.
       addEventListener('beforeprint', () => { if (this.isMoved) for (const svg of this.plot.querySelectorAll('svg')) this.redraw(svg, true); });
       addEventListener('afterprint', () => this.follow());
       this.plot.addEventListener('wheel', (event) => {
-        // Without a key the wheel scrolls the page.
+        // Without Ctrl or Cmd, the wheel scrolls the page.
         if (!event.ctrlKey && !event.metaKey) return;
         event.preventDefault();
         this.zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) / 90), this.locate(event).x);
@@ -345,7 +345,7 @@
 
     look(low, high) {
       const [first, last] = this.full, columns = this.chart.layers.filter((layer) => layer.shape === 'columns');
-      // Closer than a few stretches there is nothing more to see.
+      // At least eight intervals are shown.
       const shortest = Math.min(last - first, 8 * Math.min(...columns.map((layer) => layer.step)));
       const middle = (low + high) / 2, length = Math.max(shortest, high - low);
       low = Math.max(first, middle - length / 2);
@@ -356,7 +356,7 @@
       this.follow();
     }
 
-    // Whatever happened since the last frame is drawn once.
+    // Draws once per frame, whatever the number of changes since the last frame.
     follow() {
       if (!this.isMoved || this.frame) return;
       this.frame = requestAnimationFrame(() => {
@@ -376,13 +376,13 @@
       this.redrawMarks(svg, area, px, py);
     }
 
-    // What the stretches come to in each of `count` columns of pixels.
+    // Returns the minimum and the maximum in each of `count` columns of pixels.
     *pixels(layer, count) {
       const { low, high } = this.chart.x, per = (high - low) / count;
       for (let column = 0; column < count; column++) yield extremes(layer, low + column * per, low + (column + 1) * per);
     }
 
-    // On a canvas in the place of the paths: rectangles cost a tenth of a path that is another one with every frame.
+    // Draws on a canvas instead of the paths: rectangles take a tenth of the time of paths that change with every frame.
     paint(svg, area) {
       const { chart } = this;
       let canvas = svg.querySelector('canvas');
@@ -484,7 +484,7 @@
 
   for (const figure of document.querySelectorAll('figure[data-chart]')) new Plot(figure, charts[Number(figure.dataset.chart)]);
 
-  // On paper every table is open.
+  // All folded parts are open in print.
   let closed = [];
   addEventListener('beforeprint', () => {
     closed = [...document.querySelectorAll('details:not([open])')];

@@ -51,7 +51,7 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
 }
 
 /// Returns a sentence with the largest value of a probe, its CPU and load, then the median and the
-/// 99 % quantile. For runs without a deadline.
+/// 99 % quantile. This text is for runs without a deadline.
 pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     let numbers = probe.numbers.as_ref()?;
     let of_probe = || {
@@ -273,8 +273,8 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// Returns how many independent samples the samples are worth, if dependence makes the bounds
-/// clearly wider.
+/// Returns the number of independent samples that give the same information, if dependence makes
+/// the bounds clearly wider.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles

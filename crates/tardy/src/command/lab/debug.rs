@@ -206,8 +206,8 @@ fn gdb(arguments: &DebugArguments, symbols: &Path, socket: &Path) -> std::io::Re
         command.args(["-batch", "-nx"]);
     }
     let attach = format!("target remote {}", socket.display());
-    // Bit 0 is single-stepping. Without the other bits, interrupts and timers go on while gdb steps
-    // through the guest, as in the run (docs/system/gdb.rst of QEMU).
+    // Bit 0 is single-stepping. Without the other bits, interrupts and timers keep working while
+    // gdb steps through the guest, as in the run (docs/system/gdb.rst of QEMU).
     let steps = "maintenance packet Qqemu.sstep=0x1";
     command.arg(symbols).args(["-ex", &attach, "-ex", steps]);
     let default = BATCH.map(str::to_owned);

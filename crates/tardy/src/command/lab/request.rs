@@ -75,7 +75,8 @@ const FIRST_WORK: [(&str, Nanos); 3] = [
     ("hackbench", Nanos::from_secs(4)),
     ("memory", Nanos::from_secs(1)),
 ];
-/// This time for all other loads, and for several concurrent loads, which share resources.
+/// Virtual time from the start of a phase to the first counted work, for every other load and for
+/// several loads that run at the same time and share resources.
 const FIRST_WORK_OF_OTHERS: Nanos = Nanos::from_millis(400);
 
 /// Returns the length, in whole seconds, at which each phase is long enough for its load, and the

@@ -1,4 +1,5 @@
-//! `tardy lab sections`: watches guests from outside, and shows all sections of their kernels.
+//! `tardy lab sections`: watches guests with the QEMU plugin, and shows all sections of their
+//! kernels.
 
 use tardy_results::exit::Exit;
 

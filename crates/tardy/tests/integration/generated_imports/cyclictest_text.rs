@@ -21,7 +21,7 @@ impl Line {
     fn of(thread: &Thread) -> Self {
         Self {
             samples: thread.samples(),
-            // Cyclictest's initial value.
+            // Cyclictest starts with this value as the minimum.
             minimum: thread.minimum().unwrap_or(1_000_000),
             sum: thread.sum(),
             maximum: thread.maximum().unwrap_or(0),

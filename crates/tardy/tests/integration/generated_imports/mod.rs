@@ -39,7 +39,7 @@ struct Format {
     is_by_line: bool,
 }
 
-/// A format by lines, where logs may put text before each line.
+/// Describes a format that consists of lines. Logs may put text before each line.
 const fn lines(draw: Draw, read: Read, states_unit: bool) -> Format {
     Format {
         draw,
@@ -49,7 +49,7 @@ const fn lines(draw: Draw, read: Read, states_unit: bool) -> Format {
     }
 }
 
-/// A JSON or XML format, which states its unit.
+/// Describes a JSON or XML format, which states its unit.
 const fn document(draw: Draw, read: Read) -> Format {
     Format {
         draw,

@@ -54,7 +54,7 @@ impl Style {
             let bucket = self.bucket(value);
             sum += count as f64 * self.upper_end(bucket);
             if bucket == self.buckets - 1 {
-                // Converted to whole buckets, as the tool does.
+                // The tool converts a value to a whole number of buckets.
                 let index = value.saturating_sub(self.bias) / self.width;
                 sum += (count * index.saturating_sub(self.buckets) * self.width) as f64;
             }

@@ -63,7 +63,8 @@ impl Duration {
         self.ns - other.ns > self.rounding_with(other) * 1.001 + 1e-6 * other.ns.abs()
     }
 
-    /// Returns whether both texts can be the same value. Neighbouring last digits cannot.
+    /// Returns whether both texts can be the same value. Texts whose last digits differ by one
+    /// cannot.
     pub(super) fn is_same(self, other: Self) -> bool {
         (self.ns - other.ns).abs() <= self.rounding_with(other) * 0.999 + 1e-9 * other.ns.abs()
     }
@@ -73,7 +74,7 @@ impl Duration {
         self.rounding_ns + other.rounding_ns
     }
 
-    /// This duration times `factor`, with the same rounding.
+    /// Returns this duration multiplied by `factor`, with the same rounding.
     pub(super) fn times(self, factor: f64) -> Self {
         Self {
             ns: self.ns * factor,

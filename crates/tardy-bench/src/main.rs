@@ -18,8 +18,6 @@ mod figure;
 mod instructions;
 mod lab;
 mod large_inputs;
-mod lmbench;
-mod lmbench_programs;
 mod load_rates;
 mod made_run;
 mod pairs;
@@ -81,7 +79,6 @@ const FIGURES: &[Figure] = &[
     explained::RATE,
     attach_cost::FIGURE,
     cost_spread::FIGURE,
-    lmbench::FIGURE,
 ];
 
 /// `cargo xtask bench`.

@@ -10,7 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_run::folder;
 
 use super::figure::{Bench, Figure, FigureResult, holds, row};
-use crate::failure::{Result, While};
+use crate::failure::Result;
 use crate::{program, workspace};
 
 pub(crate) const BUDGET: Figure = Figure {
@@ -53,8 +53,7 @@ fn lab(bench: &Bench, subcommand: &str, name: &str, arguments: &[&str]) -> Resul
         .args(arguments)
         .current_dir(workspace::root());
     eprintln!("$ {}", program::line(&command));
-    let json = bench.capture(&mut command)?;
-    serde_json::from_str(&json).while_doing(|| format!("reading the result of lab {subcommand}"))
+    bench.capture_json(&mut command)
 }
 
 /// Removes the folder of an earlier measurement.

@@ -15,7 +15,7 @@ use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
 use crate::failure::{Failure, Result, While};
-use crate::figure::scratch;
+use crate::figure::{bytes_of, scratch};
 use crate::workspace;
 
 /// Maximum size of all pictures together, in bytes.
@@ -101,7 +101,7 @@ fn make(tardy: &Path, out: &Path) -> Result<Words> {
     let text =
         serde_json::to_string_pretty(&album.words).while_doing(|| "listing words".to_owned())?;
     std::fs::write(&file, text + "\n").while_doing(|| format!("writing {}", file.display()))?;
-    let bytes = bytes_below(out)?;
+    let bytes = bytes_of(out)?;
     println!("{}: {:.2} MB", out.display(), bytes as f64 / 1e6);
     if bytes > BYTES_MAX {
         return Err(Failure::new(format!(
@@ -245,15 +245,6 @@ impl Album {
         self.words.insert(name.to_owned(), words);
         Ok(())
     }
-}
-
-fn bytes_below(folder: &Path) -> Result<u64> {
-    let entries =
-        std::fs::read_dir(folder).while_doing(|| format!("listing {}", folder.display()))?;
-    Ok(entries
-        .filter_map(|entry| entry.ok()?.metadata().ok())
-        .map(|file| file.len())
-        .sum())
 }
 
 /// How a page is shown in a picture.

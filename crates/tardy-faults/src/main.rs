@@ -146,7 +146,7 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
             .iter()
             .filter(|fault| BRIEF.contains(&fault.name))
             .collect(),
-        _ => chosen(&arguments.names)?,
+        _ => failure::chosen("fault", FAULTS, |fault| fault.name, &arguments.names)?,
     };
     if !tardy_sys::user::is_root() {
         return Err(Failure::new(
@@ -196,10 +196,6 @@ fn attempt<'a>(fault: &'a Fault, ground: &Ground) -> Row<'a> {
     row
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Fault>> {
-    failure::chosen("fault", FAULTS, |fault| fault.name, names)
-}
-
 /// Starts this program again in a separate mount namespace.
 fn in_a_namespace() -> Result<()> {
     let program = std::env::current_exe().while_doing(|| "looking for this program".to_owned())?;
@@ -227,15 +223,6 @@ fn mount_memory(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fault_that_does_not_exist_is_refused_by_name() {
-        let failure = chosen(&["kil".to_owned()]).unwrap_err().to_string();
-        assert!(
-            failure.contains("`kil`") && failure.contains(FAULTS[0].name),
-            "{failure}"
-        );
-    }
 
     #[test]
     fn faults_have_names_of_their_own() {

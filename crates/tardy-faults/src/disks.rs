@@ -1,4 +1,4 @@
-//! Disks that are full, cannot be written, disappear, or lose power.
+//! Disks that are full, cannot be written, or lose power.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,14 +27,6 @@ pub(crate) const READ_ONLY: Fault = Fault {
     demanded: "the command gives a reason in words; the samples that were stored before can be \
                opened",
     attempt: read_only,
-};
-
-pub(crate) const REMOVED: Fault = Fault {
-    name: "removed",
-    done: "the run's folder is removed, moved away, or replaced by another folder during the run",
-    demanded: "the run stops with a reason in words; the moved folder opens; the folder that \
-               replaced it is untouched",
-    attempt: removed,
 };
 
 pub(crate) const POWER_CUT: Fault = Fault {
@@ -252,60 +244,6 @@ fn read_only(ground: &Ground) -> Result<Tally> {
             ));
         }
         tally.count(&about, outcome.ending(), wrong);
-    }
-    Ok(tally)
-}
-
-fn removed(ground: &Ground) -> Result<Tally> {
-    let mut tally = Tally::default();
-    for number in 0..ground.tries(1, 6) {
-        for what in ["removed", "moved", "replaced"] {
-            let place = ground.place()?;
-            let running = place
-                .start(place.tardy_command("run --for 1500ms --load none --quiet --out run"))?;
-            let (run, moved) = (place.path("run"), place.path("moved"));
-            if !place.wait_until(|| run.join("run.json").exists()) {
-                return Err(Failure::new("a run did not begin"));
-            }
-            std::thread::sleep(Duration::from_millis(20 + 200 * number as u64));
-            if what == "removed" {
-                std::fs::remove_dir_all(&run).while_doing(|| "removing a run".to_owned())?;
-            } else {
-                std::fs::rename(&run, &moved).while_doing(|| "moving a run".to_owned())?;
-            }
-            if what == "replaced" {
-                std::fs::create_dir(&run).while_doing(|| "making another folder".to_owned())?;
-                std::fs::write(run.join("mine"), OLD)
-                    .while_doing(|| "writing into it".to_owned())?;
-            }
-            let outcome = running.end(&place, PATIENCE)?;
-            let mut wrong = folders::wrong(&outcome, &place)?;
-            if outcome.code != Some(3) || !outcome.said.contains("removed or moved") {
-                wrong.push(format!(
-                    "{}: {}",
-                    outcome.ending(),
-                    last_line(&outcome.said)
-                ));
-            }
-            if what != "removed" {
-                let folder = folders::look(&place, "moved")?;
-                wrong.extend(folder.wrong());
-                if !matches!(folder, Folder::Opens { .. }) {
-                    wrong.push(format!("the moved folder does not open: {folder:?}"));
-                }
-            }
-            if what == "replaced" && crate::place::names(&run) != ["mine"] {
-                wrong.push(format!(
-                    "the other folder has {:?}",
-                    crate::place::names(&run)
-                ));
-            }
-            tally.count(
-                &format!("folder {what} (try {number})"),
-                outcome.ending(),
-                wrong,
-            );
-        }
     }
     Ok(tally)
 }

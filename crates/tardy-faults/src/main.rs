@@ -21,7 +21,6 @@ mod guests;
 mod kills;
 mod limits;
 mod long;
-mod machine;
 mod page;
 mod place;
 mod sequences;
@@ -54,15 +53,11 @@ const FAULTS: &[Fault] = &[
     starts::FAULT,
     disks::FULL,
     disks::READ_ONLY,
-    disks::REMOVED,
     disks::POWER_CUT,
-    stops::EACH,
-    stops::ALL,
+    stops::FAULT,
     limits::DESCRIPTORS,
     limits::MEMORY,
     limits::OUT_OF_MEMORY,
-    machine::QUOTA,
-    machine::TWO_RUNS,
     clocks::STEPPED,
     guest_power::GUEST_POWER,
     guest_power::REBOOT,
@@ -80,10 +75,7 @@ const BRIEF: &[&str] = &[
     "calls",
     "starts",
     "disk-full",
-    "removed",
-    "stop-all",
     "descriptors",
-    "two-runs",
     "fleet",
     "endless",
 ];

@@ -10,7 +10,8 @@ use xtask::program;
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
-use crate::place::{PATIENCE, Place, last_line};
+use crate::output;
+use crate::place::{Outcome, PATIENCE, Place, last_line};
 
 pub(crate) const FULL: Fault = Fault {
     name: "disk-full",
@@ -90,7 +91,6 @@ impl Drop for DiskMount {
     }
 }
 
-const OLD: &[u8] = b"an older output\n";
 /// A run with a period of 200 us, which fills a small disk within seconds.
 const BUSY_RUN: &str = "run --for 2s --period 200us --load none --quiet --out disk/run";
 
@@ -138,21 +138,16 @@ fn full(ground: &Ground) -> Result<Tally> {
         for left in (0..ground.tries(2, 12)).map(|number| number * 3000) {
             let place = ground.place()?;
             let disk = DiskMount::memory(&place, 2_000)?;
-            std::fs::write(disk.0.join("output.svg"), OLD)
-                .while_doing(|| "writing an older output".to_owned())?;
+            let output = disk.0.join(output::NAME);
+            output::write_old(&output)?;
             disk.fill(left);
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
-            let mut wrong = folders::wrong(&outcome, &place)?;
-            let now = std::fs::read(disk.0.join("output.svg")).unwrap_or_default();
+            let (mut wrong, _) = folders::after(&place, outcome.disgrace(), "run")?;
             // With these exit codes, the command has written its output, which may state that there
             // are too few runs.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
-            if (now == OLD) == is_done {
-                wrong.push(format!(
-                    "{}, and the output has {} bytes",
-                    outcome.ending(),
-                    now.len()
-                ));
+            if output::is_old(&output) == is_done {
+                wrong.push(format!("{}, and the output is another", outcome.ending()));
             }
             tally.count(
                 &format!("tardy {line} with {left} bytes left"),
@@ -170,12 +165,10 @@ fn count_run(
     tally: &mut Tally,
     place: &Place,
     about: &str,
-    outcome: &crate::place::Outcome,
+    outcome: &Outcome,
     words: &[&str],
 ) -> Result<()> {
-    let mut wrong = folders::wrong(outcome, place)?;
-    let folder = folders::look(place, "disk/run")?;
-    wrong.extend(folder.wrong());
+    let (mut wrong, folder) = folders::after(place, outcome.disgrace(), "disk/run")?;
     let said = format!("{}{}{}", outcome.said, outcome.printed, folder.warnings()).to_lowercase();
     if outcome.code != Some(0) && !words.iter().any(|word| said.contains(word)) {
         wrong.push(format!(
@@ -184,10 +177,8 @@ fn count_run(
             last_line(&said)
         ));
     }
-    let seen = match folder {
-        Folder::Opens { .. } => format!("{}, opens", outcome.ending()),
-        _ => format!("{}, no run", outcome.ending()),
-    };
+    let opens = if folder.is_open() { "opens" } else { "no run" };
+    let seen = format!("{}, {opens}", outcome.ending());
     tally.count(about, seen, wrong);
     Ok(())
 }
@@ -197,8 +188,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
     let place = ground.place()?;
     let disk = DiskMount::memory(&place, 40_000)?;
-    std::fs::write(disk.0.join("output.svg"), OLD)
-        .while_doing(|| "writing an older output".to_owned())?;
+    output::write_old(&disk.0.join(output::NAME))?;
     disk.make_read_only()?;
     let writers = [
         "run --for 1s --load none --quiet --out disk/run",
@@ -211,16 +201,12 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     ];
     for line in writers {
         let outcome = place.tardy(line)?;
-        let mut wrong = folders::wrong(&outcome, &place)?;
+        let (mut wrong, _) = folders::after(&place, outcome.disgrace(), "disk/run")?;
         if !matches!(outcome.code, Some(2 | 3))
             || !outcome.said.contains("disk/")
             || !outcome.said.to_lowercase().contains("read-only")
         {
-            wrong.push(format!(
-                "{}: {}",
-                outcome.ending(),
-                last_line(&outcome.said)
-            ));
+            wrong.push(outcome.ending_and_reason());
         }
         tally.count(&format!("tardy {line}"), outcome.ending(), wrong);
     }
@@ -237,11 +223,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
         let outcome = running.end(&place, PATIENCE)?;
         let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
         if !ended_in_time || outcome.code == Some(0) {
-            wrong.push(format!(
-                "{}: {}",
-                outcome.ending(),
-                last_line(&outcome.said)
-            ));
+            wrong.push(outcome.ending_and_reason());
         }
         tally.count(&about, outcome.ending(), wrong);
     }
@@ -249,7 +231,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
 }
 
 /// An ext4 file system in a file, mounted at `disk` through a loop device.
-pub(crate) struct Image {
+struct Image {
     file: PathBuf,
     mounted: DiskMount,
 }
@@ -273,7 +255,7 @@ impl Image {
         Self::open(place, made_image(place, 24)?)
     }
 
-    pub(crate) fn open(place: &Place, file: PathBuf) -> Result<Self> {
+    fn open(place: &Place, file: PathBuf) -> Result<Self> {
         let mounted = DiskMount::new(place, &["-o", "loop", &file.to_string_lossy()])?;
         Ok(Self { file, mounted })
     }
@@ -320,22 +302,12 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
         running.end(&place, PATIENCE)?;
         let file = again.path("image");
         std::fs::write(&file, cut).while_doing(|| "writing a disk image".to_owned())?;
-        let mut wrong = Vec::new();
-        let seen = match Image::open(&again, file) {
-            Err(failure) => {
-                wrong.push(format!("the file system does not mount: {failure}"));
-                "does not mount".to_owned()
-            }
-            Ok(opened) => {
-                let folder = folders::look(&again, "disk/run")?;
-                wrong.extend(folder.wrong());
-                wrong.extend(too_little(&folder, moment));
-                drop(opened);
-                match folder {
-                    Folder::Opens { .. } => "opens".to_owned(),
-                    _ => "not begun".to_owned(),
-                }
-            }
+        let (folder, mut wrong) = look_at_image(&again, file)?;
+        wrong.extend(too_little(&folder, moment));
+        let seen = if folder.is_open() {
+            "opens"
+        } else {
+            "not begun"
         };
         if !begun || had_ended {
             wrong.push("the run did not last".to_owned());
@@ -349,21 +321,30 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
+/// Reads the run `run` on a disk. Returns the run, and errors of the run and of the file system.
+pub(crate) fn look_at_image(place: &Place, file: PathBuf) -> Result<(Folder, Vec<String>)> {
+    match Image::open(place, file) {
+        Err(failure) => Ok((
+            Folder::Absent,
+            vec![format!("the file system does not mount: {failure}")],
+        )),
+        Ok(_opened) => {
+            let folder = folders::look(place, "disk/run")?;
+            let wrong = folder.wrong();
+            Ok((folder, wrong))
+        }
+    }
+}
+
 /// Returns an error if more samples are missing than allowed.
 pub(crate) fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
     // Series are synced to disk every ten seconds.
     let allowed = Duration::from_secs(12);
-    let stored = match folder {
-        Folder::Opens { summary, .. } => {
-            let warnings = summary["warnings"].as_array()?;
-            let until = warnings
-                .iter()
-                .find(|warning| warning["warning"] == "cut-off")?["stored_until"]
-                .as_u64()
-                .unwrap_or(0);
-            Duration::from_nanos(until)
-        }
-        _ => Duration::ZERO,
+    let stored = if folder.is_open() {
+        let warning = folder.warnings_of("cut-off").next()?;
+        Duration::from_nanos(warning["stored_until"].as_u64().unwrap_or(0))
+    } else {
+        Duration::ZERO
     };
     (stored + allowed < since_begin)
         .then(|| format!("stored up to {stored:?}, cut {since_begin:?} after the beginning"))

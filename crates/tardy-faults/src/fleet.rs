@@ -152,8 +152,8 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
         // On a busy machine, the watchdog may end a run; that is not a fault of the fleet.
         let is_ended = |state: &str| ["finished", "ended-by-watchdog"].contains(&state);
         let is_whole = matches!(&folder, Folder::Opens { state, .. } if is_ended(state))
-            && !folder.warnings().contains("samples-not-stored");
-        if matches!(folder, Folder::Opens { .. }) && !has_row(&outcome.printed, &board.name) {
+            && folder.warnings_of("samples-not-stored").next().is_none();
+        if folder.is_open() && !has_row(&outcome.printed, &board.name) {
             of_board.push("the table has no row of it".to_owned());
         }
         let said = said_of(&format!("{}{}", outcome.said, outcome.printed), &board.name);
@@ -215,7 +215,7 @@ fn clean_up(
         wrong.extend(fetched.disgrace());
         let folder = folders::look(place, &out)?;
         wrong.extend(folder.wrong());
-        if matches!(folder, Folder::Opens { .. }) {
+        if folder.is_open() {
             seen = "named, then fetched";
         }
         said = fetched.said;

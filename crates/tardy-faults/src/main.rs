@@ -21,6 +21,7 @@ mod guests;
 mod kills;
 mod limits;
 mod long;
+mod output;
 mod page;
 mod place;
 mod sequences;

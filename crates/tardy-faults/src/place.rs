@@ -344,6 +344,11 @@ impl Outcome {
         }
     }
 
+    /// Returns how the command ended, with its last line of standard error.
+    pub(crate) fn ending_and_reason(&self) -> String {
+        format!("{}: {}", self.ending(), last_line(&self.said))
+    }
+
     pub(crate) fn has_panicked(&self) -> bool {
         self.said.contains("panicked at")
     }

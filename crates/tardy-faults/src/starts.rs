@@ -393,13 +393,8 @@ fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
 
 /// Returns where a command started to change the machine, and how often each call was made after
 /// that, in the thread that made it most often.
-fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<&str, usize>)> {
-    let calls = log.lines().filter_map(|line| {
-        let (thread, rest) = line.split_once(' ')?;
-        let (call, _) = rest.trim_start().split_once('(')?;
-        Some((thread, call))
-    });
-    let calls: Vec<_> = calls.collect();
+fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<String, usize>)> {
+    let calls = strace::made_calls(log);
     let first = calls.first()?.0;
     let first_of = |marks: &[&str]| {
         calls
@@ -414,16 +409,7 @@ fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<&str, usize>)> {
             .filter(|call| **call == calls[place])
             .count(),
     };
-    let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for call in &calls[place + 1..] {
-        *by_thread.entry(*call).or_default() += 1;
-    }
-    let mut most = BTreeMap::new();
-    for ((_, call), times) in by_thread {
-        let entry = most.entry(call).or_insert(0);
-        *entry = times.max(*entry);
-    }
-    Some((mark, most))
+    Some((mark, strace::most_in_a_thread(&calls[place + 1..])))
 }
 
 #[cfg(test)]
@@ -448,7 +434,7 @@ mod tests {
                 .iter()
                 .all(|brief| system_calls::all().any(|(call, _)| call == *brief))
         );
-        let lines = SUBCOMMANDS.iter().flat_map(|command| command.lines);
+        let lines = SUBCOMMANDS.iter().flat_map(|command| &command.lines);
         assert!(lines.filter(|line| line.is_brief).count() >= 3);
     }
 }

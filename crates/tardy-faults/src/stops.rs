@@ -7,8 +7,8 @@ use tardy_sys::process;
 use xtask::failure::{Failure, Result};
 
 use crate::fault::{Fault, Ground, Tally};
-use crate::folders::{self, Folder};
-use crate::place::{CommandProcess, Place, last_line};
+use crate::folders;
+use crate::place::{CommandProcess, PATIENCE, Place};
 
 pub(crate) const FAULT: Fault = Fault {
     name: "stop-each",
@@ -66,17 +66,10 @@ fn attempt(ground: &Ground) -> Result<Tally> {
             std::thread::sleep(Duration::from_secs(1));
             running.signal(process::CONTINUE)?;
         }
-        let outcome = running.end(&place, Duration::from_secs(60))?;
-        let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
-        wrong.extend(place.leftovers()?);
-        let folder = folders::look(&place, "run")?;
-        wrong.extend(folder.wrong());
-        if !matches!(folder, Folder::Opens { .. }) {
-            wrong.push(format!(
-                "{}: {}",
-                outcome.ending(),
-                last_line(&outcome.said)
-            ));
+        let outcome = running.end(&place, PATIENCE)?;
+        let (mut wrong, folder) = folders::after(&place, outcome.disgrace(), "run")?;
+        if !folder.is_open() {
+            wrong.push(outcome.ending_and_reason());
         }
         let seen = if was_stopped {
             name.clone()

@@ -5,7 +5,6 @@ mod guests;
 mod page;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::Args;
 
@@ -60,8 +59,7 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
         };
         for kernel in &kernels {
             let tried = in_guest(&guests, architecture, kernel, &probes)?;
-            let date = program::capture(Command::new("date").arg("+%Y-%m-%d"))?;
-            page.add(Row::new(architecture, kernel, &tried, date.trim()));
+            page.add(Row::new(architecture, kernel, &tried, &program::date()?));
             workspace::write(&path, page.text().as_bytes())?;
         }
     }

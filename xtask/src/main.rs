@@ -26,7 +26,7 @@ mod walls;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{failure, inject, program, workspace};
+use xtask::{failure, inject, program, table_page, workspace};
 
 /// Development tasks of tardy.
 #[derive(Debug, Parser)]

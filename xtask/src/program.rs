@@ -61,6 +61,12 @@ pub fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Returns the date of today in UTC, as year-month-day.
+pub fn date() -> Result<String> {
+    let date = capture(Command::new("date").args(["--utc", "+%F"]))?;
+    Ok(date.trim().to_owned())
+}
+
 /// Returns the exit code as text.
 pub fn code(status: ExitStatus) -> String {
     status

@@ -1,6 +1,6 @@
 //! Runs other programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 
 use crate::failure::{Failure, Result, While};
@@ -59,6 +59,24 @@ pub fn capture(command: &mut Command) -> Result<String> {
         )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Makes a Python environment with these packages in a folder, and returns its interpreter. If the
+/// list of packages has changed, all are installed again.
+pub fn python(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    let python = folder.join("bin/python");
+    let listed = folder.join("packages");
+    let packages_text = packages.join("\n");
+    if std::fs::read_to_string(&listed).ok() != Some(packages_text.clone()) {
+        required("python3", "python3-venv")?;
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(packages))?;
+        std::fs::write(&listed, packages_text)
+            .while_doing(|| format!("writing {}", listed.display()))?;
+    }
+    Ok(python)
 }
 
 /// Returns the date of today in UTC, as year-month-day.

@@ -161,17 +161,10 @@ fn keep(target: &str) -> Result<()> {
             .arg(format!("-max_len={}", longest(target))),
     )?;
     // These options make the archive depend on the inputs only.
-    let plain = [
-        "--sort=name",
-        "--mtime=@0",
-        "--owner=0",
-        "--group=0",
-        "--numeric-owner",
-        "--mode=u=rwX,go=rX",
-    ];
+    let plain = "--sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX";
     program::run(
         tar()
-            .args(plain)
+            .args(plain.split(' '))
             .arg("-cJf")
             .arg(archive(target))
             .arg("-C")
@@ -189,16 +182,9 @@ fn tar() -> Command {
 fn cargo_fuzz(target: &str) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());
-    command.args([
-        "+nightly",
-        "fuzz",
-        "run",
-        "-s",
-        "none",
-        "--target",
-        "x86_64-unknown-linux-gnu",
-        target,
-    ]);
+    command
+        .args("+nightly fuzz run -s none --target x86_64-unknown-linux-gnu".split(' '))
+        .arg(target);
     command
 }
 

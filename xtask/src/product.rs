@@ -27,15 +27,9 @@ pub(crate) fn faults(words: &Words) -> Result<()> {
 
 fn command(package: &str) -> Command {
     let mut command = workspace::cargo();
-    command.args([
-        "run",
-        "--quiet",
-        "--locked",
-        "--release",
-        "--package",
-        package,
-        "--",
-    ]);
+    command
+        .args("run --quiet --locked --release --package".split(' '))
+        .args([package, "--"]);
     command
 }
 

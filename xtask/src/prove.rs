@@ -256,13 +256,8 @@ fn answers() -> Result<()> {
 
 /// Returns the commit to which the result will apply. Fails if there are uncommitted changes.
 fn commit() -> Result<String> {
-    let changes = git(&[
-        "status",
-        "--porcelain",
-        "--untracked-files=no",
-        "--",
-        ":!docs/proof.md",
-    ])?;
+    let status = "status --porcelain --untracked-files=no -- :!docs/proof.md";
+    let changes = git(&status.split(' ').collect::<Vec<_>>())?;
     if !changes.is_empty() {
         return Err(Failure::new(
             "docs/proof.md must name a commit, but there are uncommitted changes: commit first",

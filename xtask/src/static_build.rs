@@ -224,16 +224,9 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
         target.to_uppercase().replace('-', "_")
     );
     cargo.env(variable, flags.collect::<Vec<_>>().join(" "));
-    cargo.args([
-        "build",
-        "--profile",
-        "dist",
-        "--locked",
-        "--package",
-        "tardy",
-        "--target",
-        target,
-    ]);
+    cargo
+        .args("build --profile dist --locked --package tardy --target".split(' '))
+        .arg(target);
     // Flags in the environment would replace the flags of .cargo/config.toml, which include the
     // linker flags.
     cargo

@@ -10,9 +10,10 @@ use clap::Args;
 
 use crate::failure::{Result, While};
 use crate::static_build::{self, Architecture};
+use crate::table_page::TablePage;
 use crate::{program, workspace};
 pub(crate) use guests::{Guests, series};
-use page::{Page, Row, Tried};
+use page::Tried;
 
 #[derive(Debug, Args)]
 pub(crate) struct KernelsArguments {
@@ -40,9 +41,7 @@ const PAGE: &str = "docs/kernels.md";
 /// Tests the kernels and writes the page after each.
 pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
     let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
-    let path = workspace::root().join(PAGE);
-    let old = std::fs::read_to_string(&path).while_doing(|| format!("reading {}", path.display()));
-    let mut page = Page::parsed(&old?);
+    let mut table = TablePage::read(PAGE)?;
     let mut probes: Vec<String> = guests::listed(&tardy, ["list", "probes"], "probes")?
         .iter()
         .filter_map(|probe| Some(probe["name"].as_str()?.to_owned()))
@@ -51,7 +50,7 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
     for &architecture in &arguments.arch {
         let guests = guests_for(&tardy, architecture)?;
         let newest = guests.newest()?;
-        page.remove(architecture, &arguments.kernels);
+        page::remove(&mut table, architecture, &arguments.kernels);
         let kernels = match (arguments.kernels.is_empty(), architecture) {
             (false, _) => arguments.kernels.clone(),
             (true, Architecture::X86_64) => newest,
@@ -59,11 +58,12 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
         };
         for kernel in &kernels {
             let tried = in_guest(&guests, architecture, kernel, &probes)?;
-            page.add(Row::new(architecture, kernel, &tried, &program::date()?));
-            workspace::write(&path, page.text().as_bytes())?;
+            let row = page::row(architecture, kernel, &tried, program::date()?);
+            let order = page::in_order(&table, &row[0]);
+            table.set(&row, &order.iter().map(String::as_str).collect::<Vec<_>>())?;
+            println!("| {} |", row.join(" | "));
         }
     }
-    print!("{}", page.text());
     Ok(())
 }
 

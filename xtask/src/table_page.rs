@@ -31,6 +31,16 @@ impl TablePage {
         lines[rows].iter().map(|line| cells(line)).collect()
     }
 
+    /// Removes the rows whose names `keep` does not accept. The next [`Self::set`] writes the page.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        let lines: Vec<&str> = self.text.lines().collect();
+        let rows = rows(&lines).unwrap_or_default();
+        let lines = lines.iter().enumerate();
+        let kept = lines.filter(|(at, line)| !rows.contains(at) || keep(cells(line)[0]));
+        let kept: Vec<&str> = kept.map(|(_, line)| *line).collect();
+        self.text = kept.join("\n") + "\n";
+    }
+
     /// Writes a row, and keeps all others. A new row is put before the rows of the names that follow
     /// in `order`.
     ///

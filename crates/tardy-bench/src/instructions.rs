@@ -23,8 +23,8 @@ const PERIOD_US: &str = "2000";
 /// A tool in one of its modes.
 struct Mode {
     name: &'static str,
-    program: &'static str,
-    arguments: &'static [&'static str],
+    /// The program and its options.
+    words: &'static str,
     /// Callgrind's number for the measuring thread, under which no other thread ran; `None` if
     /// unknown.
     measuring: Option<&'static str>,
@@ -33,26 +33,22 @@ struct Mode {
 const PEERS: [Mode; 4] = [
     Mode {
         name: "cyclictest -q (no recording)",
-        program: "cyclictest",
-        arguments: &["-q"],
+        words: "cyclictest -t 1 -m -q",
         measuring: Some("02"),
     },
     Mode {
         name: "cyclictest -v (recording, to /dev/null)",
-        program: "cyclictest",
-        arguments: &["-v"],
+        words: "cyclictest -t 1 -m -v",
         measuring: Some("02"),
     },
     Mode {
         name: "jitterdebugger (no recording)",
-        program: "jitterdebugger",
-        arguments: &[],
+        words: "jitterdebugger",
         measuring: Some("02"),
     },
     Mode {
         name: "jitterdebugger -s (recording)",
-        program: "jitterdebugger",
-        arguments: &["-s", "-o", "jitter"],
+        words: "jitterdebugger -s -o jitter",
         measuring: None,
     },
 ];
@@ -157,13 +153,8 @@ fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool) -> Result<I
 }
 
 fn peer(bench: &Bench, mode: &Mode, cpu: &str, samples: u64) -> Result<InstructionCount> {
-    let words = format!("-a {cpu} -p 95 -i {PERIOD_US} -l {samples}");
-    let mut arguments = vec![mode.program];
-    arguments.extend(words.split(' '));
-    if mode.program == "cyclictest" {
-        arguments.extend(["-t", "1", "-m"]);
-    }
-    arguments.extend(mode.arguments);
+    let words = format!("{} -a {cpu} -p 95 -i {PERIOD_US} -l {samples}", mode.words);
+    let arguments: Vec<&str> = words.split(' ').collect();
     let (by_thread, _) = callgrind(bench, &arguments)?;
     Ok(InstructionCount { by_thread, samples })
 }

@@ -310,27 +310,7 @@ impl Sweep<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(outcome.pid);
-        for folder in [
-            "state",
-            "tmp",
-            "spool",
-            ".",
-            "cache/tardy",
-            "cache/tardy/shell",
-        ] {
-            let is_left = |name: &String| {
-                let is_all = ["state", "tmp", "spool"].contains(&folder);
-                is_all && !name.starts_with(".std")
-                    || [".part", ".reserved"].iter().any(|end| name.ends_with(end))
-                    || name.starts_with("tardy-scratch-")
-            };
-            wrong.extend(
-                place::names(&place.path(folder))
-                    .into_iter()
-                    .filter(is_left)
-                    .map(|name| format!("{folder}/{name} is left")),
-            );
-        }
+        wrong.extend(place.files_left());
         let setting = std::fs::read_to_string(place.setting()).unwrap_or_default();
         if setting.trim() != "1" {
             wrong.push(format!("a setting was 1, and stays {setting:?}"));

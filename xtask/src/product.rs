@@ -40,11 +40,11 @@ mod tests {
     #[test]
     fn a_benchmark_is_told_what_was_typed() {
         let words = Words {
-            words: ["lab", "--quick"].map(str::to_owned).to_vec(),
+            words: ["memory", "--quick"].map(str::to_owned).to_vec(),
         };
         let line = program::line(command("tardy-bench").arg("bench").args(&words.words));
         assert!(
-            line.ends_with("--release --package tardy-bench -- bench lab --quick"),
+            line.ends_with("--release --package tardy-bench -- bench memory --quick"),
             "{line}"
         );
     }

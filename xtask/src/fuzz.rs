@@ -121,8 +121,7 @@ fn targets() -> Result<Vec<String>> {
 /// archive in the repository. git ignores the folder.
 fn corpus(target: &str) -> Result<PathBuf> {
     let folder = PathBuf::from("fuzz/corpus").join(target);
-    std::fs::create_dir_all(workspace::root().join(&folder))
-        .while_doing(|| format!("making {}", folder.display()))?;
+    workspace::make_folder(&workspace::root().join(&folder))?;
     let kept = archive(target);
     if workspace::root().join(&kept).exists() {
         program::run(
@@ -148,7 +147,7 @@ fn archive(target: &str) -> PathBuf {
 fn keep(target: &str) -> Result<()> {
     let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
     workspace::remove(&merged)?;
-    std::fs::create_dir_all(&merged).while_doing(|| format!("making {}", merged.display()))?;
+    workspace::make_folder(&merged)?;
     let mut merge = cargo_fuzz(target);
     merge
         .arg(&merged)

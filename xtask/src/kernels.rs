@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::failure::{Result, While};
+use crate::failure::Result;
 use crate::static_build::{self, Architecture};
 use crate::table_page::TablePage;
 use crate::{program, workspace};
@@ -110,8 +110,7 @@ fn in_guest(
         Err(failure) => return Ok(vec![Tried::not("not tried", failure.to_string())]),
     };
     let cells = results.join("cells");
-    let text =
-        std::fs::read_to_string(&cells).while_doing(|| format!("reading {}", cells.display()))?;
+    let text = workspace::read(&cells)?;
     let mut tried: Vec<Tried> = text.lines().filter_map(Tried::parsed).collect();
     if is_other {
         tried.push(Tried::not(

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 
 use crate::failure::{Failure, Result, While};
+use crate::workspace;
 
 /// Formats the command as a user would type it.
 pub fn line(command: &Command) -> String {
@@ -73,8 +74,7 @@ pub fn python(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
         run(Command::new(&python)
             .args(["-m", "pip", "install", "--quiet"])
             .args(packages))?;
-        std::fs::write(&listed, packages_text)
-            .while_doing(|| format!("writing {}", listed.display()))?;
+        workspace::write(&listed, packages_text)?;
     }
     Ok(python)
 }

@@ -33,8 +33,7 @@ struct Crate {
 }
 
 fn text(target: &str) -> Result<String> {
-    let lock = std::fs::read_to_string(workspace::root().join("Cargo.lock"))
-        .while_doing(|| "reading Cargo.lock".to_owned())?;
+    let lock = workspace::read(&workspace::root().join("Cargo.lock"))?;
     let mut rustc = Command::new("rustc");
     let compiler = program::capture(rustc.arg("--version").current_dir(workspace::root()))?;
     let document = document(

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Failure, Result};
 use crate::workspace;
 
 /// A page that was read.
@@ -19,8 +19,7 @@ impl TablePage {
     /// Returns an error if the page cannot be read.
     pub fn read(path: &str) -> Result<Self> {
         let path = workspace::root().join(path);
-        let text =
-            std::fs::read_to_string(&path).while_doing(|| format!("reading {}", path.display()))?;
+        let text = workspace::read(&path)?;
         Ok(Self { path, text })
     }
 
@@ -49,8 +48,7 @@ impl TablePage {
     pub fn set(&mut self, row: &[String], order: &[&str]) -> Result<()> {
         self.text = with_row(&self.text, row, order)
             .ok_or_else(|| Failure::new(format!("{} has no table", self.path.display())))?;
-        std::fs::write(&self.path, &self.text)
-            .while_doing(|| format!("writing {}", self.path.display()))
+        workspace::write(&self.path, &self.text)
     }
 }
 

@@ -161,8 +161,7 @@ fn pages() -> Result<Vec<PathBuf>> {
 
 /// Creates what pages assume to exist, except guests.
 fn prepare(debian: &Debian) -> Result<()> {
-    std::fs::create_dir_all(debian.path(STORE))
-        .while_doing(|| "making a folder for the walk".to_owned())?;
+    workspace::make_folder(&debian.path(STORE))?;
     let any = "|| [ $? -eq 4 ] || [ $? -eq 1 ]";
     let run = |name: &str, flags: &str| {
         format!(
@@ -229,8 +228,7 @@ struct Walk {
 
 impl Walk {
     fn page(&mut self, page: &Path) -> Result<()> {
-        let text = std::fs::read_to_string(workspace::root().join(page))
-            .while_doing(|| format!("reading {}", page.display()))?;
+        let text = workspace::read(&workspace::root().join(page))?;
         println!("{}", page.display());
         self.debian
             .shell(&format!("rm -rf /{PLACE} && mkdir /{PLACE}"))?;

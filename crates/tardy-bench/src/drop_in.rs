@@ -10,7 +10,7 @@ mod peers;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Failure, Result};
 use crate::workspace;
 
 use observe::Observed;
@@ -178,11 +178,9 @@ fn table(peers: &[Peer], results: &[(&Row, Vec<Verdict>)]) -> String {
 /// Replaces the page's table, below the handwritten part.
 fn write(table: &str) -> Result<()> {
     let page = workspace::root().join("docs/cyclictest.md");
-    let old =
-        std::fs::read_to_string(&page).while_doing(|| format!("reading {}", page.display()))?;
+    let old = workspace::read(&page)?;
     let (by_hand, _) = old
         .split_once(PART)
         .ok_or_else(|| Failure::new(format!("{} has no part `{}`", page.display(), PART.trim())))?;
-    std::fs::write(&page, format!("{by_hand}{PART}{table}"))
-        .while_doing(|| format!("writing {}", page.display()))
+    workspace::write(&page, format!("{by_hand}{PART}{table}"))
 }

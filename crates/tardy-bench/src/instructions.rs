@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
 use crate::failure::{Failure, Result, While};
-use crate::program;
+use crate::{program, workspace};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "instructions",
@@ -183,7 +183,7 @@ fn read_counts(folder: &Path) -> Result<Vec<(String, u64)>> {
         let Some(thread) = name.strip_prefix("counts-") else {
             continue;
         };
-        let text = fs::read_to_string(file.path()).while_doing(|| format!("reading {name}"))?;
+        let text = workspace::read(&file.path())?;
         let total = text
             .lines()
             .find_map(|line| line.strip_prefix("totals: ")?.parse().ok())

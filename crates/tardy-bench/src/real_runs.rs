@@ -13,7 +13,7 @@ use tardy_results::summary::model::Summary;
 
 use super::figure::{Bench, Figure, FigureResult, holds, measured_once, row, scratch};
 use crate::failure::{Failure, Result, While};
-use crate::program;
+use crate::{program, workspace};
 
 /// Number of lost samples.
 pub(crate) const LOSSES: Figure = Figure {
@@ -144,10 +144,7 @@ fn make(
         .while_doing(|| format!("running `{line}`"))?;
     let memory = watch_memory(&mut child)?;
     let status = child.wait().while_doing(|| format!("running `{line}`"))?;
-    let read = |name: &str| {
-        fs::read_to_string(place.path().join(name))
-            .while_doing(|| format!("reading what `{line}` printed"))
-    };
+    let read = |name: &str| workspace::read(&place.path().join(name));
     if status.code() == Some(2) {
         return Ok(Err(read("err")?
             .trim()

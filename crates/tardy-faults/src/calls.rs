@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use xtask::failure::{Result, While};
+use xtask::failure::Result;
+use xtask::workspace;
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders;
@@ -90,8 +91,7 @@ fn counted(ground: &Ground, line: &str) -> Result<(BTreeMap<String, usize>, Opti
     let command = strace::logged(&place, &calls, &log, line);
     let size = output::of_undisturbed(&place, command, line)?;
     place.wait_until(|| place.processes().is_empty());
-    let text =
-        std::fs::read_to_string(&log).while_doing(|| "reading what strace wrote".to_owned())?;
+    let text = workspace::read(&log)?;
     Ok((strace::most_in_a_thread(&strace::made_calls(&text)), size))
 }
 

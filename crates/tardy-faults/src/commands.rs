@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::folders;
 use crate::place::Place;
@@ -141,7 +142,7 @@ pub(crate) fn prepare(place: &Place) -> Result<()> {
         .as_bytes(),
     )?;
     write("kernel", &kernel())?;
-    std::fs::create_dir_all(path("cache")).while_doing(|| "making a cache".to_owned())?;
+    workspace::make_folder(&path("cache"))?;
     for (name, script) in [
         (
             "qemu-system-x86_64",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tardy_sys::process;
 use xtask::failure::{Failure, Result, While};
-use xtask::program;
+use xtask::{program, workspace};
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
@@ -58,7 +58,7 @@ impl DiskMount {
 
     fn new(place: &Place, words: &[&str]) -> Result<Self> {
         let folder = place.path("disk");
-        std::fs::create_dir_all(&folder).while_doing(|| "making a folder".to_owned())?;
+        workspace::make_folder(&folder)?;
         program::capture(Command::new("mount").args(words).arg(&folder))?;
         Ok(Self(folder))
     }
@@ -301,7 +301,7 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
         running.signal(process::KILL)?;
         running.end(&place, PATIENCE)?;
         let file = again.path("image");
-        std::fs::write(&file, cut).while_doing(|| "writing a disk image".to_owned())?;
+        workspace::write(&file, cut)?;
         let (folder, mut wrong) = look_at_image(&again, file)?;
         wrong.extend(too_little(&folder, moment));
         let seen = if folder.is_open() {

@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use xtask::failure::{Result, While};
+use xtask::failure::Result;
+use xtask::workspace;
 
 use crate::board::{Board, Rack};
 use crate::fault::{Fault, Form, Ground, Tally};
@@ -126,7 +127,7 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
         .iter()
         .map(|board| format!("{0} ssh://{0}\n", board.name))
         .collect();
-    std::fs::write(place.path("boards.txt"), lines).while_doing(|| "listing boards".to_owned())?;
+    workspace::write(&place.path("boards.txt"), lines)?;
 
     let line = "run --for 4s --load fork --on boards.txt --ssh-config ssh_config --out out";
     let mut running = rack.start(&place, line)?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use tardy_sys::affinity;
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::fault::Ground;
 use crate::place::Place;
@@ -181,6 +182,5 @@ pub(crate) fn base(ground: &Ground) -> Result<()> {
     let lines = (0..20_000)
         .map(|cycle| format!("       0:{cycle:8}:{:8}\n", 5 + cycle % 37))
         .collect::<String>();
-    std::fs::write(base.join("verbose"), lines)
-        .while_doing(|| "writing the text of cyclictest -v".to_owned())
+    workspace::write(&base.join("verbose"), lines)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::place::{PATIENCE, Place, last_line};
 
@@ -13,7 +14,7 @@ pub(crate) const NAME: &str = "output.svg";
 const OLD: &[u8] = b"an older output\n";
 
 pub(crate) fn write_old(path: &Path) -> Result<()> {
-    std::fs::write(path, OLD).while_doing(|| "writing an older output".to_owned())
+    workspace::write(&path, OLD)
 }
 
 pub(crate) fn is_old(path: &Path) -> bool {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_samples::histogram_file;
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
@@ -58,8 +59,7 @@ fn soak(ground: &Ground) -> Result<Tally> {
         .unwrap_or(if ground.tries(0, 1) == 1 { FULL } else { SHORT });
     let phase = length / (2 * loads.len() as u32);
     let scenario = scenario(&probes, &loads, phase);
-    std::fs::write(place.path("soak.toml"), scenario)
-        .while_doing(|| "writing a scenario".to_owned())?;
+    workspace::write(&place.path("soak.toml"), scenario)?;
     let mut running = place.start(
         place.tardy_command("run --scenario soak.toml --keep histogram --quiet --out run"),
     )?;

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tardy_sys::{process, signal};
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::commands::{self, Line, SUBCOMMANDS, Subcommand};
 use crate::fault::{Fault, Ground, Tally};
@@ -366,8 +367,7 @@ fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
     let running = place.start(strace::logged(place, &names, &log, &line.text(place)))?;
     let outcome = running.end_after(place, line.interrupted_after)?;
     place.wait_until(|| place.processes().is_empty());
-    let text =
-        std::fs::read_to_string(&log).while_doing(|| "reading what strace wrote".to_owned())?;
+    let text = workspace::read(&log)?;
     Ok((outcome, text))
 }
 

@@ -68,17 +68,16 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         (10, 20, 30)
     };
     let mut measured = FigureResult {
-        tables: vec![vec![row([
+        table: vec![row([
             "recorder",
             "CPU time, us",
             "bytes",
             "CPU time of the loop, us",
-        ])]],
+        ])],
         ..FigureResult::default()
     };
     let mut reached = Vec::new();
     let mut is_held = true;
-    let mut rows = Vec::new();
     for peer in [Recorder::Perf, Recorder::TraceCmd] {
         let looped = Loop::start(bench, threads)?;
         // trace-cmd refuses kernels without the function tracer, for example.
@@ -105,10 +104,9 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             bytes.middle,
             peer.name()
         ));
-        rows.push(cells(Recorder::Attach, &own));
-        rows.push(cells(peer, &other));
+        measured.table.push(cells(Recorder::Attach, &own));
+        measured.table.push(cells(peer, &other));
     }
-    measured.tables[0].extend(rows);
     if reached.is_empty() {
         return Err(Failure::new(measured.notes.join("; ")));
     }

@@ -92,7 +92,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             "{:.1} s for {services} services; spread over {runs} runs {spread}",
             length.as_secs_f64()
         ),
-        tables: vec![table],
+        table,
         notes: vec![
             "A figure is the smallest of the three rounds' medians. The spread is the largest \
              figure of the runs divided by the smallest figure, minus one."

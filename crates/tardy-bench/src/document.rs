@@ -10,7 +10,7 @@ use xtask::table_page::TablePage;
 
 const PAGE: &str = "docs/promises.md";
 
-/// Returns the result of one figure, with all its tables, notes and commands, as Markdown.
+/// Returns the result of one figure, with its table, notes and commands, as Markdown.
 pub(crate) fn section(figure: &Figure, measured: &FigureResult, commands: &[String]) -> String {
     let mut text = format!("## {}\n\n", figure.name);
     let _ = writeln!(
@@ -18,9 +18,7 @@ pub(crate) fn section(figure: &Figure, measured: &FigureResult, commands: &[Stri
         "Promised: {}\n\n**Reached: {}**\n",
         figure.promise, measured.reached
     );
-    for table in &measured.tables {
-        let _ = writeln!(text, "{}", markdown(table));
-    }
+    let _ = writeln!(text, "{}", markdown(&measured.table));
     for note in &measured.notes {
         let _ = writeln!(text, "- {note}");
     }

@@ -171,7 +171,7 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
             run.seconds(),
             holds(is_held)
         ),
-        tables: vec![vec![head(), run.row("switches")]],
+        table: vec![head(), run.row("switches")],
         notes: vec!["The commands run at the same time. The reader has the other CPUs.".to_owned()],
     })
 }
@@ -212,7 +212,7 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
             longer.lower,
             longer.upper,
         ),
-        tables: vec![vec![head(), idle.row("none"), busy.row("hackbench")]],
+        table: vec![head(), idle.row("none"), busy.row("hackbench")],
         notes: vec![
             format!(
                 "Medians and CPU times of {pairs} interleaved pairs: {ESTIMATE}. The reader shares \

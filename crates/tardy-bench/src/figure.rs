@@ -101,8 +101,8 @@ pub(crate) fn measured_once<T>(
 pub(crate) struct FigureResult {
     /// The measured value, worded like the promise.
     pub(crate) reached: String,
-    /// Tables as rows of cells. The first row is the head.
-    pub(crate) tables: Vec<Vec<Vec<String>>>,
+    /// Rows of cells. The first row is the head.
+    pub(crate) table: Vec<Vec<String>>,
     /// How the figure was measured, and caveats for the reader.
     pub(crate) notes: Vec<String>,
 }

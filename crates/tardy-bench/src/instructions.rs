@@ -102,7 +102,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached: format!("{own:.1}: {}", holds(own <= 90.0)),
-        tables: vec![table],
+        table,
         notes: vec![
             format!(
                 "Difference of runs of {} and {} samples, divided by the difference of the \

@@ -109,7 +109,7 @@ fn measure_budget(bench: &Bench) -> Result<FigureResult> {
             most / 1e9,
             holds(most > 0.0 && most <= INSTRUCTIONS_MAX),
         ),
-        tables: vec![table],
+        table,
         notes: vec![
             "Instructions: the guest's clock at the end less its idle time, divided by the time \
              of an instruction (4 ns); the kernel reports its idle time with a resolution of 10 \
@@ -177,7 +177,7 @@ fn measure_atlas(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached,
-        tables: vec![table],
+        table,
         notes: vec![
             "Instructions are those of the measurement: the guests' busy time in their phases, \
              divided by the time of an instruction (4 ns). CPU seconds are those of tardy, QEMU \

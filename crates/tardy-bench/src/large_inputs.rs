@@ -121,11 +121,9 @@ fn result(reached: String, timings: &[Timing], note: String) -> FigureResult {
     ]);
     FigureResult {
         reached,
-        tables: vec![
-            std::iter::once(head)
-                .chain(timings.iter().map(Timing::row))
-                .collect(),
-        ],
+        table: std::iter::once(head)
+            .chain(timings.iter().map(Timing::row))
+            .collect(),
         notes: vec![
             note,
             format!(

@@ -165,7 +165,7 @@ fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
             rounds.of(Contender::Tardy).len(),
             verdict(ratio.upper <= RATIO_MAX)
         ),
-        tables: vec![table],
+        table,
         notes: rounds.notes(),
     })
 }
@@ -200,11 +200,11 @@ fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
             found.upper,
             verdict(found.lower >= -margin && found.upper <= margin)
         ),
-        tables: vec![vec![
+        table: vec![
             row(["tool", "median of medians, us"]),
             row(["tardy", &format!("{:.2}", median(&own))]),
             row(["cyclictest", &format!("{:.2}", median(&peer))]),
-        ]],
+        ],
         notes,
     })
 }

@@ -256,7 +256,7 @@ fn result(runs: &RealRuns, reached: String) -> FigureResult {
     );
     FigureResult {
         reached,
-        tables: vec![table],
+        table,
         notes,
     }
 }

@@ -8,6 +8,7 @@ use xtask::table_page::TablePage;
 use crate::fault::{Fault, Tally};
 
 const PAGE: &str = "docs/reliability.md";
+
 /// A fault and its results.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {

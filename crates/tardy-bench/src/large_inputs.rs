@@ -102,8 +102,8 @@ impl Timing {
         let most = self.seconds.iter().copied().fold(0.0, f64::max);
         let times = [least, self.median(), most].map(|seconds| format!("{seconds:.2}"));
         [
-            &[self.what.clone()],
-            &times[..],
+            &[self.what.clone()][..],
+            &times,
             &[format!("{:.1}", self.memory)],
         ]
         .concat()

@@ -22,7 +22,7 @@ pub(crate) fn in_turn<T, const SIDES: usize>(
     rounds: usize,
     mut measure: impl FnMut(usize) -> Result<T>,
 ) -> Result<[Vec<T>; SIDES]> {
-    let mut results = std::array::from_fn(|_| Vec::new());
+    let mut results: [Vec<T>; SIDES] = std::array::from_fn(|_| Vec::new());
     for round in 0..rounds {
         for place in 0..SIDES {
             let side = (round + place) % SIDES;

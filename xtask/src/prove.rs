@@ -281,7 +281,7 @@ fn print_stale() -> Result<()> {
     let mut stale = 0;
     for lane in LANES {
         let row = rows.iter().find(|row| row[0] == lane.name);
-        if let Some(reason) = staleness(lane, row.map_or(&[], Vec::as_slice))? {
+        if let Some(reason) = staleness(lane, row.map_or(&[][..], Vec::as_slice))? {
             println!("stale: {:<14} {reason}", lane.name);
             stale += 1;
         }

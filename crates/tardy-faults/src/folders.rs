@@ -105,7 +105,9 @@ impl Folder {
     /// Returns the series of the summary; none if the folder does not open.
     pub(crate) fn series(&self) -> &[Value] {
         match self {
-            Self::Opens { summary, .. } => summary["series"].as_array().map_or(&[], Vec::as_slice),
+            Self::Opens { summary, .. } => {
+                summary["series"].as_array().map_or(&[][..], Vec::as_slice)
+            }
             _ => &[],
         }
     }

@@ -1,43 +1,4 @@
-//! `cargo xtask book`: docs/ as a book (mdBook). A test checks the links, and needs no mdBook.
-
-use std::process::Command;
-
-use crate::failure::{Failure, Result};
-use crate::{program, workspace};
-
-/// The version for which book.toml was written.
-const MDBOOK: &str = "0.5";
-
-/// Builds the book into target/book.
-pub(crate) fn run() -> Result<()> {
-    let install = format!("`cargo install mdbook --locked --version {MDBOOK}`");
-    if program::find("mdbook").is_none() {
-        return Err(Failure::new(format!(
-            "there is no mdbook in PATH: install it with {install}"
-        )));
-    }
-    let version = program::capture(Command::new("mdbook").arg("--version"))?;
-    if !version
-        .trim()
-        .trim_start_matches("mdbook v")
-        .starts_with(&format!("{MDBOOK}."))
-    {
-        return Err(Failure::new(format!(
-            "{} is not version {MDBOOK}: install that version with {install}",
-            version.trim()
-        )));
-    }
-    program::run(
-        Command::new("mdbook")
-            .arg("build")
-            .current_dir(workspace::root()),
-    )?;
-    println!(
-        "{}",
-        workspace::root().join("target/book/index.html").display()
-    );
-    Ok(())
-}
+//! Checks the links and chapters of the book of docs/. `mdbook build` makes the book.
 
 #[cfg(test)]
 pub(crate) use tests::links;

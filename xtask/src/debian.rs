@@ -38,7 +38,7 @@ impl Debian {
             program::run(&mut tar)?;
             std::fs::rename(&half, &kept).while_doing(|| format!("keeping {}", kept.display()))?;
         } else {
-            std::fs::create_dir_all(&work).while_doing(|| format!("making {}", work.display()))?;
+            workspace::make_folder(&work)?;
             program::run(
                 Command::new("tar")
                     .args(["--extract", "--numeric-owner", "--directory"])

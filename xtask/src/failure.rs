@@ -72,3 +72,23 @@ pub fn chosen<'a, T>(
     }
     wanted.iter().map(find).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_does_not_exist_is_refused_with_the_names_that_do() {
+        let choose = |wanted: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
+            chosen("figure", &["memory", "losses"], |name| *name, &wanted)
+        };
+        assert_eq!(choose(&["losses"]).unwrap(), [&"losses"]);
+        assert_eq!(choose(&[]).unwrap().len(), 2);
+        let failure = choose(&["losses", "memori"]).unwrap_err().to_string();
+        assert!(
+            failure.contains("`memori`") && failure.contains("memory, losses"),
+            "{failure}"
+        );
+    }
+}

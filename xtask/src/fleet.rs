@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Failure, Result};
 use crate::{failure, program, static_build, workspace};
 
 #[derive(Debug, Args)]
@@ -120,18 +120,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     };
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
-    // If the list has changed, all packages are installed.
-    let listed = python.join("packages");
-    if std::fs::read_to_string(&listed).ok().as_deref() != Some(&PYTHON.join("\n")) {
-        program::run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
-        program::run(
-            Command::new(python.join("bin/python"))
-                .args(["-m", "pip", "install", "--quiet"])
-                .args(PYTHON),
-        )?;
-        std::fs::write(&listed, PYTHON.join("\n"))
-            .while_doing(|| format!("writing {}", listed.display()))?;
-    }
+    program::python(&python, PYTHON)?;
     // One machine's results of an experiment, with which several engines compare theirs. The first
     // of these engines makes them (lab.sh).
     let reference = folder.join("lab");

@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::failure::{Failure, Result, While};
 use crate::test::Tools;
-use crate::{program, workspace};
+use crate::{failure, program, workspace};
 
 /// `cargo xtask fuzz`.
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(crate) struct FuzzArguments {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Also run each target of fuzz/ for this long (needs a nightly compiler and cargo-fuzz)
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS")]
     targets_for: Option<u64>,
     /// Run only these targets, without property tests
     #[arg(
@@ -54,16 +54,7 @@ const LARGE_SEEDS: (&str, &str, u32) = ("trace", "crates/tardy-trace/tests/data"
 /// Runs the task.
 pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     let known = targets()?;
-    if let Some(unknown) = arguments
-        .targets
-        .iter()
-        .find(|target| !known.contains(target))
-    {
-        return Err(Failure::new(format!(
-            "{unknown} is no target: choose from {}",
-            known.join(", ")
-        )));
-    }
+    let chosen = failure::chosen("target", &known, String::as_str, &arguments.targets)?;
     let mut failed = Vec::new();
     if arguments.targets.is_empty() {
         failed.extend(
@@ -73,11 +64,6 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
         );
     }
     if let Some(seconds) = arguments.targets_for {
-        let chosen = if arguments.targets.is_empty() {
-            &known
-        } else {
-            &arguments.targets
-        };
         for target in chosen {
             let result = corpus(target)
                 .and_then(|corpus| program::run(&mut fuzz_command(target, &corpus, seconds)));
@@ -111,25 +97,6 @@ fn property_tests(arguments: &FuzzArguments) -> Result<()> {
     )
 }
 
-/// Parses a duration in whole seconds, minutes or hours, as the tool's flags do.
-fn seconds(text: &str) -> std::result::Result<u64, String> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let unit = match &text[digits..] {
-        "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3600,
-        _ => return Err("needs a unit: 30s, 10m, 1h".to_owned()),
-    };
-    let count: u64 = text[..digits]
-        .parse()
-        .map_err(|_| "needs a whole number: 30s, 10m, 1h".to_owned())?;
-    count
-        .checked_mul(unit)
-        .ok_or_else(|| "is too long".to_owned())
-}
-
 fn drawn_seed() -> u64 {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -154,8 +121,7 @@ fn targets() -> Result<Vec<String>> {
 /// archive in the repository. git ignores the folder.
 fn corpus(target: &str) -> Result<PathBuf> {
     let folder = PathBuf::from("fuzz/corpus").join(target);
-    std::fs::create_dir_all(workspace::root().join(&folder))
-        .while_doing(|| format!("making {}", folder.display()))?;
+    workspace::make_folder(&workspace::root().join(&folder))?;
     let kept = archive(target);
     if workspace::root().join(&kept).exists() {
         program::run(
@@ -181,7 +147,7 @@ fn archive(target: &str) -> PathBuf {
 fn keep(target: &str) -> Result<()> {
     let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
     workspace::remove(&merged)?;
-    std::fs::create_dir_all(&merged).while_doing(|| format!("making {}", merged.display()))?;
+    workspace::make_folder(&merged)?;
     let mut merge = cargo_fuzz(target);
     merge
         .arg(&merged)
@@ -194,17 +160,10 @@ fn keep(target: &str) -> Result<()> {
             .arg(format!("-max_len={}", longest(target))),
     )?;
     // These options make the archive depend on the inputs only.
-    let plain = [
-        "--sort=name",
-        "--mtime=@0",
-        "--owner=0",
-        "--group=0",
-        "--numeric-owner",
-        "--mode=u=rwX,go=rX",
-    ];
+    let plain = "--sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX";
     program::run(
         tar()
-            .args(plain)
+            .args(plain.split(' '))
             .arg("-cJf")
             .arg(archive(target))
             .arg("-C")
@@ -222,16 +181,9 @@ fn tar() -> Command {
 fn cargo_fuzz(target: &str) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());
-    command.args([
-        "+nightly",
-        "fuzz",
-        "run",
-        "-s",
-        "none",
-        "--target",
-        "x86_64-unknown-linux-gnu",
-        target,
-    ]);
+    command
+        .args("+nightly fuzz run -s none --target x86_64-unknown-linux-gnu".split(' '))
+        .arg(target);
     command
 }
 
@@ -261,33 +213,4 @@ fn fuzz_command(target: &str, corpus: &Path, seconds: u64) -> Command {
         format!("-max_len={}", longest(target)),
     ]);
     command
-}
-
-#[cfg(test)]
-mod tests {
-    use super::seconds;
-
-    #[test]
-    fn lengths_have_a_number_and_a_unit() {
-        assert_eq!(
-            [
-                seconds("30s"),
-                seconds("10m"),
-                seconds("10min"),
-                seconds("2h")
-            ],
-            [Ok(30), Ok(600), Ok(600), Ok(7200)]
-        );
-        for wrong in [
-            "",
-            "10",
-            "s",
-            "1.5h",
-            "-1s",
-            "99999999999999999999s",
-            "9999999999999999999h",
-        ] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -94,8 +94,7 @@ fn without_kernel(kernels: &[String]) -> Result<Vec<String>> {
 fn changes(formats: &Path, golden: &Path, new: &Path) -> Result<Vec<String>> {
     if !new.exists() {
         let log = new.with_file_name("stdout.log");
-        let said =
-            std::fs::read_to_string(&log).while_doing(|| format!("reading {}", log.display()))?;
+        let said = workspace::read(&log)?;
         return Err(Failure::new(format!(
             "the guest recorded no {}:\n{said}",
             new.display()

@@ -5,15 +5,15 @@ mod guests;
 mod page;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::Args;
 
-use crate::failure::{Result, While};
+use crate::failure::Result;
 use crate::static_build::{self, Architecture};
+use crate::table_page::TablePage;
 use crate::{program, workspace};
 pub(crate) use guests::{Guests, series};
-use page::{Page, Row, Tried};
+use page::Tried;
 
 #[derive(Debug, Args)]
 pub(crate) struct KernelsArguments {
@@ -41,9 +41,7 @@ const PAGE: &str = "docs/kernels.md";
 /// Tests the kernels and writes the page after each.
 pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
     let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
-    let path = workspace::root().join(PAGE);
-    let old = std::fs::read_to_string(&path).while_doing(|| format!("reading {}", path.display()));
-    let mut page = Page::parsed(&old?);
+    let mut table = TablePage::read(PAGE)?;
     let mut probes: Vec<String> = guests::listed(&tardy, ["list", "probes"], "probes")?
         .iter()
         .filter_map(|probe| Some(probe["name"].as_str()?.to_owned()))
@@ -52,7 +50,7 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
     for &architecture in &arguments.arch {
         let guests = guests_for(&tardy, architecture)?;
         let newest = guests.newest()?;
-        page.remove(architecture, &arguments.kernels);
+        page::remove(&mut table, architecture, &arguments.kernels);
         let kernels = match (arguments.kernels.is_empty(), architecture) {
             (false, _) => arguments.kernels.clone(),
             (true, Architecture::X86_64) => newest,
@@ -60,12 +58,12 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
         };
         for kernel in &kernels {
             let tried = in_guest(&guests, architecture, kernel, &probes)?;
-            let date = program::capture(Command::new("date").arg("+%Y-%m-%d"))?;
-            page.add(Row::new(architecture, kernel, &tried, date.trim()));
-            workspace::write(&path, page.text().as_bytes())?;
+            let row = page::row(architecture, kernel, &tried, program::date()?);
+            let order = page::in_order(&table, &row[0]);
+            table.set(&row, &order.iter().map(String::as_str).collect::<Vec<_>>())?;
+            println!("| {} |", row.join(" | "));
         }
     }
-    print!("{}", page.text());
     Ok(())
 }
 
@@ -112,8 +110,7 @@ fn in_guest(
         Err(failure) => return Ok(vec![Tried::not("not tried", failure.to_string())]),
     };
     let cells = results.join("cells");
-    let text =
-        std::fs::read_to_string(&cells).while_doing(|| format!("reading {}", cells.display()))?;
+    let text = workspace::read(&cells)?;
     let mut tried: Vec<Tried> = text.lines().filter_map(Tried::parsed).collect();
     if is_other {
         tried.push(Tried::not(

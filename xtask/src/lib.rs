@@ -7,6 +7,7 @@
 pub mod failure;
 pub mod inject;
 pub mod program;
+pub mod table_page;
 pub mod workspace;
 
 #[cfg(test)]

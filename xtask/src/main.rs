@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask test`, `cargo xtask prove`, `cargo xtask bench` and others.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
 mod book;
 mod debian;
 mod extend;
@@ -25,7 +26,7 @@ mod walls;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{failure, inject, program, workspace};
+use xtask::{failure, inject, program, table_page, workspace};
 
 /// Development tasks of tardy.
 #[derive(Debug, Parser)]
@@ -54,17 +55,13 @@ enum Task {
     /// Run the tests of the crates with unsafe code under Miri and AddressSanitizer (needs a
     /// nightly compiler with miri and rust-src)
     Sanitize(sanitize::SanitizeArguments),
-    /// Build the static binary for other machines
+    /// Build the static binary for other machines, with its CycloneDX bill of materials
     Build(static_build::BuildArguments),
-    /// Write a CycloneDX bill of materials beside the static binary (`build` does it too)
-    Sbom(static_build::SbomArguments),
     /// Make a tarball and a Debian package, with manual pages and completions
     Package(package::PackageArguments),
     /// Make the folder of a long run without measuring, for work on summaries and reports
     #[command(disable_help_flag = true)]
     MakeRun(product::Words),
-    /// Build the book of docs/ into target/book (needs mdbook)
-    Book,
     /// Regenerate docs/pictures: reports, the live view, a summary and a comparison, from made runs
     /// (needs chromium)
     #[command(disable_help_flag = true)]
@@ -115,7 +112,6 @@ fn main() -> ExitCode {
         Task::Check => test::check(),
         Task::Test(arguments) => test::run(&arguments),
         Task::Build(arguments) => static_build::run(&arguments),
-        Task::Sbom(arguments) => static_build::describe(&arguments),
         Task::Package(arguments) => package::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Sanitize(arguments) => sanitize::run(&arguments),
@@ -126,7 +122,6 @@ fn main() -> ExitCode {
         Task::Kernels(arguments) => kernels::run(&arguments),
         Task::Golden(arguments) => golden::run(&arguments),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
-        Task::Book => book::run(),
         Task::Prove(arguments) => prove::run(&arguments),
         Task::Deny { rules } => test::Tools::install()
             .and_then(|tools| tools.deny(&rules.iter().map(String::as_str).collect::<Vec<_>>())),

@@ -9,33 +9,16 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Result, While};
 use crate::{program, workspace};
 
 /// The package with the schema, and the package that parses it.
 const PACKAGES: &[&str] = &["perfetto==0.59.1", "protobuf"];
 
-/// Fetches the schema into the target folder if it is missing, then compares.
+/// Fetches the schema, then compares.
 pub(crate) fn run() -> Result<()> {
-    if program::find("python3").is_none() {
-        return Err(Failure::new(
-            "there is no python3 in PATH: install python3 and python3-venv",
-        ));
-    }
     let folder = workspace::target_folder()?.join("perfetto");
-    let python = folder.join("bin/python");
-    let has_schema = || {
-        program::output(Command::new(&python).args(["-c", "import perfetto.protos"]))
-            .is_ok_and(|output| output.status.success())
-    };
-    if !has_schema() {
-        program::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-        program::run(
-            Command::new(&python)
-                .args(["-m", "pip", "install", "--quiet"])
-                .args(PACKAGES),
-        )?;
-    }
+    let python = program::python(&folder, PACKAGES)?;
     let tardy = workspace::build(&["--package", "tardy"])?;
     let data = workspace::root().join("crates/tardy-trace/tests/data");
     let [trace, explanation, text] = ["application.pftrace", "application.json", "application.txt"]

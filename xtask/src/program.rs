@@ -1,9 +1,10 @@
 //! Runs other programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 
 use crate::failure::{Failure, Result, While};
+use crate::workspace;
 
 /// Formats the command as a user would type it.
 pub fn line(command: &Command) -> String {
@@ -59,6 +60,29 @@ pub fn capture(command: &mut Command) -> Result<String> {
         )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Makes a Python environment with these packages in a folder, and returns its interpreter. If the
+/// list of packages has changed, all are installed again.
+pub fn python(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    let python = folder.join("bin/python");
+    let listed = folder.join("packages");
+    let packages_text = packages.join("\n");
+    if std::fs::read_to_string(&listed).ok() != Some(packages_text.clone()) {
+        required("python3", "python3-venv")?;
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(packages))?;
+        workspace::write(&listed, packages_text)?;
+    }
+    Ok(python)
+}
+
+/// Returns the date of today in UTC, as year-month-day.
+pub fn date() -> Result<String> {
+    let date = capture(Command::new("date").args(["--utc", "+%F"]))?;
+    Ok(date.trim().to_owned())
 }
 
 /// Returns the exit code as text.

@@ -2,8 +2,6 @@
 //! last passed, on which commit. A lane is stale if code that it checks has changed since that
 //! commit.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -11,7 +9,7 @@ use clap::Args;
 
 use crate::failure::{Failure, Result, While};
 use crate::test::{self, Tools};
-use crate::{failure, program, workspace};
+use crate::{failure, program, table_page::TablePage, workspace};
 
 /// `cargo xtask prove`.
 #[derive(Debug, Args)]
@@ -38,6 +36,9 @@ struct Lane {
     run: fn() -> Result<()>,
 }
 
+const PAGE: &str = "docs/proof.md";
+/// The result of a lane on the page.
+const PASSED: &str = "passed";
 /// The files from which the tool is compiled.
 const PRODUCT: &str = "crates Cargo.lock Cargo.toml .cargo";
 /// Folders in `crates` that are not compiled into the tool.
@@ -172,7 +173,7 @@ const LANES: &[Lane] = &[
         about: "property tests pass with new cases, and each fuzz target runs for a minute",
         paths: "crates fuzz",
         except: "crates/tardy-bench crates/tardy-faults crates/tardy/tests",
-        run: || xtask(&["fuzz", "--targets-for", "1m"]),
+        run: || xtask(&["fuzz", "--targets-for", "60"]),
     },
 ];
 
@@ -198,15 +199,18 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
             eprintln!("xtask: {failure}");
             failed.push(lane.name);
         }
-        record(Row {
-            lane: lane.name.to_owned(),
-            result: if result.is_ok() { "passed" } else { "failed" }.to_owned(),
-            date: program::capture(Command::new("date").args(["--utc", "+%F"]))?
-                .trim()
-                .to_owned(),
-            commit: commit.clone(),
-            minutes: begin.elapsed().as_secs().div_ceil(60).to_string(),
-        })?;
+        let order: Vec<&str> = LANES.iter().map(|lane| lane.name).collect();
+        TablePage::read(PAGE)?.set(
+            &[
+                lane.name.to_owned(),
+                lane.about.to_owned(),
+                if result.is_ok() { PASSED } else { "failed" }.to_owned(),
+                program::date()?,
+                commit.clone(),
+                begin.elapsed().as_secs().div_ceil(60).to_string(),
+            ],
+            &order,
+        )?;
     }
     if failed.is_empty() {
         return Ok(());
@@ -252,13 +256,8 @@ fn answers() -> Result<()> {
 
 /// Returns the commit to which the result will apply. Fails if there are uncommitted changes.
 fn commit() -> Result<String> {
-    let changes = git(&[
-        "status",
-        "--porcelain",
-        "--untracked-files=no",
-        "--",
-        ":!docs/proof.md",
-    ])?;
+    let status = "status --porcelain --untracked-files=no -- :!docs/proof.md";
+    let changes = git(&status.split(' ').collect::<Vec<_>>())?;
     if !changes.is_empty() {
         return Err(Failure::new(
             "docs/proof.md must name a commit, but there are uncommitted changes: commit first",
@@ -276,86 +275,13 @@ fn git(arguments: &[&str]) -> Result<String> {
     Ok(output.trim().to_owned())
 }
 
-/// The last result of a lane: a row of docs/proof.md.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Row {
-    lane: String,
-    result: String,
-    date: String,
-    commit: String,
-    minutes: String,
-}
-
-/// The text above the page's table.
-const HEAD: &str = "\
-# Proof
-
-`cargo xtask prove` runs the checks that take too long for every change, one lane after the other.
-This page records when each lane last ran. `cargo xtask prove --stale` lists the lanes whose code
-has changed since their last run.
-
-| lane | what it proves | result | date | commit | minutes |
-|---|---|---|---|---|---:|
-";
-
-fn page() -> PathBuf {
-    workspace::root().join("docs/proof.md")
-}
-
-fn rows() -> Result<Vec<Row>> {
-    let text =
-        std::fs::read_to_string(page()).while_doing(|| "reading docs/proof.md".to_owned())?;
-    Ok(parse(&text))
-}
-
-fn parse(text: &str) -> Vec<Row> {
-    text.lines()
-        .filter_map(|line| {
-            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            let [_, lane, _, result, date, commit, minutes, _] = cells[..] else {
-                return None;
-            };
-            LANES.iter().find(|known| known.name == lane)?;
-            Some(Row {
-                lane: lane.to_owned(),
-                result: result.to_owned(),
-                date: date.to_owned(),
-                commit: commit.to_owned(),
-                minutes: minutes.to_owned(),
-            })
-        })
-        .collect()
-}
-
-/// Replaces the row of a lane.
-fn record(row: Row) -> Result<()> {
-    let mut rows = rows()?;
-    rows.retain(|old| old.lane != row.lane);
-    rows.push(row);
-    std::fs::write(page(), write(&rows)).while_doing(|| "writing docs/proof.md".to_owned())
-}
-
-fn write(rows: &[Row]) -> String {
-    let mut text = HEAD.to_owned();
-    for lane in LANES {
-        let Some(row) = rows.iter().find(|row| row.lane == lane.name) else {
-            continue;
-        };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} |",
-            lane.name, lane.about, row.result, row.date, row.commit, row.minutes
-        );
-    }
-    text
-}
-
 fn print_stale() -> Result<()> {
-    let rows = rows()?;
+    let page = TablePage::read(PAGE)?;
+    let rows = page.rows();
     let mut stale = 0;
     for lane in LANES {
-        let row = rows.iter().find(|row| row.lane == lane.name);
-        if let Some(reason) = staleness(lane, row)? {
+        let row = rows.iter().find(|row| row[0] == lane.name);
+        if let Some(reason) = staleness(lane, row.map_or(&[][..], Vec::as_slice))? {
             println!("stale: {:<14} {reason}", lane.name);
             stale += 1;
         }
@@ -365,21 +291,21 @@ fn print_stale() -> Result<()> {
 }
 
 /// Returns why the row of a lane says nothing about the current code; `None` if it is up to date.
-fn staleness(lane: &Lane, row: Option<&Row>) -> Result<Option<String>> {
-    let Some(row) = row else {
+fn staleness(lane: &Lane, row: &[&str]) -> Result<Option<String>> {
+    let &[_, _, result, _, commit, _] = row else {
         return Ok(Some("never ran".to_owned()));
     };
-    if row.result != "passed" {
-        return Ok(Some(format!("{} on {}", row.result, row.commit)));
+    if result != PASSED {
+        return Ok(Some(format!("{result} on {commit}")));
     }
-    let range = format!("{}..HEAD", row.commit);
+    let range = format!("{commit}..HEAD");
     let except = lane.except.split_whitespace();
     let except: Vec<String> = except.map(|path| format!(":(exclude){path}")).collect();
     let mut arguments = vec!["rev-list", "--count", &range, "--"];
     arguments.extend(lane.paths.split(' '));
     arguments.extend(except.iter().map(String::as_str));
     let changes = git(&arguments)?;
-    Ok((changes != "0").then(|| format!("{changes} changes since {}", row.commit)))
+    Ok((changes != "0").then(|| format!("{changes} changes since {commit}")))
 }
 
 #[cfg(test)]
@@ -400,42 +326,28 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_read_as_it_was_written_and_replaces_the_older_one() {
-        let row = |lane: &str, result: &str| Row {
-            lane: lane.to_owned(),
-            result: result.to_owned(),
-            date: "2026-01-02".to_owned(),
-            commit: "0123456789".to_owned(),
-            minutes: "7".to_owned(),
-        };
-        let rows = vec![row("builds", "passed"), row("fuzz", "failed")];
-        assert_eq!(parse(&write(&rows)), rows);
-    }
-
-    #[test]
-    fn the_page_is_what_this_task_writes() {
-        let text = std::fs::read_to_string(page()).unwrap();
-        assert_eq!(text, write(&parse(&text)));
+    fn rows_of_the_page_describe_lanes_in_their_order() {
+        let page = TablePage::read(PAGE).unwrap();
+        let mut lanes = LANES.iter();
+        for row in page.rows() {
+            let lane = lanes.find(|lane| lane.name == row[0]);
+            assert_eq!(lane.map(|lane| lane.about), Some(row[1]), "{}", row[0]);
+            assert_eq!(row.len(), 6, "{row:?}");
+        }
     }
 
     #[test]
     fn a_lane_is_stale_until_it_passed_on_the_last_change_of_its_code() {
-        let Some(lane) = LANES.first() else {
-            panic!("there are lanes")
+        let lane = &LANES[0];
+        let stale = |result: &str, commit: &str| {
+            let row = [lane.name, lane.about, result, "2026-01-02", commit, "7"];
+            staleness(lane, &row).unwrap().is_some()
         };
-        let row = |result: &str, commit: &str| Row {
-            lane: lane.name.to_owned(),
-            result: result.to_owned(),
-            date: String::new(),
-            commit: commit.to_owned(),
-            minutes: String::new(),
-        };
-        let stale = |row: Option<&Row>| staleness(lane, row).unwrap().is_some();
-        assert!(stale(None));
-        assert!(stale(Some(&row("failed", "HEAD"))));
-        assert!(!stale(Some(&row("passed", "HEAD"))));
+        assert!(staleness(lane, &[]).unwrap().is_some());
+        assert!(stale("failed", "HEAD"));
+        assert!(!stale("passed", "HEAD"));
         // The first commit of all precedes any code.
         let first = git(&["rev-list", "--max-parents=0", "HEAD"]).unwrap();
-        assert!(stale(Some(&row("passed", &first))));
+        assert!(stale("passed", &first));
     }
 }

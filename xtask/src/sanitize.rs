@@ -2,8 +2,8 @@
 //! detect undefined behaviour.
 //!
 //! Each tool has gaps. Miri interprets Rust by its rules, but knows few system calls. It therefore
-//! runs only [`MIRI_TESTS`]; the result states the number of omitted tests. AddressSanitizer runs
-//! all tests against the real kernel, and detects invalid memory accesses of the compiled code.
+//! runs only [`MIRI_TESTS`]; the test programs print the number of omitted tests. AddressSanitizer
+//! runs all tests against the real kernel, and detects invalid memory accesses of the compiled code.
 
 use std::process::Command;
 
@@ -50,15 +50,11 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
     } else {
         &arguments.tools
     };
-    let mut said = Vec::new();
-    let mut failed = Vec::new();
-    for tool in tools {
-        match tool.run() {
-            Ok(line) => said.push(line),
-            Err(failure) => failed.push(failure.to_string()),
-        }
-    }
-    said.iter().for_each(|line| println!("{line}"));
+    let failed: Vec<String> = tools
+        .iter()
+        .filter_map(|tool| program::run(&mut tool.command()).err())
+        .map(|failure| failure.to_string())
+        .collect();
     if failed.is_empty() {
         Ok(())
     } else {
@@ -67,44 +63,6 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
 }
 
 impl Tool {
-    /// Runs the tests, and returns a sentence with the numbers of tests that ran and that were
-    /// omitted.
-    fn run(self) -> Result<String> {
-        let all = tests_of(&program::capture(self.command().args(["--", "--list"]))?);
-        let chosen: Vec<&String> = all
-            .iter()
-            .filter(|test| self != Self::Miri || MIRI_TESTS.contains(&test.as_str()))
-            .collect();
-        let missing = MIRI_TESTS
-            .iter()
-            .find(|test| self == Self::Miri && !all.iter().any(|found| found == *test));
-        if let Some(test) = missing {
-            return Err(Failure::new(format!(
-                "there is no test {test}: correct the list in xtask/src/sanitize.rs"
-            )));
-        }
-        let mut command = self.command();
-        command
-            .args(["--", "--exact"])
-            .args(if self == Self::Miri { &chosen[..] } else { &[] });
-        program::run(&mut command)?;
-        Ok(self.told(all.len(), chosen.len()))
-    }
-
-    fn told(self, all: usize, ran: usize) -> String {
-        let crates = CRATES.join(" and ");
-        match self {
-            Self::Miri => format!(
-                "miri: {ran} of {all} tests of {crates} ran, and nothing was found; left out: {} \
-                 that make system calls which Miri does not know",
-                all - ran
-            ),
-            Self::Address => {
-                format!("address: all {all} tests of {crates} ran, and nothing was found")
-            }
-        }
-    }
-
     /// Returns the command that runs the tests.
     fn command(self) -> Command {
         let mut command = Command::new("cargo");
@@ -127,6 +85,9 @@ impl Tool {
         command
             .arg("--target-dir")
             .arg(workspace::root().join("target/sanitize").join(self.name()));
+        if self == Self::Miri {
+            command.args(["--", "--exact"]).args(MIRI_TESTS);
+        }
         command
     }
 
@@ -138,25 +99,9 @@ impl Tool {
     }
 }
 
-/// Returns the names of the tests in the output of `--list`.
-fn tests_of(list: &str) -> Vec<String> {
-    list.lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .map(str::to_owned)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_names_of_tests_are_read_from_their_list() {
-        assert_eq!(
-            tests_of("a::tests::it_works: test\nb::bench: benchmark\n\n1 test, 1 benchmark\n"),
-            ["a::tests::it_works"]
-        );
-    }
 
     #[test]
     fn every_test_that_miri_runs_is_in_its_file() {

@@ -97,35 +97,15 @@ impl Architecture {
         self.name() == if here == "arm" { "armv7" } else { here }
     }
 
-    /// Returns e_machine of the architecture's ELF files (elf.h: EM_AARCH64, EM_ARM, EM_RISCV,
-    /// EM_X86_64).
-    fn machine(self) -> u16 {
+    /// Returns the architecture as readelf(1) prints it.
+    fn machine(self) -> &'static str {
         match self {
-            Self::Aarch64 => 183,
-            Self::Armv7 => 40,
-            Self::Riscv64 => 243,
-            Self::X86_64 => 62,
+            Self::Aarch64 => "AArch64",
+            Self::Armv7 => "ARM",
+            Self::Riscv64 => "RISC-V",
+            Self::X86_64 => "Advanced Micro Devices X86-64",
         }
     }
-}
-
-/// `cargo xtask sbom`.
-#[derive(Debug, Args)]
-pub(crate) struct SbomArguments {
-    /// Architectures
-    #[arg(value_enum, required = true)]
-    architectures: Vec<Architecture>,
-}
-
-/// Writes the list of components next to each binary, without building.
-pub(crate) fn describe(arguments: &SbomArguments) -> Result<()> {
-    for &architecture in &arguments.architectures {
-        let folder = workspace::target_folder()?
-            .join(architecture.target())
-            .join("dist");
-        println!("{}", sbom::write(architecture.target(), &folder)?.display());
-    }
-    Ok(())
 }
 
 /// Runs the task.
@@ -170,12 +150,30 @@ fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the file is a static binary of the architecture. Returns its size in bytes.
-pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<usize> {
-    let bytes = std::fs::read(binary).while_doing(|| format!("reading {}", binary.display()))?;
-    check(&bytes, architecture)
-        .map_err(|reason| Failure::new(format!("{}: {reason}", binary.display())))?;
-    Ok(bytes.len())
+/// Checks that the file is a binary of the architecture, and needs no loader. Returns its size in
+/// bytes.
+pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<u64> {
+    let mut readelf = Command::new(program::required("readelf", "binutils")?);
+    readelf.args(["--wide", "--file-header", "--program-headers"]);
+    let facts = program::capture(readelf.env("LC_ALL", "C").arg(binary))?;
+    let name = binary.display();
+    let machine = facts
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Machine:"));
+    if machine.map(str::trim) != Some(architecture.machine()) {
+        return Err(Failure::new(format!(
+            "{name} is built for another architecture than {}",
+            architecture.name()
+        )));
+    }
+    if facts.contains(" INTERP ") {
+        return Err(Failure::new(format!(
+            "{name} is not static: it asks for a loader; unset RUSTFLAGS, or see \
+             .cargo/config.toml"
+        )));
+    }
+    let metadata = std::fs::metadata(binary).while_doing(|| format!("reading {name}"))?;
+    Ok(metadata.len())
 }
 
 /// Runs the tests of `tardy-sys` with the C library of the distributed binary. `cargo xtask test`
@@ -226,16 +224,9 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
         target.to_uppercase().replace('-', "_")
     );
     cargo.env(variable, flags.collect::<Vec<_>>().join(" "));
-    cargo.args([
-        "build",
-        "--profile",
-        "dist",
-        "--locked",
-        "--package",
-        "tardy",
-        "--target",
-        target,
-    ]);
+    cargo
+        .args("build --profile dist --locked --package tardy --target".split(' '))
+        .arg(target);
     // Flags in the environment would replace the flags of .cargo/config.toml, which include the
     // linker flags.
     cargo
@@ -303,60 +294,6 @@ fn add_target(target: &str) -> Result<()> {
     )
 }
 
-/// Checks that the file is of the architecture, and needs neither a loader nor shared libraries.
-fn check(bytes: &[u8], architecture: Architecture) -> std::result::Result<(), String> {
-    let elf = Elf::read(bytes).ok_or("is not a little-endian ELF file")?;
-    if elf.machine != architecture.machine() {
-        return Err(format!(
-            "is built for another architecture than {}",
-            architecture.name()
-        ));
-    }
-    if elf.has_interpreter {
-        return Err(
-            "is not static: it asks for a loader; unset RUSTFLAGS, or see .cargo/config.toml"
-                .to_owned(),
-        );
-    }
-    Ok(())
-}
-
-/// The checked fields of an ELF file (man 5 elf).
-struct Elf {
-    machine: u16,
-    has_interpreter: bool,
-}
-
-impl Elf {
-    fn read(bytes: &[u8]) -> Option<Self> {
-        const CLASS_32_LITTLE: [u8; 2] = [1, 1];
-        const CLASS_64_LITTLE: [u8; 2] = [2, 1];
-        const PROGRAM_INTERPRETER: u32 = 3;
-        let word = |at: usize| {
-            Some(u32::from_le_bytes(
-                bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
-            ))
-        };
-        let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
-        let class: [u8; 2] = bytes.strip_prefix(b"\x7fELF")?.get(..2)?.try_into().ok()?;
-        let (headers_begin, size, count) = match class {
-            CLASS_32_LITTLE => (usize::try_from(word(28)?).ok()?, half(42)?, half(44)?),
-            CLASS_64_LITTLE => (
-                usize::try_from(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)).ok()?,
-                half(54)?,
-                half(56)?,
-            ),
-            _ => return None,
-        };
-        let kind = |index: usize| word(headers_begin.checked_add(index * usize::from(size))?);
-        let kinds: Option<Vec<u32>> = (0..usize::from(count)).map(kind).collect();
-        Some(Self {
-            machine: half(18)?,
-            has_interpreter: kinds?.contains(&PROGRAM_INTERPRETER),
-        })
-    }
-}
-
 /// Runs the binary: directly, or with QEMU if it is installed.
 fn try_out(architecture: Architecture, binary: &Path) -> Result<()> {
     let runner = if architecture.is_here() {
@@ -392,70 +329,23 @@ fn try_out(architecture: Architecture, binary: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_program_with_a_loader_is_not_static() {
-        let dynamic = std::fs::read("/bin/sh").unwrap();
-        let architecture = if cfg!(target_arch = "aarch64") {
-            Architecture::Aarch64
-        } else {
-            Architecture::X86_64
-        };
-        assert!(
-            check(&dynamic, architecture)
-                .unwrap_err()
-                .contains("not static")
-        );
+    fn refusal(binary: &Path, architecture: Architecture) -> String {
+        let checked = check_file(binary, architecture);
+        checked.map_or_else(|failure| failure.to_string(), |_| String::new())
     }
 
     #[test]
-    fn these_tests_are_static_themselves() {
-        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let (own_architecture, other) = if cfg!(target_arch = "aarch64") {
-            (Architecture::Aarch64, Architecture::X86_64)
-        } else {
-            (Architecture::X86_64, Architecture::Aarch64)
-        };
-        assert_eq!(
-            check(&own, own_architecture),
-            Ok(()),
-            "RUSTFLAGS in the environment undoes the static link"
-        );
-        assert!(
-            check(&own, other)
-                .unwrap_err()
-                .contains("another architecture")
-        );
-    }
-
-    #[test]
-    fn a_program_of_32_bits_is_read() {
-        let mut bytes = vec![0; 52 + 32];
-        bytes[..6].copy_from_slice(b"\x7fELF\x01\x01");
-        bytes[18] = 40;
-        (bytes[28], bytes[42], bytes[44]) = (52, 32, 1);
-        assert_eq!(check(&bytes, Architecture::Armv7), Ok(()));
-        assert!(
-            check(&bytes, Architecture::X86_64)
-                .unwrap_err()
-                .contains("another architecture")
-        );
-        bytes[52] = 3;
-        assert!(
-            check(&bytes, Architecture::Armv7)
-                .unwrap_err()
-                .contains("not static")
-        );
-        bytes.truncate(54);
-        assert!(
-            check(&bytes, Architecture::Armv7)
-                .unwrap_err()
-                .contains("not a little-endian ELF")
-        );
-    }
-
-    #[test]
-    fn bytes_that_are_no_program_are_refused() {
-        assert!(check(b"\x7fELF", Architecture::X86_64).is_err());
-        assert!(check(b"#!/bin/sh\n", Architecture::X86_64).is_err());
+    fn only_a_static_program_of_the_architecture_is_taken() {
+        let here = Architecture::here().unwrap();
+        let other = Architecture::ALL
+            .into_iter()
+            .find(|other| !other.is_here())
+            .unwrap();
+        let own = std::env::current_exe().unwrap();
+        // RUSTFLAGS in the environment undoes the static link of these tests.
+        assert_eq!(refusal(&own, here), "");
+        assert!(refusal(&own, other).contains("another architecture"));
+        assert!(refusal(Path::new("/bin/sh"), here).contains("not static"));
+        assert!(!refusal(&workspace::root().join("Cargo.toml"), here).is_empty());
     }
 }

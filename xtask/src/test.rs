@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     let tools = stages.run("nextest and cargo-deny", Tools::install)?;
     stages.try_run("format", format);
     stages.try_run("clippy", clippy);
-    stages.try_run("licences and sources", || {
+    stages.try_run("dependencies", || {
         tools.deny(&["bans", "licenses", "sources"])
     });
     stages.try_run("kernel module", || inject::build(&[]));

@@ -34,63 +34,39 @@ pub(crate) struct WalkArguments {
     binary: Option<PathBuf>,
 }
 
-/// Files that pages assume to exist: a name, and the thing that is created under this name if it is
-/// missing.
-const THINGS: &[(&str, Thing)] = &[
-    ("board7", Thing::Run),
-    ("board7-new", Thing::Plain),
-    ("run", Thing::Run),
-    ("mine", Thing::Plain),
-    ("mine-new", Thing::Plain),
-    ("rt", Thing::Plain),
-    ("fast", Thing::Plain),
-    ("before", Thing::Runs),
-    ("after", Thing::Runs),
-    ("good", Thing::Runs),
-    ("new", Thing::Runs),
-    ("A", Thing::Plain),
-    ("B", Thing::Plain),
-    ("k", Thing::Guests),
-    ("census", Thing::Sections),
-    ("nightly", Thing::Runs),
-    ("nightly/2026-11-24", Thing::Runs),
-    ("nightly/today", Thing::Runs),
-    ("rt-cost", Thing::Cost),
-    ("fast-cost", Thing::Cost),
-    (
-        "trace.dat",
-        Thing::File("crates/tardy-trace/tests/data/application.dat"),
-    ),
+/// What pages assume to exist: its name, and what is copied to this name. A path with a slash is
+/// that of a file of the repository; other names are in the folder [`STORE`]: `run` is an explained
+/// run, `plain` a run without explanations, `runs` a folder of four runs, `cost` a cost run, `k` a
+/// watched run of a guest, `census` the sections of two kernels, and the others are programs.
+const THINGS: &[(&str, &str)] = &[
+    ("board7", "run"),
+    ("board7-new", "plain"),
+    ("run", "run"),
+    ("mine", "plain"),
+    ("mine-new", "plain"),
+    ("rt", "plain"),
+    ("fast", "plain"),
+    ("before", "runs"),
+    ("after", "runs"),
+    ("good", "runs"),
+    ("new", "runs"),
+    ("A", "plain"),
+    ("B", "plain"),
+    ("k", "k"),
+    ("census", "census"),
+    ("nightly", "runs"),
+    ("nightly/2026-11-24", "runs"),
+    ("nightly/today", "runs"),
+    ("rt-cost", "cost"),
+    ("fast-cost", "cost"),
+    ("trace.dat", "crates/tardy-trace/tests/data/application.dat"),
     (
         "cyclictest.txt",
-        Thing::File("crates/tardy/tests/data/import/cyclictest-h.txt"),
+        "crates/tardy/tests/data/import/cyclictest-h.txt",
     ),
-    ("my_loop", Thing::Program),
-    ("note.sh", Thing::Script),
+    ("my_loop", "my_loop"),
+    ("note.sh", "note.sh"),
 ];
-
-/// Something that pages assume to exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Thing {
-    /// An explained run.
-    Run,
-    /// A run without explanations, which can be compared.
-    Plain,
-    /// A folder of four runs.
-    Runs,
-    /// A cost run.
-    Cost,
-    /// A watched run of a guest.
-    Guests,
-    /// The sections of two kernels.
-    Sections,
-    /// This file of the repository.
-    File(&'static str),
-    /// The program include/examples/loop.c, compiled.
-    Program,
-    /// A script that does nothing.
-    Script,
-}
 
 /// Commands that need something that a bare Debian in a virtual machine lacks. Exit code 3 is
 /// correct for them.
@@ -185,8 +161,7 @@ fn pages() -> Result<Vec<PathBuf>> {
 
 /// Creates what pages assume to exist, except guests.
 fn prepare(debian: &Debian) -> Result<()> {
-    std::fs::create_dir_all(debian.path(STORE))
-        .while_doing(|| "making a folder for the walk".to_owned())?;
+    workspace::make_folder(&debian.path(STORE))?;
     let any = "|| [ $? -eq 4 ] || [ $? -eq 1 ]";
     let run = |name: &str, flags: &str| {
         format!(
@@ -204,6 +179,7 @@ fn prepare(debian: &Debian) -> Result<()> {
     for number in 0..4 {
         debian.shell(&run(&format!("runs/{number}"), ""))?;
     }
+    debian.shell(&format!("cp -r /{STORE}/runs/0 /{STORE}/plain"))?;
     debian.shell(&format!(
         "cd /{STORE} && tardy cost --metric null-call --metric stat --rounds 1 --quiet --out cost \
          >/dev/null"
@@ -226,44 +202,17 @@ fn prepare(debian: &Debian) -> Result<()> {
 /// Makes runs in guests for the documentation pages that need such runs. They are made outside the
 /// bare Debian, which has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
-    let lab = |words: &[&str], name: &str| {
+    let lab = |words: &str, name: &str| {
         let mut tardy = std::process::Command::new(binary);
-        tardy
-            .arg("lab")
-            .args(words)
-            .arg("--out")
-            .arg(debian.path(STORE).join(name));
-        crate::program::capture(&mut tardy).map(drop)
+        tardy.arg("lab").args(words.split(' ')).arg("--out");
+        crate::program::capture(tardy.arg(debian.path(STORE).join(name))).map(drop)
     };
     lab(
-        &[
-            "run",
-            "--kernel",
-            "debian:6.1",
-            "--preempt",
-            "none",
-            "--for",
-            "1s",
-            "--load",
-            "memory",
-            "--watch",
-        ],
+        "run --kernel debian:6.1 --preempt none --for 1s --load memory --watch",
         "k",
     )?;
-    let kernels = [
-        "--kernel",
-        "debian:6.1",
-        "--preempt",
-        "full",
-        "--kernel",
-        "debian:6.1-rt",
-    ];
     lab(
-        &[
-            &["sections", "--for", "1s", "--load", "memory"][..],
-            &kernels[..],
-        ]
-        .concat(),
+        "sections --for 1s --load memory --kernel debian:6.1 --preempt full --kernel debian:6.1-rt",
         "census",
     )
 }
@@ -279,8 +228,7 @@ struct Walk {
 
 impl Walk {
     fn page(&mut self, page: &Path) -> Result<()> {
-        let text = std::fs::read_to_string(workspace::root().join(page))
-            .while_doing(|| format!("reading {}", page.display()))?;
+        let text = workspace::read(&workspace::root().join(page))?;
         println!("{}", page.display());
         self.debian
             .shell(&format!("rm -rf /{PLACE} && mkdir /{PLACE}"))?;
@@ -305,7 +253,7 @@ impl Walk {
         self.provide(&example.command)?;
         let mut line = example.as_run();
         if line.starts_with("tardy attach") {
-            // A running program and its first thread replace those of the page.
+            // Replaces the page's program, and its first thread, by a running one.
             line = line
                 .replace("$(pidof my_loop)", "$LOOP")
                 .replace("--thread 1240", "--thread $LOOP")
@@ -375,38 +323,23 @@ impl Walk {
                 .trim_matches('\'');
             let first = path.split('/').next().unwrap_or_default();
             let known = |wanted: &str| THINGS.iter().find(|(known, _)| *known == wanted);
-            let Some(&(name, thing)) = known(path).or_else(|| known(first)) else {
+            let Some(&(name, from)) = known(path).or_else(|| known(first)) else {
                 continue;
             };
             if Some(name) == out.copied() || self.debian.path(PLACE).join(name).exists() {
                 continue;
             }
-            let from = match thing {
-                Thing::Run => "run",
-                Thing::Plain => "runs/0",
-                Thing::Runs => "runs",
-                Thing::Cost => "cost",
-                Thing::Guests | Thing::Sections
-                    if !self.debian.path(STORE).join("census").exists() =>
-                {
-                    guests(&self.debian, &self.binary).map_err(|error| error.to_string())?;
-                    if thing == Thing::Guests {
-                        "k"
-                    } else {
-                        "census"
-                    }
-                }
-                Thing::Guests => "k",
-                Thing::Sections => "census",
-                Thing::Program => "my_loop",
-                Thing::Script => "note.sh",
-                Thing::File(file) => {
-                    self.debian
-                        .put(&workspace::root().join(file), &format!("{PLACE}/{name}"))
-                        .map_err(|error| error.to_string())?;
-                    continue;
-                }
-            };
+            let said = |failure: Failure| failure.to_string();
+            if from.contains('/') {
+                let file = workspace::root().join(from);
+                let put = self.debian.put(&file, &format!("{PLACE}/{name}"));
+                put.map_err(said)?;
+                continue;
+            }
+            let is_stored = self.debian.path(STORE).join(from).exists();
+            if ["k", "census"].contains(&from) && !is_stored {
+                guests(&self.debian, &self.binary).map_err(said)?;
+            }
             // The word `run` is a subcommand, except in `tardy export run`, where it is a folder.
             if word != "run" || command.starts_with("tardy export run") {
                 self.shell(&format!(

@@ -1,88 +1,9 @@
-//! Checks which crates a crate must not depend on. The compiler enforces this only until someone
-//! adds the dependency.
+//! Checks that ARCHITECTURE.md lists the crates in the order of their dependencies, and each foreign
+//! crate with its reason. deny.toml names the crates that may use a crate.
 
 #[cfg(test)]
 mod tests {
     use xtask::workspace;
-
-    /// A crate, and the crates that it must not use.
-    const WALLS: &[(&str, &str)] = &[
-        (
-            "tardy-loads",
-            "clap tardy-probes tardy-costs tardy-measure tardy-results",
-        ),
-        (
-            "tardy-probes",
-            "clap tardy-loads tardy-costs tardy-measure tardy-results",
-        ),
-        (
-            "tardy-costs",
-            "clap tardy-loads tardy-probes tardy-measure tardy-results",
-        ),
-        (
-            "tardy-measure",
-            "clap tardy-costs tardy-results tardy-report",
-        ),
-        (
-            "tardy-samples",
-            "clap tardy-machine tardy-run tardy-results",
-        ),
-        ("tardy-run", "clap"),
-        ("tardy-tune", "clap tardy-run tardy-results tardy-measure"),
-        (
-            "tardy-papers",
-            "clap tardy-run tardy-results tardy-report tardy-measure",
-        ),
-        (
-            "tardy-advise",
-            "clap tardy-report tardy-formats tardy-measure",
-        ),
-        (
-            "tardy-results",
-            "clap tardy-advise tardy-report tardy-formats tardy-probes tardy-loads tardy-measure",
-        ),
-        (
-            "tardy-chart",
-            "clap tardy-report tardy-formats tardy-probes tardy-loads tardy-measure",
-        ),
-        (
-            "tardy-report",
-            "clap tardy-formats tardy-probes tardy-loads tardy-measure",
-        ),
-        (
-            "tardy-formats",
-            "clap tardy-probes tardy-loads tardy-measure",
-        ),
-        ("tardy-statistics", "tardy-core"),
-        (
-            "tardy-remote",
-            "clap tardy-measure tardy-results tardy-report",
-        ),
-        ("tardy-lab", "clap tardy-report tardy-measure"),
-    ];
-
-    #[test]
-    fn no_crate_uses_what_it_must_not_know() {
-        for (name, forbidden) in WALLS {
-            let manifest = workspace::root()
-                .join("crates")
-                .join(name)
-                .join("Cargo.toml");
-            let text = std::fs::read_to_string(&manifest)
-                .unwrap_or_else(|error| panic!("{}: {error}", manifest.display()));
-            let product = text.split("[dev-dependencies]").next().unwrap_or_default();
-            let used = |name: &&str| {
-                product
-                    .lines()
-                    .any(|line| line.split(['.', ' ', '=']).next() == Some(*name))
-            };
-            assert_eq!(
-                forbidden.split(' ').find(used),
-                None,
-                "{name} must not use it (ARCHITECTURE.md)"
-            );
-        }
-    }
 
     /// Returns the crates in the order of the table in ARCHITECTURE.md.
     fn crates_of_the_map() -> Vec<String> {
@@ -156,26 +77,6 @@ mod tests {
         }
         used.sort_unstable();
         assert_eq!(used, reasons);
-    }
-
-    #[test]
-    fn nothing_that_measures_has_a_runtime_of_its_own() {
-        let output = workspace::cargo()
-            .args("tree --locked --offline --package tardy --edges normal --prefix none".split(' '))
-            .output()
-            .unwrap();
-        let tree = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            tree.lines().count() > 50,
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let runtimes = ["tokio", "async-std", "smol", "async-executor", "rayon-core"];
-        assert_eq!(
-            tree.lines()
-                .find(|line| runtimes.contains(&line.split(' ').next().unwrap_or_default())),
-            None
-        );
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub fn copy_to(tree: &Path) -> Result<()> {
     // git may still list a file that was removed.
     let files = listed.lines().filter(|file| root().join(file).exists());
     remove(tree)?;
-    std::fs::create_dir_all(tree).while_doing(|| format!("making {}", tree.display()))?;
+    make_folder(tree)?;
     let mut copy = Command::new("cp");
     copy.args(["--parents", "--preserve=timestamps", "--target-directory"])
         .arg(tree)
@@ -125,19 +125,32 @@ pub fn remove(folder: &Path) -> Result<()> {
     .while_doing(|| format!("removing {}", folder.display()))
 }
 
+/// Reads a text file.
+///
+/// # Errors
+/// Returns an error if the file cannot be read.
+pub fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).while_doing(|| format!("reading {}", path.display()))
+}
+
 /// Writes a file, and creates its folder, unless the file already has this content.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    if std::fs::read(path).is_ok_and(|old| old == content.as_ref()) {
         return Ok(());
     }
-    let doing = || format!("writing {}", path.display());
-    path.parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .while_doing(doing)?;
-    std::fs::write(path, bytes).while_doing(doing)
+    path.parent().map_or(Ok(()), make_folder)?;
+    std::fs::write(path, content).while_doing(|| format!("writing {}", path.display()))
+}
+
+/// Makes a folder, and those above it.
+///
+/// # Errors
+/// Returns an error if the folder cannot be made.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).while_doing(|| format!("making {}", folder.display()))
 }
 
 /// Returns cargo's target folder.

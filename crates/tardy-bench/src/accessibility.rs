@@ -7,7 +7,7 @@ use std::process::Command;
 use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Failure, Result};
 use crate::figure::scratch;
 use crate::{program, workspace};
 
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &AccessibilityArguments) -> Result<()> {
             fetched.path().join("node_modules/axe-core/axe.min.js")
         }
     };
-    let axe = std::fs::read_to_string(&axe).while_doing(|| format!("reading {}", axe.display()))?;
+    let axe = workspace::read(&axe)?;
     eprintln!("measuring for about a minute");
     let runs = ExampleRuns::make(&tardy)?;
     let mut found = Vec::new();

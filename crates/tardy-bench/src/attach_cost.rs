@@ -5,15 +5,14 @@
 //! The peers record the whole machine, and leave the search for late wake-ups to a second command,
 //! which is not part of their cost here.
 
-use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
-use super::statistics::{ESTIMATE, Pairs, median};
+use super::figure::{Bench, Figure, FigureResult, bytes_of, holds, row, scratch};
+use super::statistics::{ESTIMATE, in_turn, median, ratio};
+use super::threads;
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -69,17 +68,16 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         (10, 20, 30)
     };
     let mut measured = FigureResult {
-        tables: vec![vec![row([
+        table: vec![row([
             "recorder",
             "CPU time, us",
             "bytes",
             "CPU time of the loop, us",
-        ])]],
+        ])],
         ..FigureResult::default()
     };
     let mut reached = Vec::new();
     let mut is_held = true;
-    let mut rows = Vec::new();
     for peer in [Recorder::Perf, Recorder::TraceCmd] {
         let looped = Loop::start(bench, threads)?;
         // trace-cmd refuses kernels without the function tracer, for example.
@@ -89,39 +87,26 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
                 .push(format!("Not measured beside {}: {refusal}", peer.name()));
             continue;
         }
-        let (mut own, mut other) = (Vec::new(), Vec::new());
-        for pair in 0..pairs {
-            let mut both = [(Recorder::Attach, &mut own), (peer, &mut other)];
-            if pair % 2 == 1 {
-                both.reverse();
-            }
-            for (recorder, costs) in both {
-                costs.push(looped.recorded(bench, recorder, seconds)?);
-            }
-            eprint!("\r{}: pair {} of {pairs}", peer.name(), pair + 1);
-        }
-        eprintln!();
+        let [own, other] = in_turn(pairs, |side| {
+            looped.recorded(bench, [Recorder::Attach, peer][side], seconds)
+        })?;
         let ratio = |of: fn(&Cost) -> f64| {
-            let pairs = Pairs {
-                own: own.iter().map(of).collect(),
-                peer: other.iter().map(of).collect(),
-            };
-            pairs.ratio()
+            let values = |costs: &[Cost]| costs.iter().map(of).collect::<Vec<_>>();
+            ratio(&values(&own), &values(&other), 0.95)
         };
         let (cpu, bytes) = (ratio(|cost| cost.cpu_us), ratio(|cost| cost.bytes));
-        is_held &= cpu.0 <= 1.0 && bytes.0 <= 1.0;
+        is_held &= cpu.middle <= 1.0 && bytes.middle <= 1.0;
         reached.push(format!(
             "{:.2} times the CPU time ({:.2} to {:.2}) and {:.2} times the bytes of {}",
-            cpu.0,
-            cpu.1,
-            cpu.2,
-            bytes.0,
+            cpu.middle,
+            cpu.lower,
+            cpu.upper,
+            bytes.middle,
             peer.name()
         ));
-        rows.push(cells(Recorder::Attach, &own));
-        rows.push(cells(peer, &other));
+        measured.table.push(cells(Recorder::Attach, &own));
+        measured.table.push(cells(peer, &other));
     }
-    measured.tables[0].extend(rows);
     if reached.is_empty() {
         return Err(Failure::new(measured.notes.join("; ")));
     }
@@ -169,7 +154,7 @@ impl Loop {
         let looped = Self { child, threads };
         let begin = Instant::now();
         // Besides its measuring threads, cyclictest has a main thread, which waits for them.
-        while looped.tasks().len() <= threads as usize {
+        while threads::of_tree(looped.child.id()).len() <= threads as usize {
             if begin.elapsed() > PATIENCE {
                 return Err(Failure::new("cyclictest did not start its threads"));
             }
@@ -178,19 +163,10 @@ impl Loop {
         Ok(looped)
     }
 
-    fn tasks(&self) -> Vec<std::path::PathBuf> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
-        let tasks = tasks.into_iter().flatten().flatten();
-        tasks.map(|task| task.path()).collect()
-    }
-
-    /// CPU time of all threads in ns (schedstat in proc_pid_stat(5)).
+    /// Returns the CPU time of all threads in ns.
     fn cpu_ns(&self) -> f64 {
-        let of_thread = |task: std::path::PathBuf| {
-            let text = fs::read_to_string(task.join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<f64>().ok()
-        };
-        self.tasks().into_iter().filter_map(of_thread).sum()
+        let threads = threads::of_tree(self.child.id());
+        threads.iter().map(|thread| thread.cpu_time as f64).sum()
     }
 
     /// Records the loop for `seconds`.
@@ -231,7 +207,7 @@ impl Loop {
         let wake_ups = f64::from(self.threads) * f64::from(seconds) * 1e6 / f64::from(PERIOD_US);
         Ok(Cost {
             cpu_us: cpu_s * 1e6 / wake_ups,
-            bytes: bytes(&out)? as f64 / wake_ups,
+            bytes: bytes_of(&out)? as f64 / wake_ups,
             loop_us: loop_ns / 1e3 / wake_ups,
         })
     }
@@ -258,20 +234,6 @@ fn demand_every_wake_up(printed: &str) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of a file, or of all files of a folder.
-fn bytes(path: &Path) -> Result<u64> {
-    let reading = || format!("reading {}", path.display());
-    let metadata = fs::metadata(path).while_doing(reading)?;
-    if !metadata.is_dir() {
-        return Ok(metadata.len());
-    }
-    let mut sum = 0;
-    for entry in fs::read_dir(path).while_doing(reading)? {
-        sum += bytes(&entry.while_doing(reading)?.path())?;
-    }
-    Ok(sum)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,14 +250,5 @@ mod tests {
         assert!(demand_every_wake_up(&found(0, 1, 9)).is_err());
         assert!(demand_every_wake_up(&found(0, 0, 0)).is_err());
         assert!(demand_every_wake_up("{}").is_err());
-    }
-
-    #[test]
-    fn the_bytes_of_a_folder_are_those_of_its_files() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("samples")).unwrap();
-        fs::write(folder.path().join("samples/a"), [0; 7]).unwrap();
-        fs::write(folder.path().join("b"), [0; 5]).unwrap();
-        assert_eq!(bytes(folder.path()).unwrap(), 12);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::figure::{Bench, Figure, FigureResult, row, scratch};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// Duration and spread of `tardy cost`.
 pub(crate) const FIGURE: Figure = Figure {
@@ -42,7 +42,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         .args(["cost", "--quiet", "--json", "--out"])
         .arg(folder.path().join("whole"));
     let begin = Instant::now();
-    let services = figures(&bench.capture(&mut whole)?)?.len();
+    let services = figures(&bench.capture_json(&mut whole)?).len();
     let length = begin.elapsed();
     let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in 0..runs {
@@ -51,7 +51,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             .args(["cost", "--quiet", "--json", "--out"])
             .arg(folder.path().join(format!("run-{run}")));
         command.args(COMPUTING.iter().flat_map(|metric| ["--metric", metric]));
-        for (metric, cost) in figures(&bench.capture(&mut command)?)? {
+        for (metric, cost) in figures(&bench.capture_json(&mut command)?) {
             found.entry(metric).or_default().push(cost);
         }
     }
@@ -92,7 +92,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             "{:.1} s for {services} services; spread over {runs} runs {spread}",
             length.as_secs_f64()
         ),
-        tables: vec![table],
+        table,
         notes: vec![
             "A figure is the smallest of the three rounds' medians. The spread is the largest \
              figure of the runs divided by the smallest figure, minus one."
@@ -102,17 +102,14 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
 }
 
 /// Returns name and value of each metric, in ns.
-fn figures(json: &str) -> Result<Vec<(String, f64)>> {
-    let costs: Value =
-        serde_json::from_str(json).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
-    let metrics = costs["metrics"].as_array().cloned().unwrap_or_default();
-    Ok(metrics
-        .iter()
+fn figures(costs: &Value) -> Vec<(String, f64)> {
+    let metrics = costs["metrics"].as_array().into_iter().flatten();
+    metrics
         .filter_map(|metric| {
             Some((
                 metric["name"].as_str()?.to_owned(),
                 metric["cost"].as_f64()?,
             ))
         })
-        .collect())
+        .collect()
 }

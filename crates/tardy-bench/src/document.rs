@@ -4,10 +4,13 @@ use std::fmt::Write;
 use std::fs;
 
 use super::figure::{Figure, FigureResult};
-use crate::failure::{Failure, Result, While};
-use crate::{program, workspace};
+use crate::failure::Result;
+use crate::program;
+use xtask::table_page::TablePage;
 
-/// Returns the result of one figure, with all its tables, notes and commands, as Markdown.
+const PAGE: &str = "docs/promises.md";
+
+/// Returns the result of one figure, with its table, notes and commands, as Markdown.
 pub(crate) fn section(figure: &Figure, measured: &FigureResult, commands: &[String]) -> String {
     let mut text = format!("## {}\n\n", figure.name);
     let _ = writeln!(
@@ -15,9 +18,7 @@ pub(crate) fn section(figure: &Figure, measured: &FigureResult, commands: &[Stri
         "Promised: {}\n\n**Reached: {}**\n",
         figure.promise, measured.reached
     );
-    for table in &measured.tables {
-        let _ = writeln!(text, "{}", markdown(table));
-    }
+    let _ = writeln!(text, "{}", markdown(&measured.table));
     for note in &measured.notes {
         let _ = writeln!(text, "- {note}");
     }
@@ -64,7 +65,7 @@ fn machine() -> String {
     let load = read("/proc/loadavg");
     format!(
         "Measured {} on {virtual_machine}{cpus} CPUs ({}), Linux {}, {}, load average {} at the end.",
-        date(),
+        program::date().unwrap_or_default(),
         field(&cpuinfo, "model name", ':'),
         kernel.trim(),
         field(&read("/etc/os-release"), "PRETTY_NAME", '='),
@@ -72,39 +73,20 @@ fn machine() -> String {
     )
 }
 
-/// Returns the current date in UTC, as year-month-day.
-fn date() -> String {
-    program::capture(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]))
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
-}
-
-/// Replaces the row of `figure` in docs/promises.md.
+/// Writes the row of `figure` in docs/promises.md.
 pub(crate) fn replace(figure: &Figure, measured: &FigureResult) -> Result<()> {
-    let path = workspace::root().join("docs/promises.md");
-    let old = fs::read_to_string(&path).while_doing(|| format!("reading {}", path.display()))?;
-    let new = replaced(&old, figure, &measured.reached, &date())
-        .ok_or_else(|| Failure::new(format!("{} has no row `{}`", path.display(), figure.name)))?;
-    fs::write(&path, new).while_doing(|| format!("writing {}", path.display()))
+    let row = [
+        name(figure),
+        figure.promise.to_owned(),
+        measured.reached.clone(),
+        program::date()?,
+    ];
+    TablePage::read(PAGE)?.set(&row, &[])
 }
 
-/// Returns the page with the figure's row replaced, or `None` if it has no such row.
-fn replaced(page: &str, figure: &Figure, reached: &str, date: &str) -> Option<String> {
-    let old = page
-        .split_inclusive('\n')
-        .find(|line| line.starts_with(&beginning(figure)))?;
-    let new = format!(
-        "{} {} | {date} |\n",
-        beginning(figure),
-        reached.replace('|', "\\|")
-    );
-    Some(page.replace(old, &new))
-}
-
-/// Returns the cells of a row that do not depend on the result.
-fn beginning(figure: &Figure) -> String {
-    format!("| `{}` | {} |", figure.name, figure.promise)
+/// Returns the first cell of a figure's row.
+fn name(figure: &Figure) -> String {
+    format!("`{}`", figure.name)
 }
 
 #[cfg(test)]
@@ -113,29 +95,13 @@ mod tests {
     use crate::FIGURES;
 
     #[test]
-    fn every_figure_has_a_row_and_a_new_result_replaces_it_alone() {
-        let page = fs::read_to_string(workspace::root().join("docs/promises.md")).unwrap();
-        let mut rows = page.lines().filter(|line| line.starts_with("| `"));
-        for figure in FIGURES {
-            let row = rows.next().unwrap_or_default();
-            assert!(
-                row.starts_with(&beginning(figure)),
-                "{}: {row}",
-                figure.name
-            );
-            let new = replaced(&page, figure, "a|b", "2000-01-01").unwrap();
-            let changed: Vec<&str> = new
-                .lines()
-                .zip(page.lines())
-                .filter_map(|(new, old)| (new != old).then_some(new))
-                .collect();
-            assert_eq!(
-                changed,
-                [format!("{} a\\|b | 2000-01-01 |", beginning(figure))]
-            );
-            assert_eq!(new.lines().count(), page.lines().count());
-        }
-        assert_eq!(rows.next(), None);
+    fn every_figure_has_a_row() {
+        let page = TablePage::read(PAGE).unwrap();
+        let mut rows = page.rows();
+        rows.retain(|row| row[0].starts_with('`'));
+        let promises: Vec<_> = rows.iter().map(|row| (row[0].to_owned(), row[1])).collect();
+        let figures = FIGURES.iter().map(|figure| (name(figure), figure.promise));
+        assert_eq!(promises, figures.collect::<Vec<_>>());
     }
 
     #[test]

@@ -10,11 +10,11 @@ mod peers;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Failure, Result};
 use crate::workspace;
 
 use observe::Observed;
-use options::{Expected, Look, ROWS, Row, Trial};
+use options::{Look, ROWS, Row, Trial, Verdict};
 use peers::Peer;
 
 /// The heading after the handwritten part of the page. The table follows it.
@@ -35,27 +35,6 @@ pub(crate) struct DropInArguments {
     /// Use this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
-}
-
-/// The result of a row for one version of cyclictest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
-    /// This version lacks the option.
-    Absent,
-    Same,
-    Differs,
-    Refused,
-}
-
-impl Verdict {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Absent => "",
-            Self::Same => "same",
-            Self::Differs => "differs",
-            Self::Refused => "refused",
-        }
-    }
 }
 
 /// Compares all versions, and writes the page.
@@ -160,17 +139,12 @@ fn difference(trial: &Trial, mine: &Observed, other: &Observed) -> Option<(Verdi
 /// expected one. A row that all versions lack has no difference.
 fn unexpected(row: &Row, verdicts: &[Verdict]) -> Option<String> {
     let found = verdicts.iter().max().copied().unwrap_or(Verdict::Absent);
-    let expected = match row.expected {
-        Expected::Same => Verdict::Same,
-        Expected::Differs(_) => Verdict::Differs,
-        Expected::Refused(_) => Verdict::Refused,
-    };
-    (found != expected && found != Verdict::Absent).then(|| {
+    (found != row.expected && found != Verdict::Absent).then(|| {
         format!(
             "{} is `{}` where options.txt expects `{}`",
             row.name,
             found.name(),
-            expected.name()
+            row.expected.name()
         )
     })
 }
@@ -196,11 +170,7 @@ fn table(peers: &[Peer], results: &[(&Row, Vec<Verdict>)]) -> String {
             .iter()
             .map(|trial| format!("`{}`", trial.line))
             .collect();
-        let reason = match row.expected {
-            Expected::Same => "",
-            Expected::Differs(reason) | Expected::Refused(reason) => reason,
-        };
-        let _ = writeln!(text, " {} | {reason} |", lines.join(", "));
+        let _ = writeln!(text, " {} | {} |", lines.join(", "), row.reason);
     }
     text
 }
@@ -208,11 +178,9 @@ fn table(peers: &[Peer], results: &[(&Row, Vec<Verdict>)]) -> String {
 /// Replaces the page's table, below the handwritten part.
 fn write(table: &str) -> Result<()> {
     let page = workspace::root().join("docs/cyclictest.md");
-    let old =
-        std::fs::read_to_string(&page).while_doing(|| format!("reading {}", page.display()))?;
+    let old = workspace::read(&page)?;
     let (by_hand, _) = old
         .split_once(PART)
         .ok_or_else(|| Failure::new(format!("{} has no part `{}`", page.display(), PART.trim())))?;
-    std::fs::write(&page, format!("{by_hand}{PART}{table}"))
-        .while_doing(|| format!("writing {}", page.display()))
+    workspace::write(&page, format!("{by_hand}{PART}{table}"))
 }

@@ -1,13 +1,14 @@
 //! Explained runs: the cost of recording the kernel's trace, and the rate at which events are
 //! decoded.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
-use super::statistics::middle_and_interval;
-use crate::failure::{Failure, Result, While};
+use super::statistics::{ESTIMATE, difference, in_turn};
+use crate::failure::{Result, While};
 
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
@@ -21,238 +22,201 @@ pub(crate) const RATE: Figure = Figure {
     measure: measure_rate,
 };
 
+const MEBIBYTE: f64 = 1_048_576.0;
+
+/// A run, as `run --json` printed it, and its run.json.
+struct Run {
+    summary: Value,
+    record: Value,
+}
+
+impl Run {
+    /// Runs `tardy run` with these flags.
+    fn make(bench: &Bench, folder: &Path, seconds: u32, flags: &str) -> Result<Self> {
+        let mut command = Command::new(&bench.tardy);
+        command
+            .args(["run", "--for", &format!("{seconds}s"), "--quiet", "--json"])
+            .args(flags.split(' '))
+            .arg("--out")
+            .arg(folder);
+        let summary = bench.capture_json(&mut command)?;
+        let reading = || "reading run.json".to_owned();
+        let text = std::fs::read_to_string(folder.join("run.json")).while_doing(reading)?;
+        let record = serde_json::from_str(&text).while_doing(reading)?;
+        Ok(Self { summary, record })
+    }
+
+    fn median_us(&self) -> f64 {
+        number(&self.summary["probes"][0]["numbers"]["percentiles"][0]["value_ns"]) / 1e3
+    }
+
+    /// Returns the CPU time of the measuring threads per sample, in us.
+    fn thread_us(&self) -> f64 {
+        let samples = sum(
+            &self.record["series"],
+            |series| &series["counts"]["recorded"],
+        );
+        let threads = &self.record["overhead"]["threads"];
+        sum(threads, |thread| &thread["cpu_time_ns"]) / samples / 1e3
+    }
+
+    fn seconds(&self) -> f64 {
+        let begin = number(&self.record["started"]["monotonic_ns"]);
+        (number(&self.record["ended_ns"]) - begin) / 1e9
+    }
+
+    /// Returns a number of the run's tracing.
+    fn tracing(&self, name: &str) -> f64 {
+        number(&self.record["tracing"][name])
+    }
+
+    /// Returns a number of all traced series.
+    fn traced(&self, name: &str) -> f64 {
+        sum(&self.record["tracing"]["series"], |series| &series[name])
+    }
+
+    fn events_a_second(&self) -> f64 {
+        let cpus = self.record["tracing"]["series"]
+            .as_array()
+            .map_or(0, Vec::len);
+        self.tracing("events_read") / self.seconds() / cpus.max(1) as f64
+    }
+
+    fn bytes_a_sample(&self) -> f64 {
+        self.traced("bytes") / self.traced("explained")
+    }
+
+    /// Returns the time for decoding a sample, in us.
+    fn decoding_us(&self) -> f64 {
+        self.tracing("cpu_time_ns") / self.traced("explained") / 1e3
+    }
+
+    fn mebibytes(&self) -> f64 {
+        number(&self.record["overhead"]["resident_bytes_max"]) / MEBIBYTE
+    }
+
+    /// Returns a row of the table.
+    fn row(&self, load: &str) -> Vec<String> {
+        let (samples, events) = (self.traced("explained"), self.tracing("events_read"));
+        row([
+            load,
+            &format!("{samples:.0}"),
+            &format!("{:.1}", events / samples),
+            &format!("{:.0}", self.events_a_second()),
+            &format!("{:.0}", self.tracing("lost_events")),
+            &format!("{:.1}", self.bytes_a_sample()),
+            &format!("{:.0}", self.tracing("cpu_time_ns") / events),
+            &format!("{:.2}", self.decoding_us()),
+            &format!("{:.0}", self.mebibytes()),
+        ])
+    }
+}
+
+/// Returns the head of the table of runs.
+fn head() -> Vec<String> {
+    row([
+        "load",
+        "samples",
+        "events per sample",
+        "events per second and CPU",
+        "events lost",
+        "bytes per sample",
+        "CPU time per event, ns",
+        "CPU time per sample, us",
+        "memory, MiB",
+    ])
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> f64 {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(|item| of(item).as_f64()).sum()
+}
+
 /// Measures the rate with two processes that wake each other on the measured CPU as fast as
 /// possible. Each turn has two switches and two wake-ups.
 fn measure_rate(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?.to_string();
     let place = scratch()?;
-    let (run, seconds) = (
-        place.path().join("run"),
-        if bench.is_quick { 2 } else { 30 },
-    );
-    let tardy = bench.tardy.to_string_lossy();
+    let seconds = if bench.is_quick { 2 } else { 30 };
     let mut turns = Command::new("timeout");
     // The processes have a real-time priority so that nothing else takes the CPU, but a lower one
     // than the probe.
     turns
         .arg((seconds + 3).to_string())
-        .args(["chrt", "-f", "1", "taskset", "-c", &cpu, &tardy]);
-    turns
+        .args(["chrt", "-f", "1", "taskset", "-c", &cpu])
+        .arg(&bench.tardy)
         .args("cost --metric switch-2p-0k --rounds 1000 --out".split(' '))
-        .arg(place.path().join("cost"));
-    let mut command = Command::new(&bench.tardy);
-    command
-        .args(
-            format!("run --explain --for {seconds}s --cpus {cpu} --load none --quiet --json --out")
-                .split(' '),
-        )
-        .arg(&run);
+        .arg(place.path().join("cost"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     bench.note(&turns);
     let mut turning = turns
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .spawn()
         .while_doing(|| "starting the task that switches".to_owned())?;
-    let captured = bench.capture(&mut command);
+    let flags = format!("--explain --cpus {cpu} --load none");
+    let made = Run::make(bench, &place.path().join("run"), seconds, &flags);
     turning
         .wait()
         .while_doing(|| "waiting for the task that switches".to_owned())?;
-    captured?;
-    let text = std::fs::read_to_string(run.join("run.json"))
-        .while_doing(|| "reading run.json".to_owned())?;
-    let record: Value =
-        serde_json::from_str(&text).map_err(|error| Failure::new(format!("run.json: {error}")))?;
-    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-    let tracing = &record["tracing"];
-    let length = (number(&record["ended_ns"]) - number(&record["started"]["monotonic_ns"])) / 1e9;
-    let (events, lost, cpu_time) = (
-        number(&tracing["events_read"]),
-        number(&tracing["lost_events"]),
-        number(&tracing["cpu_time_ns"]),
-    );
-    let is_held = events / length >= 200_000.0 && tracing["losses"] == 0;
-    let explained: u64 = tracing["series"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|series| series["explained"].as_u64())
-        .sum();
+    let run = made?;
+    let (rate, lost) = (run.events_a_second(), run.tracing("lost_events"));
+    let is_held = rate >= 200_000.0 && run.tracing("losses") == 0.0;
     Ok(FigureResult {
         reached: format!(
-            "{:.0} events a second on one CPU for {length:.0} s, {lost:.0} lost: {}",
-            events / length,
+            "{rate:.0} events a second on one CPU for {:.0} s, {lost:.0} lost: {}",
+            run.seconds(),
             holds(is_held)
         ),
-        tables: vec![vec![
-            row([
-                "events",
-                "a second",
-                "lost",
-                "gaps",
-                "CPU time per event, ns",
-                "reader's share of a CPU",
-                "samples explained",
-            ]),
-            vec![
-                format!("{events:.0}"),
-                format!("{:.0}", events / length),
-                format!("{lost:.0}"),
-                tracing["losses"].to_string(),
-                format!("{:.0}", cpu_time / events),
-                format!("{:.1} %", cpu_time / length / 1e7),
-                explained.to_string(),
-            ],
-        ]],
+        table: vec![head(), run.row("switches")],
         notes: vec!["The commands run at the same time. The reader has the other CPUs.".to_owned()],
     })
 }
 
-/// The result of one run.
-struct Run {
-    median_us: f64,
-    thread_us: f64,
-    record: Value,
-}
-
 fn measure_cost(bench: &Bench) -> Result<FigureResult> {
-    let place = scratch()?;
     let (pairs, seconds) = if bench.is_quick { (1, 2) } else { (10, 5) };
-    let run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {
-        let folder = place.path().join(name);
-        let mut command = Command::new(&bench.tardy);
-        command
-            .args(["run", "--for", &format!("{seconds}s"), "--quiet", "--json"])
-            .args(flags)
-            .arg("--out")
-            .arg(&folder);
-        let summary = bench.capture(&mut command)?;
-        let parse = |text: &str| {
-            serde_json::from_str::<Value>(text)
-                .map_err(|error| Failure::new(format!("JSON of a run: {error}")))
-        };
-        let summary = parse(&summary)?;
-        let record = parse(
-            &std::fs::read_to_string(folder.join("run.json"))
-                .while_doing(|| "reading run.json".to_owned())?,
-        )?;
-        let us = |value: &Value| value.as_f64().unwrap_or(f64::NAN) / 1_000.0;
-        let samples: f64 = record["series"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|series| series["counts"]["recorded"].as_f64())
-            .sum();
-        let threads = record["overhead"]["threads"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        let cpu_time: f64 = threads
-            .filter_map(|thread| thread["cpu_time_ns"].as_f64())
-            .sum();
-        Ok(Run {
-            median_us: us(&summary["probes"][0]["numbers"]["percentiles"][0]["value_ns"]),
-            thread_us: cpu_time / samples / 1_000.0,
-            record,
-        })
+    let run = |seconds: u32, flags: &str| -> Result<Run> {
+        let place = scratch()?;
+        Run::make(bench, &place.path().join("run"), seconds, flags)
     };
-    let (mut later, mut longer, mut last) = (Vec::new(), Vec::new(), Value::Null);
-    for pair in 0..pairs {
-        let plain = ["--load", "none"];
-        let traced = ["--load", "none", "--explain"];
-        // The order alternates, so that drift affects both sides alike.
-        let (one, other) = if pair % 2 == 0 {
-            let one = run(format!("plain-{pair}"), &plain, seconds)?;
-            (one, run(format!("traced-{pair}"), &traced, seconds)?)
-        } else {
-            let other = run(format!("traced-{pair}"), &traced, seconds)?;
-            (run(format!("plain-{pair}"), &plain, seconds)?, other)
-        };
-        later.push(other.median_us - one.median_us);
-        longer.push(other.thread_us - one.thread_us);
-        last = other.record;
-    }
-    let busy = run(
-        "busy".to_owned(),
-        &["--load", "hackbench", "--explain"],
-        3 * seconds,
-    )?
-    .record;
-    let numbers = |record: &Value| {
-        let tracing = &record["tracing"];
-        let of = |name: &str| tracing[name].as_f64().unwrap_or(f64::NAN);
-        let series = || tracing["series"].as_array().into_iter().flatten();
-        let sum = |name: &str| {
-            series()
-                .filter_map(|series| series[name].as_f64())
-                .sum::<f64>()
-        };
-        let length = (record["ended_ns"].as_f64().unwrap_or(f64::NAN)
-            - record["started"]["monotonic_ns"]
-                .as_f64()
-                .unwrap_or(f64::NAN))
-            / 1e9;
-        let cpus = series().count() as f64;
-        let bytes_resident = record["overhead"]["resident_bytes_max"]
-            .as_f64()
-            .unwrap_or(f64::NAN);
-        [
-            sum("explained"),
-            of("events_read") / sum("explained"),
-            of("events_read") / length / cpus,
-            of("lost_events"),
-            sum("bytes") / sum("explained"),
-            of("cpu_time_ns") / of("events_read"),
-            of("cpu_time_ns") / sum("explained") / 1_000.0,
-            bytes_resident / f64::from(1 << 20),
-        ]
+    let [plain, traced] = in_turn(pairs, |side| {
+        run(seconds, ["--load none", "--load none --explain"][side])
+    })?;
+    let busy = run(3 * seconds, "--load hackbench --explain")?;
+    let more = |of: fn(&Run) -> f64| {
+        let values = |runs: &[Run]| runs.iter().map(of).collect::<Vec<_>>();
+        difference(&values(&traced), &values(&plain), 0.95)
     };
-    let cells = |name: &str, numbers: [f64; 8]| {
-        let digits = [0, 1, 0, 0, 1, 0, 2, 0];
-        std::iter::once(name.to_owned())
-            .chain(
-                numbers
-                    .iter()
-                    .zip(digits)
-                    .map(|(number, digits)| format!("{number:.digits$}")),
-            )
-            .collect()
-    };
-    let (idle, loaded) = (numbers(&last), numbers(&busy));
-    let (later_us, from, to) = middle_and_interval(&later, 0.95);
-    let (longer_us, longer_from, longer_to) = middle_and_interval(&longer, 0.95);
+    let (later, longer) = (more(Run::median_us), more(Run::thread_us));
+    let idle = traced.last().expect("there is a pair");
+    let (bytes, decoding_us) = (idle.bytes_a_sample(), idle.decoding_us());
     Ok(FigureResult {
         reached: format!(
-            "{:.1} bytes per sample: {}; decoding {:.2} us per sample: {}; {:.0} MiB: {}; {:.0} \
-             events per second and CPU under hackbench, {:.0} lost; the median is {later_us:+.1} us \
-             ({from:+.1} to {to:+.1}) with tracing, {longer_us:+.2} us ({longer_from:+.2} to \
-             {longer_to:+.2}) of CPU time per sample in the measuring thread",
-            idle[4],
-            holds(idle[4] <= 20.0),
-            idle[6],
-            holds(idle[6] <= 4.2),
-            idle[7],
-            holds(idle[7] <= 200.0),
-            loaded[2],
-            loaded[3],
+            "{bytes:.1} bytes per sample: {}; decoding {decoding_us:.2} us per sample: {}; {:.0} \
+             MiB: {}; {:.0} events per second and CPU under hackbench, {:.0} lost; the median is \
+             {:+.1} us ({:+.1} to {:+.1}) with tracing, {:+.2} us ({:+.2} to {:+.2}) of CPU time \
+             per sample in the measuring thread",
+            holds(bytes <= 20.0),
+            holds(decoding_us <= 4.2),
+            idle.mebibytes(),
+            holds(idle.mebibytes() <= 200.0),
+            busy.events_a_second(),
+            busy.tracing("lost_events"),
+            later.middle,
+            later.lower,
+            later.upper,
+            longer.middle,
+            longer.lower,
+            longer.upper,
         ),
-        tables: vec![vec![
-            row([
-                "load",
-                "samples",
-                "events per sample",
-                "events per second and CPU",
-                "events lost",
-                "bytes per sample",
-                "CPU time per event, ns",
-                "CPU time per sample, us",
-                "memory, MiB",
-            ]),
-            cells("none", idle),
-            cells("hackbench", loaded),
-        ]],
+        table: vec![head(), idle.row("none"), busy.row("hackbench")],
         notes: vec![
             format!(
-                "Medians and CPU times of {pairs} interleaved pairs; 95 % intervals by the signed-rank test. The reader shares the measured CPUs."
+                "Medians and CPU times of {pairs} interleaved pairs: {ESTIMATE}. The reader shares \
+                 the measured CPUs."
             ),
             "CPU time per event includes reading pages, decoding, matching samples and writing \
              their delays."

@@ -1,10 +1,12 @@
 //! A figure: a promise of the project, and the result of its measurement.
 
 use std::cell::RefCell;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use serde_json::Value;
 use tardy_sys::affinity;
 
 use crate::failure::{Failure, Result, While};
@@ -61,26 +63,23 @@ impl Bench {
         program::capture(command)
     }
 
-    /// Returns a CPU other than `cpu`.
-    pub(crate) fn other_cpu(&self, cpu: u32) -> Result<u32> {
-        let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
-        cpus.into_iter()
-            .find(|&other| other != cpu)
-            .ok_or_else(|| Failure::new("this figure needs a second CPU"))
+    /// Like [`Self::capture`], for a command that prints JSON.
+    pub(crate) fn capture_json(&self, command: &mut Command) -> Result<Value> {
+        let text = self.capture(command)?;
+        serde_json::from_str(&text)
+            .while_doing(|| format!("reading the JSON of `{}`", program::line(command)))
     }
 
     /// Returns the CPU to measure: the last one, because the first serves most interrupts. Fails if
     /// no other CPU is left for other tasks.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
-        if cpus.len() < 2 {
-            return Err(Failure::new(
+        match cpus[..] {
+            [_, .., last] => Ok(last),
+            _ => Err(Failure::new(
                 "this figure needs a second CPU, for everything but the measuring thread",
-            ));
+            )),
         }
-        cpus.last()
-            .copied()
-            .ok_or_else(|| Failure::new("this process may use no CPU"))
     }
 }
 
@@ -102,8 +101,8 @@ pub(crate) fn measured_once<T>(
 pub(crate) struct FigureResult {
     /// The measured value, worded like the promise.
     pub(crate) reached: String,
-    /// Tables as rows of cells. The first row is the head.
-    pub(crate) tables: Vec<Vec<Vec<String>>>,
+    /// Rows of cells. The first row is the head.
+    pub(crate) table: Vec<Vec<String>>,
     /// How the figure was measured, and caveats for the reader.
     pub(crate) notes: Vec<String>,
 }
@@ -118,7 +117,35 @@ pub(crate) fn holds(is_held: bool) -> &'static str {
     if is_held { "holds" } else { "NOT reached" }
 }
 
+/// Returns the size of a file, or of all files below a folder, in bytes.
+pub(crate) fn bytes_of(path: &Path) -> Result<u64> {
+    let reading = || format!("reading {}", path.display());
+    let metadata = fs::metadata(path).while_doing(reading)?;
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    let mut sum = 0;
+    for entry in fs::read_dir(path).while_doing(reading)? {
+        sum += bytes_of(&entry.while_doing(reading)?.path())?;
+    }
+    Ok(sum)
+}
+
 /// Makes a temporary folder, which is removed on drop.
 pub(crate) fn scratch() -> Result<tempfile::TempDir> {
     tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_folder_are_those_of_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("samples")).unwrap();
+        fs::write(folder.path().join("samples/a"), [0; 7]).unwrap();
+        fs::write(folder.path().join("b"), [0; 5]).unwrap();
+        assert_eq!(bytes_of(folder.path()).unwrap(), 12);
+    }
 }

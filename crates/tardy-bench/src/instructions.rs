@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
 use crate::failure::{Failure, Result, While};
-use crate::program;
+use crate::{program, workspace};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "instructions",
@@ -23,8 +23,8 @@ const PERIOD_US: &str = "2000";
 /// A tool in one of its modes.
 struct Mode {
     name: &'static str,
-    program: &'static str,
-    arguments: &'static [&'static str],
+    /// The program and its options.
+    words: &'static str,
     /// Callgrind's number for the measuring thread, under which no other thread ran; `None` if
     /// unknown.
     measuring: Option<&'static str>,
@@ -33,26 +33,22 @@ struct Mode {
 const PEERS: [Mode; 4] = [
     Mode {
         name: "cyclictest -q (no recording)",
-        program: "cyclictest",
-        arguments: &["-q"],
+        words: "cyclictest -t 1 -m -q",
         measuring: Some("02"),
     },
     Mode {
         name: "cyclictest -v (recording, to /dev/null)",
-        program: "cyclictest",
-        arguments: &["-v"],
+        words: "cyclictest -t 1 -m -v",
         measuring: Some("02"),
     },
     Mode {
         name: "jitterdebugger (no recording)",
-        program: "jitterdebugger",
-        arguments: &[],
+        words: "jitterdebugger",
         measuring: Some("02"),
     },
     Mode {
         name: "jitterdebugger -s (recording)",
-        program: "jitterdebugger",
-        arguments: &["-s", "-o", "jitter"],
+        words: "jitterdebugger -s -o jitter",
         measuring: None,
     },
 ];
@@ -106,7 +102,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached: format!("{own:.1}: {}", holds(own <= 90.0)),
-        tables: vec![table],
+        table,
         notes: vec![
             format!(
                 "Difference of runs of {} and {} samples, divided by the difference of the \
@@ -157,13 +153,8 @@ fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool) -> Result<I
 }
 
 fn peer(bench: &Bench, mode: &Mode, cpu: &str, samples: u64) -> Result<InstructionCount> {
-    let words = format!("-a {cpu} -p 95 -i {PERIOD_US} -l {samples}");
-    let mut arguments = vec![mode.program];
-    arguments.extend(words.split(' '));
-    if mode.program == "cyclictest" {
-        arguments.extend(["-t", "1", "-m"]);
-    }
-    arguments.extend(mode.arguments);
+    let words = format!("{} -a {cpu} -p 95 -i {PERIOD_US} -l {samples}", mode.words);
+    let arguments: Vec<&str> = words.split(' ').collect();
     let (by_thread, _) = callgrind(bench, &arguments)?;
     Ok(InstructionCount { by_thread, samples })
 }
@@ -192,7 +183,7 @@ fn read_counts(folder: &Path) -> Result<Vec<(String, u64)>> {
         let Some(thread) = name.strip_prefix("counts-") else {
             continue;
         };
-        let text = fs::read_to_string(file.path()).while_doing(|| format!("reading {name}"))?;
+        let text = workspace::read(&file.path())?;
         let total = text
             .lines()
             .find_map(|line| line.strip_prefix("totals: ")?.parse().ok())

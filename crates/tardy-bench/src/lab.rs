@@ -10,7 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_run::folder;
 
 use super::figure::{Bench, Figure, FigureResult, holds, row};
-use crate::failure::{Result, While};
+use crate::failure::Result;
 use crate::{program, workspace};
 
 pub(crate) const BUDGET: Figure = Figure {
@@ -53,8 +53,7 @@ fn lab(bench: &Bench, subcommand: &str, name: &str, arguments: &[&str]) -> Resul
         .args(arguments)
         .current_dir(workspace::root());
     eprintln!("$ {}", program::line(&command));
-    let json = bench.capture(&mut command)?;
-    serde_json::from_str(&json).while_doing(|| format!("reading the result of lab {subcommand}"))
+    bench.capture_json(&mut command)
 }
 
 /// Removes the folder of an earlier measurement.
@@ -110,7 +109,7 @@ fn measure_budget(bench: &Bench) -> Result<FigureResult> {
             most / 1e9,
             holds(most > 0.0 && most <= INSTRUCTIONS_MAX),
         ),
-        tables: vec![table],
+        table,
         notes: vec![
             "Instructions: the guest's clock at the end less its idle time, divided by the time \
              of an instruction (4 ns); the kernel reports its idle time with a resolution of 10 \
@@ -178,7 +177,7 @@ fn measure_atlas(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached,
-        tables: vec![table],
+        table,
         notes: vec![
             "Instructions are those of the measurement: the guests' busy time in their phases, \
              divided by the time of an instruction (4 ns). CPU seconds are those of tardy, QEMU \

@@ -1,6 +1,6 @@
 //! Commands with large inputs: their duration and their peak memory.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use tardy_browser::{Browser, Screen};
 use tardy_sys::process;
 
-use super::figure::{Bench, Figure, FigureResult, row, scratch};
+use super::figure::{Bench, Figure, FigureResult, bytes_of, row, scratch};
 use super::made_run;
 use super::statistics::median;
 use crate::failure::{Failure, Result, While};
@@ -63,12 +63,12 @@ const BOARDS: u64 = 10_000;
 const BUILDS: u64 = 100;
 /// Number of measured runs of a command. A run before them fills the page cache.
 const RUNS: usize = 5;
-const MADE: &str = "The runs are made with the recorder's own library: 1 kHz, chunks of 125 \
-                    samples, latencies about log-normal around 13 us (idle third) and 21 us \
-                    (under load) with exponential tails; see \
-                    `crates/tardy-bench/src/made_run.rs`.";
+/// Folder that a command makes; it is removed before each run of the command.
+const MADE: &str = "made";
+
 /// Wall times and peak memory of one command.
 struct Timing {
+    what: String,
     seconds: Vec<f64>,
     /// Peak resident memory in MiB.
     memory: f64,
@@ -76,13 +76,14 @@ struct Timing {
 
 impl Timing {
     /// Runs `tardy WORDS` [`RUNS`] times in the folder, after a run that fills the page cache. The
-    /// words are separated by blanks.
-    fn of(bench: &Bench, folder: &Path, words: &str) -> Result<Self> {
+    /// words are separated by blanks. `input` describes the command's input.
+    fn of(bench: &Bench, folder: &Path, words: &str, input: &str) -> Result<Self> {
         run_once(bench, folder, words)?;
         let runs = (0..RUNS)
             .map(|_| run_once(bench, folder, words))
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
+            what: format!("`{words}`, {input}"),
             seconds: runs.iter().map(|run| run.0).collect(),
             memory: runs.iter().map(|run| run.1).fold(0.0, f64::max),
         })
@@ -96,34 +97,56 @@ impl Timing {
         format!("{:.2} s and {:.0} MiB", self.median(), self.memory)
     }
 
-    /// Returns a row with the columns of [`timing_head`].
-    fn row<const N: usize>(&self, input: [&str; N], more: &[String]) -> Vec<String> {
+    fn row(&self) -> Vec<String> {
         let least = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let most = self.seconds.iter().copied().fold(0.0, f64::max);
         let times = [least, self.median(), most].map(|seconds| format!("{seconds:.2}"));
-        let memory = [format!("{:.1}", self.memory)];
-        [&row(input)[..], &times, &memory, more].concat()
+        [
+            &[self.what.clone()][..],
+            &times,
+            &[format!("{:.1}", self.memory)],
+        ]
+        .concat()
     }
 }
 
-/// Returns the head of a table of timings, with columns for the input before the timings, and with
-/// `more` columns after them.
-fn timing_head<const N: usize, const M: usize>(input: [&str; N], more: [&str; M]) -> Vec<String> {
-    let times = row(["min, s", "median, s", "max, s", "peak memory, MiB"]);
-    [row(input), times, row(more)].concat()
+/// Returns the result of a figure, with a table of the timings. `note` describes the inputs.
+fn result(reached: String, timings: &[Timing], note: String) -> FigureResult {
+    let head = row([
+        "command, input",
+        "min, s",
+        "median, s",
+        "max, s",
+        "peak memory, MiB",
+    ]);
+    FigureResult {
+        reached,
+        table: std::iter::once(head)
+            .chain(timings.iter().map(Timing::row))
+            .collect(),
+        notes: vec![
+            note,
+            format!(
+                "Wall time from the start of the process to its end, {RUNS} runs after one that \
+                 warms the page cache; peak memory is the process's own (wait4)."
+            ),
+        ],
+    }
 }
 
-fn note_on_times() -> String {
-    format!(
-        "Wall time from the start of the process to its end, {RUNS} runs after one that warms the \
-         page cache; peak memory is the process's own (wait4)."
-    )
+/// Returns a note on the runs that [`made_run`] makes.
+fn note_on_runs() -> String {
+    "The runs are made with the recorder's own library: 1 kHz, chunks of 125 samples, latencies \
+     about log-normal around 13 us (idle third) and 21 us (under load) with exponential tails; see \
+     `crates/tardy-bench/src/made_run.rs`."
+        .to_owned()
 }
 
 /// Runs `tardy WORDS`. Returns the wall time in s and the peak memory in MiB. Any verdict counts as
 /// success.
 fn run_once(bench: &Bench, folder: &Path, words: &str) -> Result<(f64, f64)> {
     bench.note_line(&format!("tardy {words}"));
+    workspace::remove(&folder.join(MADE))?;
     let begin = Instant::now();
     let child = Command::new(&bench.tardy)
         .args(words.split(' '))
@@ -147,87 +170,49 @@ fn shortened(bench: &Bench, count: u64) -> u64 {
     if bench.is_quick { count / 20 } else { count }
 }
 
-fn bytes_of(file: &Path) -> Result<u64> {
-    let metadata = fs::metadata(file).while_doing(|| format!("looking at {}", file.display()))?;
-    Ok(metadata.len())
+fn megabytes(folder: &Path, name: &str) -> Result<f64> {
+    Ok(bytes_of(&folder.join(name))? as f64 / 1e6)
 }
 
 fn measure_summary(bench: &Bench) -> Result<FigureResult> {
     let samples = shortened(bench, SAMPLES);
-    let mut table = vec![timing_head(
-        ["run", "samples", "file, MB", "bytes per sample"],
-        [],
-    )];
-    let mut reached = Vec::new();
+    let (mut timings, mut reached) = (Vec::new(), Vec::new());
+    // The last run has a tenth of the samples, and shows memory that does not depend on the length.
     for (series, samples) in [(2, samples / 2), (1, samples), (2, samples / 20)] {
         let place = scratch()?;
         made_run::make(&bench.tardy, &place.path().join("run"), series, samples)?;
-        let timing = Timing::of(bench, place.path(), "show run")?;
-        let bytes = size(&place.path().join("run/samples"))? as f64;
-        let total = (samples * u64::from(series)) as f64;
-        let input = [
-            &format!("{series} series"),
-            &format!("{total}"),
-            &format!("{:.1}", bytes / 1e6),
-            &format!("{:.2}", bytes / total),
-        ];
-        table.push(timing.row(input.map(String::as_str), &[]));
+        let millions = (samples * u64::from(series)) as f64 / 1e6;
+        let bytes = megabytes(place.path(), "run/samples")? / millions;
+        let input = format!("{millions:.1} million in {series} series, {bytes:.2} bytes each");
+        let timing = Timing::of(bench, place.path(), "show run", &input)?;
         reached.push(format!(
-            "{} for {:.1} million in {series} series",
-            timing.reached(),
-            total / 1e6,
+            "{} for {millions:.1} million in {series} series",
+            timing.reached()
         ));
+        timings.push(timing);
     }
-    Ok(FigureResult {
-        reached: reached.join("; "),
-        tables: vec![table],
-        notes: vec![
-            MADE.to_owned(),
-            note_on_times(),
-            "The last row has a tenth of the samples: memory that does not depend on the length \
-             of the run."
-                .to_owned(),
-        ],
-    })
+    Ok(result(reached.join("; "), &timings, note_on_runs()))
 }
 
 fn measure_report(bench: &Bench) -> Result<FigureResult> {
     let samples = shortened(bench, SAMPLES);
-    let mut table = vec![timing_head(
-        ["run", "samples"],
-        ["file, MB", "first paint, ms"],
-    )];
-    let mut reached = Vec::new();
+    let (mut timings, mut reached) = (Vec::new(), Vec::new());
     for series in [2, 1] {
         let place = scratch()?;
         let run = place.path().join("run");
         made_run::make(&bench.tardy, &run, series, samples / u64::from(series))?;
+        let input = format!("{:.1} million in {series} series", samples as f64 / 1e6);
         let words = "report run --html report.html";
-        let timing = Timing::of(bench, place.path(), words)?;
-        let file = place.path().join("report.html");
-        let megabytes = bytes_of(&file)? as f64 / 1e6;
-        let paint = first_paint(&file)?;
-        table.push(timing.row(
-            [&format!("{series} series"), &samples.to_string()],
-            &[format!("{megabytes:.2}"), format!("{paint:.0}")],
-        ));
+        let timing = Timing::of(bench, place.path(), words, &input)?;
         reached.push(format!(
-            "{:.2} s and {megabytes:.2} MB for {:.1} million in {series} series, first paint \
-             after {paint:.0} ms",
+            "{:.2} s and {:.2} MB for {input}, first paint after {:.0} ms",
             timing.median(),
-            samples as f64 / 1e6,
+            megabytes(place.path(), "report.html")?,
+            first_paint(&place.path().join("report.html"))?,
         ));
+        timings.push(timing);
     }
-    Ok(FigureResult {
-        reached: reached.join("; "),
-        tables: vec![table],
-        notes: vec![
-            "The runs are those of `long-summary`. The samples are read twice: for the numbers, \
-             and in the order of time for the charts."
-                .to_owned(),
-            note_on_times(),
-        ],
-    })
+    Ok(result(reached.join("; "), &timings, note_on_runs()))
 }
 
 /// Returns the median time until a browser paints the page, in ms.
@@ -250,147 +235,82 @@ fn measure_comparison(bench: &Bench) -> Result<FigureResult> {
         made_run::make(&bench.tardy, &place.path().join(name), 2, samples / 2)?;
     }
     let words = "compare base new --resamples 2000";
-    let timing = Timing::of(bench, place.path(), words)?;
-    Ok(FigureResult {
-        reached: timing.reached(),
-        tables: vec![vec![
-            timing_head(["samples per run"], []),
-            timing.row([&samples.to_string()], &[]),
-        ]],
-        notes: vec![
-            "Two runs as in long-summary, of two series and two phases each: the comparison has a \
-             table for the whole and one for each phase."
-                .to_owned(),
-            note_on_times(),
-        ],
-    })
+    let input = format!("{samples} samples per run, in two series and two phases");
+    let timing = Timing::of(bench, place.path(), words, &input)?;
+    Ok(result(timing.reached(), &[timing], note_on_runs()))
 }
 
 fn measure_many_cpus(bench: &Bench) -> Result<FigureResult> {
     let series = if bench.is_quick { SERIES / 8 } else { SERIES };
-    let samples = (u64::from(series) * SERIES_SAMPLES).to_string();
     let place = scratch()?;
     for name in ["run", "other"] {
         let folder = place.path().join(name);
         made_run::make(&bench.tardy, &folder, series, SERIES_SAMPLES)?;
     }
-    let mut table = vec![timing_head(["command", "series", "samples"], [])];
-    let mut reached = Vec::new();
-    let commands = [
+    let input = format!("{series} series of {SERIES_SAMPLES} samples");
+    let (mut timings, mut reached) = (Vec::new(), Vec::new());
+    for words in [
         "show run",
         "report run --html report.html",
         "compare run other",
-    ];
-    for words in commands {
-        let timing = Timing::of(bench, place.path(), words)?;
-        let command = format!("tardy {words}");
-        table.push(timing.row([&command, &series.to_string(), &samples], &[]));
+    ] {
+        let timing = Timing::of(bench, place.path(), words, &input)?;
         let verb = words.split(' ').next().unwrap_or_default();
         reached.push(format!("{verb} {}", timing.reached()));
+        timings.push(timing);
     }
-    let bytes = bytes_of(&place.path().join("report.html"))?;
-    reached.push(format!("report of {:.1} MB", bytes as f64 / 1e6));
-    Ok(FigureResult {
-        reached: reached.join("; "),
-        tables: vec![table],
-        notes: vec![MADE.to_owned(), note_on_times()],
-    })
+    let size = megabytes(place.path(), "report.html")?;
+    reached.push(format!("report of {size:.1} MB"));
+    Ok(result(reached.join("; "), &timings, note_on_runs()))
 }
 
 fn measure_many_runs(bench: &Bench) -> Result<FigureResult> {
     let boards = shortened(bench, BOARDS);
-    let maker = workspace::build(&[
-        "--release",
-        "--package",
-        "tardy-formats",
-        "--example",
-        "many_runs",
-    ])?;
+    let example = "--release --package tardy-formats --example many_runs";
+    let maker = workspace::build(&example.split(' ').collect::<Vec<_>>())?;
     let place = scratch()?;
-    let file = place.path().join("runs.csv.gz");
     program::run(
         Command::new(maker)
             .args([boards.to_string(), BUILDS.to_string()])
-            .arg(&file),
+            .arg(place.path().join("runs.csv.gz")),
     )?;
-    let mut table = vec![timing_head(["command", "runs"], [])];
-    let mut reached = Vec::new();
-    let runs = boards * BUILDS;
-    for words in [
-        "history runs.csv.gz",
-        "history runs.csv.gz --html history.html",
-    ] {
-        let timing = Timing::of(bench, place.path(), words)?;
-        table.push(timing.row([&format!("tardy {words}"), &runs.to_string()], &[]));
-        reached.push(timing.reached());
-    }
-    let megabytes = |name: &str| Ok::<_, Failure>(bytes_of(&place.path().join(name))? as f64 / 1e6);
-    Ok(FigureResult {
-        reached: format!(
-            "{}, with its page {}; table of {:.0} MB, page of {:.1} MB",
-            reached[0],
-            reached[1],
-            megabytes("runs.csv.gz")?,
-            megabytes("history.html")?,
-        ),
-        tables: vec![table],
-        notes: vec![
-            format!(
-                "{boards} boards ran {BUILDS} builds, each under two loads; the median and 99.9 % \
-                 of each are followed. The table is made \
-                 (`crates/tardy-formats/examples/many_runs.rs`): 5 % of noise, and 15 % more \
-                 under one load on all boards in the last four builds, which is what the command \
-                 finds."
-            ),
-            note_on_times(),
-        ],
-    })
-}
-
-/// Returns the size of all files in a folder, in bytes.
-fn size(folder: &Path) -> Result<u64> {
-    let files = fs::read_dir(folder).while_doing(|| format!("reading {}", folder.display()))?;
-    files.flatten().map(|file| bytes_of(&file.path())).sum()
+    let input = format!("{} runs", boards * BUILDS);
+    let table = Timing::of(bench, place.path(), "history runs.csv.gz", &input)?;
+    let words = "history runs.csv.gz --html history.html";
+    let page = Timing::of(bench, place.path(), words, &input)?;
+    let reached = format!(
+        "{}, with its page {}; table of {:.0} MB, page of {:.1} MB",
+        table.reached(),
+        page.reached(),
+        megabytes(place.path(), "runs.csv.gz")?,
+        megabytes(place.path(), "history.html")?,
+    );
+    let note = format!(
+        "{boards} boards ran {BUILDS} builds, each under two loads; the median and 99.9 % of each \
+         are followed. The table is made (`crates/tardy-formats/examples/many_runs.rs`): 5 % of \
+         noise, and 15 % more under one load on all boards in the last four builds, which is what \
+         the command finds."
+    );
+    Ok(result(reached, &[table, page], note))
 }
 
 fn measure_import(bench: &Bench) -> Result<FigureResult> {
     // The text has one line per sample.
     let lines = shortened(bench, SAMPLES);
     let place = scratch()?;
-    let text = place.path().join("verbose.txt");
-    write_text(&text, lines).while_doing(|| "writing the text".to_owned())?;
-    let megabytes = bytes_of(&text)? as f64 / 1e6;
-    let (mut seconds, mut memory) = (Vec::new(), 0.0_f64);
-    for _ in 0..=RUNS {
-        let run = run_once(bench, place.path(), "import verbose.txt --out run")?;
-        fs::remove_dir_all(place.path().join("run"))
-            .while_doing(|| "removing the run".to_owned())?;
-        seconds.push(run.0);
-        memory = memory.max(run.1);
-    }
-    // The first run only fills the page cache.
-    seconds.remove(0);
-    let timing = Timing { seconds, memory };
-    let rate = megabytes / timing.median();
-    Ok(FigureResult {
-        reached: format!(
-            "{rate:.0} MB/s ({:.2} s for {megabytes:.0} MB)",
-            timing.median()
-        ),
-        tables: vec![vec![
-            timing_head(["lines", "text, MB"], ["MB/s at the median"]),
-            timing.row(
-                [&lines.to_string(), &format!("{megabytes:.1}")],
-                &[format!("{rate:.0}")],
-            ),
-        ]],
-        notes: vec![
-            "The text is that of two threads every 1 ms, in the format of cyclictest -v, values \
-             about exponential; the resulting run is written and synced to the disk."
-                .to_owned(),
-            note_on_times(),
-        ],
-    })
+    write_text(&place.path().join("verbose.txt"), lines)
+        .while_doing(|| "writing the text".to_owned())?;
+    let megabytes = megabytes(place.path(), "verbose.txt")?;
+    let words = format!("import verbose.txt --out {MADE}");
+    let timing = Timing::of(bench, place.path(), &words, &format!("{lines} lines"))?;
+    let reached = format!(
+        "{:.0} MB/s ({:.2} s for {megabytes:.0} MB)",
+        megabytes / timing.median(),
+        timing.median()
+    );
+    let note = "The text is that of two threads every 1 ms, in the format of cyclictest -v, values \
+                about exponential; the resulting run is written and synced to the disk.";
+    Ok(result(reached, &[timing], note.to_owned()))
 }
 
 fn write_text(path: &Path, lines: u64) -> std::io::Result<()> {

@@ -89,7 +89,7 @@ pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Re
     );
     let json = serde_json::to_vec_pretty(&record).while_doing(|| "writing run.json".to_owned())?;
     let path: PathBuf = folder.join("run.json");
-    std::fs::write(&path, json).while_doing(|| format!("writing {}", path.display()))
+    workspace::write(&path, json)
 }
 
 fn descriptor(cpu: CpuId, start: Nanos) -> Descriptor {

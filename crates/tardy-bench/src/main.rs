@@ -18,16 +18,12 @@ mod figure;
 mod instructions;
 mod lab;
 mod large_inputs;
-mod lmbench;
-mod lmbench_programs;
-mod load_rates;
 mod made_run;
 mod pairs;
 mod pictures;
 mod real_runs;
 mod sched_trace;
 mod statistics;
-mod thread_wake_ups;
 mod threads;
 mod wake_ups;
 
@@ -37,7 +33,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 
 use figure::{Bench, Figure};
-use xtask::failure::{Failure, Result};
+use xtask::failure::Result;
 use xtask::{failure, program, workspace};
 
 /// What `cargo xtask` leaves to this program, with the words of its command line.
@@ -61,7 +57,6 @@ const FIGURES: &[Figure] = &[
     instructions::FIGURE,
     pairs::CPU_TIME,
     pairs::EQUIVALENCE,
-    thread_wake_ups::FIGURE,
     real_runs::LOSSES,
     wake_ups::WAKE_UPS,
     wake_ups::LIVE_VIEW,
@@ -73,21 +68,18 @@ const FIGURES: &[Figure] = &[
     large_inputs::MANY_CPUS,
     large_inputs::MANY_RUNS,
     large_inputs::IMPORT_RATE,
-    load_rates::HACKBENCH,
-    load_rates::TTCP,
     lab::BUDGET,
     lab::ATLAS,
     explained::COST,
     explained::RATE,
     attach_cost::FIGURE,
     cost_spread::FIGURE,
-    lmbench::FIGURE,
 ];
 
 /// `cargo xtask bench`.
 #[derive(Debug, Args)]
 struct BenchArguments {
-    /// Figures to measure; `lab` selects all of the lab [default: all]
+    /// Figures to measure [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// List the figures and their promises, without measuring
@@ -122,7 +114,7 @@ fn run(arguments: &BenchArguments) -> Result<()> {
             .for_each(|figure| println!("{:<16} {}", figure.name, figure.promise));
         return Ok(());
     }
-    let chosen = chosen(&arguments.names)?;
+    let chosen = failure::chosen("figure", FIGURES, |figure| figure.name, &arguments.names)?;
     let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_with_symbols)?;
     let bench = Bench {
         tardy,
@@ -146,59 +138,9 @@ fn run(arguments: &BenchArguments) -> Result<()> {
     Ok(())
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Figure>> {
-    if names.is_empty() {
-        return Ok(FIGURES.iter().collect());
-    }
-    let mut chosen = Vec::new();
-    for name in names {
-        let before = chosen.len();
-        let group = format!("{name}-");
-        let is_group = name == "lab";
-        chosen.extend(
-            FIGURES.iter().filter(|figure| {
-                figure.name == name || is_group && figure.name.starts_with(&group)
-            }),
-        );
-        if chosen.len() == before {
-            let known = FIGURES
-                .iter()
-                .map(|figure| figure.name)
-                .collect::<Vec<_>>()
-                .join(", ");
-            return Err(Failure::new(format!(
-                "no figure `{name}`: choose from {known}, or `lab`"
-            )));
-        }
-    }
-    Ok(chosen)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_figure_that_does_not_exist_is_refused_by_name() {
-        let failure = chosen(&["wake-upz".to_owned()]).unwrap_err().to_string();
-        assert!(
-            failure.contains("wake-upz") && failure.contains(FIGURES[0].name),
-            "{failure}"
-        );
-    }
-
-    #[test]
-    fn the_labs_figures_have_one_name_together() {
-        let names = |name: &str| {
-            chosen(&[name.to_owned()])
-                .unwrap()
-                .iter()
-                .map(|figure| figure.name)
-                .collect::<Vec<_>>()
-        };
-        assert!(names("lab").len() > 1 && names("lab").iter().all(|name| name.starts_with("lab-")));
-        assert_eq!(names("lab-atlas"), ["lab-atlas"]);
-    }
 
     #[test]
     fn figures_have_names_of_their_own() {

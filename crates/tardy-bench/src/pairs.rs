@@ -1,14 +1,11 @@
 //! CPU time per sample, and equivalence of the median latency, from the same interleaved rounds.
-//!
-//! In each round, every tool runs once on the same CPU, in a rotating order, so that drift of the
-//! machine affects all tools alike.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::contender::{CONTENDERS, Contender, PERIOD_US, median_latency_us};
 use super::figure::{Bench, Figure, FigureResult, measured_once, row, scratch};
-use super::statistics::{mean_and_half_width, median, middle_and_interval};
+use super::statistics::{ESTIMATE, Estimate, difference, in_turn, median, ratio};
 use super::threads;
 use crate::failure::{Failure, Result};
 
@@ -27,6 +24,8 @@ pub(crate) const EQUIVALENCE: Figure = Figure {
 };
 
 const RATIO_MAX: f64 = 1.05;
+/// The upper end of a two-sided interval of 90 % is a one-sided bound of 95 %.
+const ONE_SIDED: f64 = 0.90;
 /// Seconds that a run lasts before and after the used samples.
 const MARGIN: u64 = 2;
 
@@ -38,15 +37,6 @@ struct Run {
     /// CPU time of all threads of the tool per sample, in us.
     process_us: f64,
     median_latency_us: Option<f64>,
-}
-
-/// The ratio of two tools over all rounds.
-#[derive(Debug, Clone, Copy)]
-struct Ratio {
-    middle: f64,
-    upper: f64,
-    mean: f64,
-    mean_upper: f64,
 }
 
 /// The runs of each tool, by round.
@@ -73,52 +63,29 @@ impl Rounds {
     fn measure(bench: &Bench) -> Result<Self> {
         let (count, seconds) = if bench.is_quick { (4, 1) } else { (30, 3) };
         let cpu = bench.measured_cpu()?;
-        let mut rounds = Self {
-            runs: [Vec::new(), Vec::new(), Vec::new()],
+        Ok(Self {
+            runs: in_turn(count, |side| {
+                run_once(CONTENDERS[side], bench, cpu, seconds)
+            })?,
             cpu,
             seconds,
-            commands: Vec::new(),
-        };
-        for round in 0..count {
-            for place in 0..CONTENDERS.len() {
-                let which = (round + place) % CONTENDERS.len();
-                let run = run_once(CONTENDERS[which], bench, cpu, seconds)?;
-                rounds.runs[which].push(run);
-            }
-            eprint!("\rround {} of {count}", round + 1);
-        }
-        eprintln!();
-        rounds.commands = bench.commands.borrow().clone();
-        Ok(rounds)
+            commands: bench.commands.borrow().clone(),
+        })
     }
 
     fn of(&self, contender: Contender) -> &[Run] {
-        &self.runs[CONTENDERS
-            .iter()
-            .position(|&other| other == contender)
-            .expect("every contender is in the list")]
+        let place = CONTENDERS.iter().position(|&other| other == contender);
+        &self.runs[place.expect("every contender is in the list")]
     }
 
-    /// Returns the ratio to cyclictest with a 95 % upper bound, twice: the Hodges-Lehmann estimate,
-    /// and the geometric mean with a bound by Student's t. A few disturbed rounds can change the
-    /// mean much.
-    fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> Ratio {
-        let pairs = self
-            .of(contender)
-            .iter()
-            .zip(self.of(Contender::Cyclictest));
-        let logarithms: Vec<f64> = pairs
-            .map(|(one, other)| (value(one) / value(other)).ln())
-            .collect();
-        // The upper end of a two-sided interval of 90 % is a one-sided bound of 95 %.
-        let (middle, _, upper) = middle_and_interval(&logarithms, 0.90);
-        let (mean, half_width) = mean_and_half_width(&logarithms, 0.90);
-        Ratio {
-            middle: middle.exp(),
-            upper: upper.exp(),
-            mean: mean.exp(),
-            mean_upper: (mean + half_width).exp(),
-        }
+    fn values(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> Vec<f64> {
+        self.of(contender).iter().map(value).collect()
+    }
+
+    /// Returns the ratio to cyclictest.
+    fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64 + Copy) -> Estimate {
+        let peer = self.values(Contender::Cyclictest, value);
+        ratio(&self.values(contender, value), &peer, ONE_SIDED)
     }
 
     fn notes(&self) -> Vec<String> {
@@ -135,6 +102,7 @@ impl Rounds {
                  one a sample).",
                 self.seconds
             ),
+            format!("Ratios and differences: {ESTIMATE}."),
         ]
     }
 }
@@ -149,14 +117,6 @@ fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Resu
     std::thread::sleep(Duration::from_secs(seconds));
     let spent = threads::since(&before, &threads::of_tree(child.id()));
     let output = contender.finish(&mut child, place.path())?;
-    let median_latency_us = median_latency_us(contender, &output);
-    if median_latency_us.is_none() && contender != Contender::Jitterdebugger {
-        eprintln!(
-            "\n{} printed no median: {}",
-            contender.name(),
-            output.chars().take(600).collect::<String>()
-        );
-    }
     let measuring = threads::measuring(&spent).filter(|thread| thread.waits > 0);
     let measuring = measuring.ok_or_else(|| {
         Failure::new(format!(
@@ -165,12 +125,15 @@ fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Resu
         ))
     })?;
     let a_sample = |cpu_time: u64| cpu_time as f64 / measuring.waits as f64 / 1000.0;
-    let run = Run {
+    Ok(Run {
         thread_us: a_sample(measuring.cpu_time),
         process_us: a_sample(spent.iter().map(|thread| thread.cpu_time).sum()),
-        median_latency_us,
-    };
-    Ok(run)
+        median_latency_us: median_latency_us(contender, &output),
+    })
+}
+
+fn verdict(is_shown: bool) -> &'static str {
+    if is_shown { "holds" } else { "not shown" }
 }
 
 fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
@@ -185,52 +148,25 @@ fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
         "its upper 95 % bound",
     ])];
     for contender in CONTENDERS {
-        let runs = rounds.of(contender);
-        let middle = |value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
         let mut cells = vec![contender.name().to_owned()];
         for value in [|run: &Run| run.thread_us, |run: &Run| run.process_us] {
             let ratio = rounds.ratio(contender, value);
-            cells.push(format!("{:.2}", middle(value)));
-            if contender == Contender::Cyclictest {
-                cells.extend(["1".to_owned(), String::new()]);
-            } else {
-                cells.extend([
-                    format!("{:.3}", ratio.middle),
-                    format!("{:.3}", ratio.upper),
-                ]);
-            }
+            cells.push(format!("{:.2}", median(&rounds.values(contender, value))));
+            cells.extend([ratio.middle, ratio.upper].map(|ratio| format!("{ratio:.3}")));
         }
         table.push(cells);
     }
-    let Ratio {
-        middle,
-        upper,
-        mean,
-        mean_upper,
-    } = rounds.ratio(Contender::Tardy, |run| run.thread_us);
-    let verdict = if upper <= RATIO_MAX {
-        "holds"
-    } else {
-        "not shown"
-    };
-    let mut notes = rounds.notes();
-    notes.push(
-        "Ratios and bounds are Hodges-Lehmann estimates on the logarithms of the rounds' ratios, \
-         with bounds from Wilcoxon's signed-rank test: a round that other work on the machine \
-         disturbed hardly moves them."
-            .to_owned(),
-    );
-    notes.push(format!(
-        "The geometric mean of the measuring thread's ratio is {mean:.3}, its upper 95 % bound by \
-         Student's t {mean_upper:.3}: these are moved by such rounds."
-    ));
+    let ratio = rounds.ratio(Contender::Tardy, |run| run.thread_us);
     Ok(FigureResult {
         reached: format!(
-            "ratio {middle:.3}, upper 95 % bound {upper:.3} in {} pairs: {verdict}",
-            rounds.of(Contender::Tardy).len()
+            "ratio {:.3}, upper 95 % bound {:.3} in {} pairs: {}",
+            ratio.middle,
+            ratio.upper,
+            rounds.of(Contender::Tardy).len(),
+            verdict(ratio.upper <= RATIO_MAX)
         ),
-        tables: vec![table],
-        notes,
+        table,
+        notes: rounds.notes(),
     })
 }
 
@@ -249,53 +185,28 @@ fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
             "{left_out} rounds have no median of one of the tools: its histogram ended below it"
         )));
     }
-    let differences: Vec<f64> = own
-        .iter()
-        .zip(&peer)
-        .map(|(own, peer)| own - peer)
-        .collect();
-    let (middle, lower, upper) = middle_and_interval(&differences, 0.95);
-    let (mean, half_width) = mean_and_half_width(&differences, 0.95);
+    let found = difference(&own, &peer, 0.95);
     let margin = (median(&peer) * 0.05).max(1.0);
-    let holds = lower >= -margin && upper <= margin;
-    let interval = format!("{lower:+.2} to {upper:+.2} us");
-    let table = vec![
-        row(["tool", "median of medians, us", "lowest", "highest"]),
-        spread("tardy", &own),
-        spread("cyclictest", &peer),
-        spread("difference, pair by pair", &differences),
-    ];
     let mut notes = rounds.notes();
     notes.push(format!(
         "cyclictest's medians come from its histogram of 1 ns steps, up to 200 us; {left_out} \
          rounds were left out because a median lay beyond it."
     ));
-    notes.push(format!(
-        "The difference is the Hodges-Lehmann estimate over the pairs; its interval comes from \
-         Wilcoxon's signed-rank test; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's \
-         t, which a few disturbed rounds move.",
-        mean - half_width,
-        mean + half_width
-    ));
     Ok(FigureResult {
         reached: format!(
-            "difference {middle:+.2} us, 95 % interval {interval}, margin {margin:.2} us: {}",
-            if holds { "holds" } else { "not shown" }
+            "difference {:+.2} us, 95 % interval {:+.2} to {:+.2} us, margin {margin:.2} us: {}",
+            found.middle,
+            found.lower,
+            found.upper,
+            verdict(found.lower >= -margin && found.upper <= margin)
         ),
-        tables: vec![table],
+        table: vec![
+            row(["tool", "median of medians, us"]),
+            row(["tardy", &format!("{:.2}", median(&own))]),
+            row(["cyclictest", &format!("{:.2}", median(&peer))]),
+        ],
         notes,
     })
-}
-
-fn spread(name: &str, values: &[f64]) -> Vec<String> {
-    let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    vec![
-        name.to_owned(),
-        format!("{:.2}", median(values)),
-        format!("{lowest:.2}"),
-        format!("{highest:.2}"),
-    ]
 }
 
 #[cfg(test)]
@@ -326,11 +237,8 @@ mod tests {
             commands: Vec::new(),
         };
         let ratio = rounds.ratio(Contender::Tardy, |run| run.thread_us);
-        assert!(
-            (ratio.middle - 1.1).abs() < 1e-9 && (ratio.mean_upper - 1.1).abs() < 1e-6,
-            "{ratio:?}"
-        );
+        assert!((ratio.middle - 1.1).abs() < 1e-9, "{ratio:?}");
         let ratio = rounds.ratio(Contender::Jitterdebugger, |run| run.thread_us);
-        assert!(ratio.upper > ratio.middle && ratio.mean > 1.1, "{ratio:?}");
+        assert!(ratio.upper > ratio.middle, "{ratio:?}");
     }
 }

@@ -15,7 +15,7 @@ use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
 use crate::failure::{Failure, Result, While};
-use crate::figure::scratch;
+use crate::figure::{bytes_of, scratch};
 use crate::workspace;
 
 /// Maximum size of all pictures together, in bytes.
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &PicturesArguments) -> Result<()> {
 
 /// Makes all pictures in a folder, and returns their words.
 fn make(tardy: &Path, out: &Path) -> Result<Words> {
-    std::fs::create_dir_all(out).while_doing(|| format!("making {}", out.display()))?;
+    workspace::make_folder(&out)?;
     eprintln!("measuring for about five minutes");
     let mut album = Album {
         runs: ExampleRuns::make(tardy)?,
@@ -100,8 +100,8 @@ fn make(tardy: &Path, out: &Path) -> Result<Words> {
     let file = out.join(WORDS);
     let text =
         serde_json::to_string_pretty(&album.words).while_doing(|| "listing words".to_owned())?;
-    std::fs::write(&file, text + "\n").while_doing(|| format!("writing {}", file.display()))?;
-    let bytes = bytes_below(out)?;
+    workspace::write(&file, text + "\n")?;
+    let bytes = bytes_of(out)?;
     println!("{}: {:.2} MB", out.display(), bytes as f64 / 1e6);
     if bytes > BYTES_MAX {
         return Err(Failure::new(format!(
@@ -117,8 +117,7 @@ type Words = BTreeMap<String, BTreeSet<String>>;
 
 fn read_words(folder: &Path) -> Result<Words> {
     let file = folder.join(WORDS);
-    let text =
-        std::fs::read_to_string(&file).while_doing(|| format!("reading {}", file.display()))?;
+    let text = workspace::read(&file)?;
     serde_json::from_str(&text).while_doing(|| format!("reading {}", file.display()))
 }
 
@@ -247,15 +246,6 @@ impl Album {
     }
 }
 
-fn bytes_below(folder: &Path) -> Result<u64> {
-    let entries =
-        std::fs::read_dir(folder).while_doing(|| format!("listing {}", folder.display()))?;
-    Ok(entries
-        .filter_map(|entry| entry.ok()?.metadata().ok())
-        .map(|file| file.len())
-        .sum())
-}
-
 /// How a page is shown in a picture.
 #[derive(Debug, Clone, Copy)]
 struct Look {
@@ -306,7 +296,7 @@ fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
     let bytes = STANDARD
         .decode(answer["data"].as_str().unwrap_or_default())
         .while_doing(|| "reading the browser's picture".to_owned())?;
-    std::fs::write(out, bytes).while_doing(|| format!("writing {}", out.display()))?;
+    workspace::write(&out, bytes)?;
     println!("{}", out.display());
     let texts = seen[1].as_array().into_iter().flatten();
     Ok(texts
@@ -384,7 +374,7 @@ fn terminal(
         .while_doing(|| "waiting for script".to_owned())?;
     let page = page.unwrap_or_else(|| html(parser.screen(), (columns, lines)));
     let path = runs.folder().join("terminal.html");
-    std::fs::write(&path, page).while_doing(|| format!("writing {}", path.display()))?;
+    workspace::write(&path, page)?;
     Ok(path)
 }
 

@@ -11,9 +11,9 @@ use tardy_core::accounting::Counts;
 use tardy_core::units::Nanos;
 use tardy_results::summary::model::Summary;
 
-use super::figure::{Bench, Figure, FigureResult, measured_once, row, scratch};
+use super::figure::{Bench, Figure, FigureResult, holds, measured_once, row, scratch};
 use crate::failure::{Failure, Result, While};
-use crate::program;
+use crate::{program, workspace};
 
 /// Number of lost samples.
 pub(crate) const LOSSES: Figure = Figure {
@@ -46,6 +46,17 @@ struct RealRun {
     stored_bytes: u64,
     /// Resident and locked bytes, read once per second.
     memory: Vec<(u64, u64)>,
+}
+
+impl RealRun {
+    fn bytes_a_sample(&self) -> f64 {
+        self.stored_bytes as f64 / self.counts.stored().max(1) as f64
+    }
+
+    fn resident_max(&self) -> u64 {
+        let resident = self.memory.iter().map(|memory| memory.0);
+        resident.max().unwrap_or(0)
+    }
 }
 
 #[derive(Debug)]
@@ -133,10 +144,7 @@ fn make(
         .while_doing(|| format!("running `{line}`"))?;
     let memory = watch_memory(&mut child)?;
     let status = child.wait().while_doing(|| format!("running `{line}`"))?;
-    let read = |name: &str| {
-        fs::read_to_string(place.path().join(name))
-            .while_doing(|| format!("reading what `{line}` printed"))
-    };
+    let read = |name: &str| workspace::read(&place.path().join(name));
     if status.code() == Some(2) {
         return Ok(Err(read("err")?
             .trim()
@@ -202,8 +210,8 @@ fn status_bytes(status: &str, field: &str) -> Option<u64> {
     Some(value.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
-fn measure_losses(bench: &Bench) -> Result<FigureResult> {
-    let runs = RealRuns::once(bench)?;
+/// Returns the result of a figure of these runs: what it reached, and a table of the runs.
+fn result(runs: &RealRuns, reached: String) -> FigureResult {
     let mut table = vec![row([
         "run",
         "expected",
@@ -211,130 +219,83 @@ fn measure_losses(bench: &Bench) -> Result<FigureResult> {
         "skipped",
         "lost",
         "unstored",
-        "unexplained",
+        "bytes per sample",
+        "resident after 5 s, MiB",
+        "at most, MiB",
+        "locked address space, MiB",
     ])];
-    let fast = &runs.runs[1..];
-    for run in fast {
+    for run in &runs.runs {
         let counts = &run.counts;
-        let cells = [
+        let numbers = [
             counts.expected,
             counts.recorded,
             counts.skipped,
             counts.lost,
             counts.unstored,
-        ]
-        .map(|count| count.to_string());
+        ];
+        let early = run.memory.get(4).or(run.memory.last());
+        let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / MEBIBYTE);
         table.push(
-            [
-                vec![run.what.clone()],
-                cells.to_vec(),
-                vec![counts.unexplained().to_string()],
-            ]
-            .concat(),
+            std::iter::once(run.what.clone())
+                .chain(numbers.iter().map(u64::to_string))
+                .chain([
+                    format!("{:.2}", run.bytes_a_sample()),
+                    mebibytes(early.map_or(0, |memory| memory.0)),
+                    mebibytes(run.resident_max()),
+                    mebibytes(run.memory.last().map_or(0, |memory| memory.1)),
+                ])
+                .collect(),
         );
     }
+    let mut notes = runs.notes.clone();
+    notes.push(
+        "Skipped due times passed before the thread was woken: they show the system's latency, \
+         count with their latency, and are not lost. Memory is that of the measuring process, once \
+         a second (VmRSS, VmLck). Bytes are those of whole series files."
+            .to_owned(),
+    );
+    FigureResult {
+        reached,
+        table,
+        notes,
+    }
+}
+
+fn measure_losses(bench: &Bench) -> Result<FigureResult> {
+    let runs = RealRuns::once(bench)?;
+    let fast = &runs.runs[1..];
     let lost: u64 = fast.iter().map(|run| run.counts.lost).sum();
     let expected: u64 = fast.iter().map(|run| run.counts.expected).sum();
     let is_exact = fast.iter().all(|run| run.counts.is_exact());
-    Ok(FigureResult {
-        reached: format!(
-            "{lost} lost of {expected} expected, accounting {}",
-            if is_exact { "exact" } else { "NOT exact" }
-        ),
-        tables: vec![table],
-        notes: [
-            runs.notes.clone(),
-            vec![
-                "Skipped due times passed before the thread was woken: they show the system's \
-                 latency, count with their latency, and are not lost."
-                    .to_owned(),
-            ],
-        ]
-        .concat(),
-    })
+    let exact = if is_exact { "exact" } else { "NOT exact" };
+    let reached = format!("{lost} lost of {expected} expected, accounting {exact}");
+    Ok(result(runs, reached))
 }
 
 fn measure_memory(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
-    let mut table = vec![row([
-        "run",
-        "resident after 5 s, MiB",
-        "at the end, MiB",
-        "largest, MiB",
-        "locked address space, MiB",
-        "promised, MiB",
-    ])];
-    let mut holds = true;
+    let mut is_held = true;
     let mut reached = Vec::new();
     for run in &runs.runs {
-        let resident: Vec<f64> = run
-            .memory
-            .iter()
-            .map(|&(resident, _)| resident as f64 / MEBIBYTE)
-            .collect();
-        let (Some(last), Some(&(_, locked))) = (resident.last(), run.memory.last()) else {
+        if run.memory.is_empty() {
             return Err(Failure::new("a run ended before its memory was looked at"));
-        };
-        let early = resident.get(4).unwrap_or(last);
-        let largest = resident.iter().copied().fold(0.0, f64::max);
-        let promised = 64.0 + run.cpus as f64;
-        holds &= largest < promised;
+        }
+        let largest = run.resident_max() as f64 / MEBIBYTE;
+        is_held &= largest < 64.0 + run.cpus as f64;
         reached.push(format!("{largest:.1} MiB at {}", run.what));
-        table.push(vec![
-            run.what.clone(),
-            format!("{early:.1}"),
-            format!("{last:.1}"),
-            format!("{largest:.1}"),
-            format!("{:.1}", locked as f64 / MEBIBYTE),
-            format!("{promised:.0}"),
-        ]);
     }
-    Ok(FigureResult {
-        reached: format!(
-            "{}: {}",
-            reached.join(", "),
-            if holds { "holds" } else { "NOT reached" }
-        ),
-        tables: vec![table],
-        notes: [
-            runs.notes.clone(),
-            vec![
-                "VmRSS of the measuring process, once a second. VmLck counts address space; only \
-                 what was touched is resident."
-                    .to_owned(),
-            ],
-        ]
-        .concat(),
-    })
+    let reached = format!("{}: {}", reached.join(", "), holds(is_held));
+    Ok(result(runs, reached))
 }
 
 fn measure_stored_bytes(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
-    let mut table = vec![row(["run", "samples stored", "bytes", "bytes per sample"])];
-    let mut reached = Vec::new();
-    for run in &runs.runs {
-        let a_sample = run.stored_bytes as f64 / run.counts.stored().max(1) as f64;
-        table.push(vec![
-            run.what.clone(),
-            run.counts.stored().to_string(),
-            run.stored_bytes.to_string(),
-            format!("{a_sample:.2}"),
-        ]);
-        reached.push(format!("{a_sample:.2} at {}", run.what));
-    }
-    Ok(FigureResult {
-        reached: reached.join(", "),
-        tables: vec![table],
-        notes: [
-            runs.notes.clone(),
-            vec![
-                "Whole series files: heads, chunks and checksums included. cyclictest -v prints \
-                 about 22 bytes per sample, jitterdebugger stores 28."
-                    .to_owned(),
-            ],
-        ]
-        .concat(),
-    })
+    let reached: Vec<String> = runs
+        .runs
+        .iter()
+        .map(|run| format!("{:.2} at {}", run.bytes_a_sample(), run.what))
+        .collect();
+    Ok(result(runs, reached.join(", ")))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::{Failure, Result, While};
-use crate::program;
+use crate::{program, workspace};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 /// Trace buffer in KiB per CPU. A switch takes about 70 bytes, and there are about 2000 per second.
@@ -50,8 +50,7 @@ impl SchedTrace {
     pub(super) fn finish(self) -> Result<BTreeMap<(u32, u32), u64>> {
         self.write("tracing_on", "0")?;
         let path = self.instance.join("trace");
-        let text =
-            fs::read_to_string(&path).while_doing(|| format!("reading {}", path.display()))?;
+        let text = workspace::read(&path)?;
         let lost = lost_events(&text);
         if lost > 0 {
             return Err(Failure::new(format!(

@@ -79,7 +79,7 @@ fn measure_wake_ups(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached: format!("{own} in {seconds} s: {}", holds(own == 0)),
-        tables: vec![table],
+        table,
         notes: vec![
             format!(
                 "CPU {cpu} measured at 1 kHz, the others left over. Counted by sched:sched_switch \
@@ -153,7 +153,7 @@ fn measure_live_view(bench: &Bench) -> Result<FigureResult> {
              {seconds} s: {verdict}",
             more * 100.0
         ),
-        tables: vec![table],
+        table,
         notes: vec![format!(
             "CPU {cpu} measured at 1 kHz, a terminal of 80 x 24 made by script(1). CPU time by \
              /proc/PID/task/TID/schedstat; turns counted by sched:sched_switch."

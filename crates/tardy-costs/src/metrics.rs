@@ -28,7 +28,7 @@ mod stream;
 mod tcp_connect;
 mod thread;
 mod timer;
-pub mod tiny_program;
+mod tiny_program;
 
 use super::metric::Metric;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tardy_sys::{child, process};
 use xtask::failure::{Failure, Result, While};
-use xtask::program;
+use xtask::{program, workspace};
 
 use crate::fleet::Trouble;
 use crate::place::{CommandProcess, Place, names};
@@ -107,8 +107,7 @@ impl Rack {
              /dev/null\nUser root\n",
             place.path("user-key").display()
         );
-        std::fs::write(place.path("ssh_config"), settings)
-            .while_doing(|| "writing ssh_config".to_owned())?;
+        workspace::write(&place.path("ssh_config"), settings)?;
         let holder = spawn(Command::new("unshare").args(["--net", "sleep", "infinity"]))?;
         let rack = Self { holder };
         let own = std::fs::read_link("/proc/self/ns/net").ok();
@@ -144,7 +143,7 @@ impl Board {
         let folder = place.path(&name);
         let at = |name: &str| folder.join(name);
         for name in ["disk", "state"] {
-            std::fs::create_dir_all(at(name)).while_doing(|| format!("making {name}"))?;
+            workspace::make_folder(&at(name))?;
         }
         if trouble == Trouble::Full {
             program::capture(
@@ -157,9 +156,7 @@ impl Board {
                     none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin \
                     prohibit-password\nForceCommand /mnt/gate\nSetEnv TARDY_STATE_DIR=/mnt/state \
                     TARDY_CONFIG= LC_ALL=C\n";
-        let write = |name: &str, text: &str| {
-            std::fs::write(at(name), text).while_doing(|| format!("writing {name}"))
-        };
+        let write = |name: &str, text: &str| workspace::write(&at(name), text);
         write("sshd_config", sshd)?;
         write("gate", GATE)?;
         std::fs::set_permissions(at("gate"), std::fs::Permissions::from_mode(0o755))
@@ -171,11 +168,9 @@ impl Board {
             std::fs::copy(place.path(key), at(key)).while_doing(|| format!("copying {key}"))?;
         }
         let host = format!("Host {name}\n  HostName {}\n", address(number, 2));
-        let mut settings = std::fs::read_to_string(place.path("ssh_config"))
-            .while_doing(|| "reading ssh_config".to_owned())?;
+        let mut settings = workspace::read(&place.path("ssh_config"))?;
         settings.push_str(&host);
-        std::fs::write(place.path("ssh_config"), settings)
-            .while_doing(|| "writing ssh_config".to_owned())?;
+        workspace::write(&place.path("ssh_config"), settings)?;
         let rack = rack.holder.id();
         let machine = machine(number, trouble, &folder)?;
         let mut board = Self {
@@ -276,9 +271,7 @@ impl Board {
         if !reached.exists() || is_measuring && !self.has_samples() {
             return Ok(false);
         }
-        let touch = |name: &str| {
-            std::fs::write(self.folder.join(name), "").while_doing(|| format!("writing {name}"))
-        };
+        let touch = |name: &str| workspace::write(&self.folder.join(name), "");
         match self.trouble {
             Trouble::Delay | Trouble::Loss | Trouble::Clock => {}
             Trouble::Hang => self.signal(&self.processes(), process::STOP),

@@ -27,48 +27,36 @@ struct Disturbance {
     by: Option<(i64, i64)>,
 }
 
+const fn change(name: &'static str, command: &'static str, by: Option<(i64, i64)>) -> Disturbance {
+    Disturbance { name, command, by }
+}
+
 /// `date` sets whole seconds, so the step can differ by up to one second from the command.
 const DISTURBANCES: &[Disturbance] = &[
-    Disturbance {
-        name: "an-hour-back",
-        command: "date -s @$(($(date +%s) - 3600))",
-        by: Some((-3601, -3600)),
-    },
-    Disturbance {
-        name: "an-hour-forward",
-        command: "date -s @$(($(date +%s) + 3600))",
-        by: Some((3599, 3600)),
-    },
-    Disturbance {
-        name: "500-ppm-faster",
-        command: "adjtimex -q -f 32768000",
-        by: None,
-    },
-    Disturbance {
-        name: "a-second-back",
-        command: "date -s @$(($(date +%s) - 1))",
-        by: Some((-2, -1)),
-    },
-    Disturbance {
-        name: "a-second-forward",
-        command: "date -s @$(($(date +%s) + 2))",
-        by: Some((1, 2)),
-    },
-    Disturbance {
-        name: "500-ppm-slower",
-        command: "adjtimex -q -f -32768000",
-        by: None,
-    },
-    Disturbance {
-        name: "1-percent-faster",
-        command: "adjtimex -q -f 0 -t 10100",
-        by: None,
-    },
-    Disturbance {
-        name: "1-percent-slower",
-        command: "adjtimex -q -f 0 -t 9900",
-        by: None,
-    },
+    change(
+        "an-hour-back",
+        "date -s @$(($(date +%s) - 3600))",
+        Some((-3601, -3600)),
+    ),
+    change(
+        "an-hour-forward",
+        "date -s @$(($(date +%s) + 3600))",
+        Some((3599, 3600)),
+    ),
+    change("500-ppm-faster", "adjtimex -q -f 32768000", None),
+    change(
+        "a-second-back",
+        "date -s @$(($(date +%s) - 1))",
+        Some((-2, -1)),
+    ),
+    change(
+        "a-second-forward",
+        "date -s @$(($(date +%s) + 2))",
+        Some((1, 2)),
+    ),
+    change("500-ppm-slower", "adjtimex -q -f -32768000", None),
+    change("1-percent-faster", "adjtimex -q -f 0 -t 10100", None),
+    change("1-percent-slower", "adjtimex -q -f 0 -t 9900", None),
 ];
 
 /// Probes that run together, and how they use the time of day.
@@ -198,18 +186,8 @@ fn judged(
             "{state} with exit code {code}, {outcome}, degraded by {degraded}"
         ));
     }
-    wrong.extend(
-        summary["series"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(odd_series),
-    );
-    let told = summary["warnings"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|warning| warning["warning"] == "clock-stepped");
+    wrong.extend(folder.series().iter().filter_map(odd_series));
+    let told = folder.warnings_of("clock-stepped").next();
     match (
         told,
         disturbance
@@ -262,7 +240,7 @@ fn odd_series(series: &Value) -> Option<String> {
 }
 
 fn seen(folder: &Folder, group: &Group) -> String {
-    let is_told = folder.warnings().contains("clock-stepped");
+    let is_told = folder.warnings_of("clock-stepped").next().is_some();
     match (is_told, group.use_of_clock) {
         (false, _) => "exact, nothing to report".to_owned(),
         (true, ClockUse::Timers) => "exact, reported, no verdict".to_owned(),

@@ -1,13 +1,24 @@
-//! The subcommands of the tool, each with the command lines to try and their requirements. The
-//! fault `starts` fails if a subcommand has no row here.
+//! The subcommands of the tool, each with the command lines to try and their requirements
+//! (commands.txt). The fault `starts` fails if a subcommand has no row there.
+//!
+//! Below each subcommand, an indented line has a kind, the expected exit codes and the command
+//! line, in which `LAST` stands for the last CPU, `SELF` for the process number of this program,
+//! and `TARDY` for the tool. Kinds are `plain`; `brief`, which the brief form tries, too; `machine`,
+//! which changes settings of the machine; and `interrupted`, which is interrupted (Ctrl-C). `lab`
+//! and `fetch` fail, because the kernel does not boot and the board has no result.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::folders;
 use crate::place::Place;
+
+/// Time after which a command is interrupted.
+const INTERRUPTED_AFTER: Duration = Duration::from_millis(1500);
 
 /// A subcommand.
 #[derive(Debug)]
@@ -15,16 +26,15 @@ pub(crate) struct Subcommand {
     pub(crate) name: &'static str,
     /// Whether the subcommand changes or creates anything on the machine, even temporarily.
     pub(crate) is_changing: bool,
-    pub(crate) lines: &'static [Line],
+    pub(crate) lines: Vec<Line>,
 }
 
-/// A command line. `LAST` stands for the last CPU, `SELF` for the process number of this program,
-/// and `TARDY` for the tool.
+/// A command line.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) words: &'static str,
     /// Expected exit codes without a fault.
-    pub(crate) codes: &'static [i32],
+    pub(crate) codes: Vec<i32>,
     /// Time after which the command is interrupted (Ctrl-C).
     pub(crate) interrupted_after: Option<Duration>,
     /// Whether the line changes settings of the machine. Such lines run one at a time.
@@ -33,189 +43,28 @@ pub(crate) struct Line {
     pub(crate) is_brief: bool,
 }
 
-const fn line(words: &'static str, codes: &'static [i32]) -> Line {
-    Line {
-        words,
-        codes,
-        interrupted_after: None,
-        is_of_the_machine: false,
-        is_brief: false,
-    }
-}
-
-const fn brief(words: &'static str, codes: &'static [i32]) -> Line {
-    Line {
-        is_brief: true,
-        ..line(words, codes)
-    }
-}
-
-const fn of_the_machine(words: &'static str, codes: &'static [i32]) -> Line {
-    Line {
-        is_of_the_machine: true,
-        ..line(words, codes)
-    }
-}
-
-const fn interrupted(words: &'static str, after: Duration) -> Line {
-    Line {
-        interrupted_after: Some(after),
-        ..line(words, &[0, 3, 4, 130])
-    }
-}
-
-const fn changes(name: &'static str, lines: &'static [Line]) -> Subcommand {
-    Subcommand {
-        name,
-        is_changing: true,
-        lines,
-    }
-}
-
-const fn changes_nothing(name: &'static str, lines: &'static [Line]) -> Subcommand {
-    Subcommand {
-        name,
-        is_changing: false,
-        lines,
-    }
-}
-
-const RUN: &[i32] = &[0, 4];
-/// Exit codes on a host on which nothing boots, or if a board has no result.
-const FAILED: &[i32] = &[2, 3, 4];
-
 /// All subcommands, in the order of the tool's help.
-pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
-    changes(
-        "run",
-        &[
-            brief(
-                "run --cycles 30 --period 2ms --load none --explain --quiet --out run",
-                RUN,
-            ),
-            of_the_machine(
-                "run --for 400ms --load io --load cgroup --load reclaim --cpus LAST --move-irqs \
-                 --resume-latency 0 --spool spool --quiet --out run",
-                RUN,
-            ),
-            line(
-                "run --for 300ms --load none --explain --quiet --out run -- true",
-                &[0, 3, 4],
-            ),
-            line(
-                "run --for 300ms --load none --tune=own.toml --metrics 127.0.0.1:0 --stop-above \
-                 10s --quiet --out run",
-                RUN,
-            ),
-            line(
-                "run --cycles 20 --load none --quiet --on ssh://board --out rack",
-                RUN,
-            ),
-        ],
-    ),
-    changes_nothing("doctor", &[line("doctor --watch 0s", &[0])]),
-    changes(
-        "explain",
-        &[line(
-            "explain ../base/explained --perfetto run.pftrace",
-            &[0],
-        )],
-    ),
-    changes_nothing(
-        "compare",
-        &[line("compare ../base/run ../base/other", &[0, 1, 4])],
-    ),
-    changes(
-        "report",
-        &[line("report ../base/run --html run.html", &[0])],
-    ),
-    changes(
-        "attach",
-        &[brief("attach SELF --for 200ms --out run", &[0, 4])],
-    ),
-    changes(
-        "cost",
-        &[line(
-            "cost --metric open-close --metric file-reread --rounds 1 --trials 3 --quiet --out run",
-            RUN,
-        )],
-    ),
-    changes("cyclictest", &[line("cyclictest -l 50 -i 2000 -q", &[0])]),
-    changes_nothing("breakdown", &[line("breakdown ../base/run", &[0, 4])]),
-    changes(
-        "respond",
-        &[line("respond udp:127.0.0.1 --for 200ms --out run", RUN)],
-    ),
-    changes(
-        "load",
-        &[
-            line("load cgroup reclaim --for 200ms", &[0]),
-            line("load hackbench memory --for 200ms", &[0]),
-        ],
-    ),
-    changes_nothing("show", &[line("show ../base/run", &[0])]),
-    changes(
-        "plot",
-        &[line("plot ../base/run --kind hist -o run.svg", &[0])],
-    ),
-    changes(
-        "history",
-        &[line("history ../base --html page.html", &[0, 1, 4])],
-    ),
-    changes_nothing("advise", &[line("advise ../base/run", &[0, 4])]),
-    changes_nothing("top", &[line("top ../base/run", &[2])]),
-    changes(
-        "import",
-        &[line("import ../base/verbose --period 1ms --out run", &[0])],
-    ),
-    changes(
-        "export",
-        &[line("export ../base/run --format csv -o run.csv", &[0])],
-    ),
-    changes(
-        "fetch",
-        &[line(
-            "fetch ssh://board/var/tmp/tardy-on.absent --out fetched",
-            FAILED,
-        )],
-    ),
-    changes(
-        "tune",
-        &[
-            brief("tune --apply --settings own.toml -- true", &[0]),
-            of_the_machine("tune --apply --only compaction,swap -- true", &[0]),
-            interrupted(
-                "tune --search --settings own.toml --for 200ms --budget 60s --load none --out \
-                 search",
-                Duration::from_millis(1500),
-            ),
-        ],
-    ),
-    changes("restore", &[line("restore", &[0])]),
-    changes(
-        "lab",
-        &[
-            line("lab shell --kernel kernel --busybox TARDY", FAILED),
-            line(
-                "lab run --kernel kernel --for 200ms --load none --replicas 1 --out lab",
-                FAILED,
-            ),
-        ],
-    ),
-    changes(
-        "reproduce",
-        &[interrupted(
-            "reproduce mckenney2009 --quick --quiet --out papers",
-            Duration::from_millis(1500),
-        )],
-    ),
-    changes_nothing("list", &[line("list loads", &[0])]),
-    changes_nothing("scenarios", &[line("scenarios", &[0])]),
-    changes_nothing("schema", &[line("schema", &[0])]),
-    changes("man", &[line("man --all pages", &[0])]),
-    changes_nothing("completions", &[line("completions bash", &[0])]),
-    changes_nothing("help", &[line("help run", &[0])]),
-];
+pub(crate) static SUBCOMMANDS: LazyLock<Vec<Subcommand>> = LazyLock::new(|| {
+    let mut commands: Vec<Subcommand> = Vec::new();
+    for row in include_str!("commands.txt").lines() {
+        if let Some(line) = row.strip_prefix("    ") {
+            let command = commands.last_mut().expect("a line follows its subcommand");
+            command.lines.push(Line::parsed(line));
+        } else {
+            let (name, changes) = row.split_once(": ").unwrap_or((row, ""));
+            commands.push(Subcommand {
+                name,
+                is_changing: match changes {
+                    "changes" => true,
+                    "changes nothing" => false,
+                    _ => panic!("commands.txt has the row `{row}`"),
+                },
+                lines: Vec::new(),
+            });
+        }
+    }
+    commands
+});
 
 /// Fails if this list differs from the tool's own list of subcommands.
 pub(crate) fn check(place: &Place) -> Result<()> {
@@ -228,7 +77,7 @@ pub(crate) fn check(place: &Place) -> Result<()> {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "crates/tardy-faults/src/commands.rs has rows for {listed:?}, and the tool has the \
+        "crates/tardy-faults/src/commands.txt has rows for {listed:?}, and the tool has the \
          subcommands {known:?}"
     )))
 }
@@ -243,6 +92,24 @@ fn named_in(help: &str) -> Vec<&str> {
 }
 
 impl Line {
+    fn parsed(row: &'static str) -> Self {
+        let [kind, codes, words] = row.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+            panic!("commands.txt has the line `{row}`");
+        };
+        assert!(
+            ["plain", "brief", "machine", "interrupted"].contains(&kind),
+            "commands.txt has the kind `{kind}`"
+        );
+        let code = |code: &str| code.parse().expect("an exit code is a number");
+        Self {
+            words,
+            codes: codes.split(',').map(code).collect(),
+            interrupted_after: (kind == "interrupted").then_some(INTERRUPTED_AFTER),
+            is_of_the_machine: kind == "machine",
+            is_brief: kind == "brief",
+        }
+    }
+
     /// Returns the words of the line for this machine.
     pub(crate) fn text(&self, place: &Place) -> String {
         self.words
@@ -275,7 +142,7 @@ pub(crate) fn prepare(place: &Place) -> Result<()> {
         .as_bytes(),
     )?;
     write("kernel", &kernel())?;
-    std::fs::create_dir_all(path("cache")).while_doing(|| "making a cache".to_owned())?;
+    workspace::make_folder(&path("cache"))?;
     for (name, script) in [
         (
             "qemu-system-x86_64",
@@ -333,9 +200,9 @@ mod tests {
 
     #[test]
     fn each_line_begins_with_its_subcommand() {
-        for command in SUBCOMMANDS {
+        for command in SUBCOMMANDS.iter() {
             assert!(!command.lines.is_empty(), "{}", command.name);
-            for line in command.lines {
+            for line in &command.lines {
                 assert_eq!(line.words.split(' ').next(), Some(command.name));
             }
         }

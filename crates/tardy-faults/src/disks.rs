@@ -1,4 +1,4 @@
-//! Disks that are full, cannot be written, disappear, or lose power.
+//! Disks that are full, cannot be written, or lose power.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tardy_sys::process;
 use xtask::failure::{Failure, Result, While};
-use xtask::program;
+use xtask::{program, workspace};
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
-use crate::place::{PATIENCE, Place, last_line};
+use crate::output;
+use crate::place::{Outcome, PATIENCE, Place, last_line};
 
 pub(crate) const FULL: Fault = Fault {
     name: "disk-full",
@@ -27,14 +28,6 @@ pub(crate) const READ_ONLY: Fault = Fault {
     demanded: "the command gives a reason in words; the samples that were stored before can be \
                opened",
     attempt: read_only,
-};
-
-pub(crate) const REMOVED: Fault = Fault {
-    name: "removed",
-    done: "the run's folder is removed, moved away, or replaced by another folder during the run",
-    demanded: "the run stops with a reason in words; the moved folder opens; the folder that \
-               replaced it is untouched",
-    attempt: removed,
 };
 
 pub(crate) const POWER_CUT: Fault = Fault {
@@ -65,7 +58,7 @@ impl DiskMount {
 
     fn new(place: &Place, words: &[&str]) -> Result<Self> {
         let folder = place.path("disk");
-        std::fs::create_dir_all(&folder).while_doing(|| "making a folder".to_owned())?;
+        workspace::make_folder(&folder)?;
         program::capture(Command::new("mount").args(words).arg(&folder))?;
         Ok(Self(folder))
     }
@@ -98,7 +91,6 @@ impl Drop for DiskMount {
     }
 }
 
-const OLD: &[u8] = b"an older output\n";
 /// A run with a period of 200 us, which fills a small disk within seconds.
 const BUSY_RUN: &str = "run --for 2s --period 200us --load none --quiet --out disk/run";
 
@@ -146,21 +138,16 @@ fn full(ground: &Ground) -> Result<Tally> {
         for left in (0..ground.tries(2, 12)).map(|number| number * 3000) {
             let place = ground.place()?;
             let disk = DiskMount::memory(&place, 2_000)?;
-            std::fs::write(disk.0.join("output.svg"), OLD)
-                .while_doing(|| "writing an older output".to_owned())?;
+            let output = disk.0.join(output::NAME);
+            output::write_old(&output)?;
             disk.fill(left);
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
-            let mut wrong = folders::wrong(&outcome, &place)?;
-            let now = std::fs::read(disk.0.join("output.svg")).unwrap_or_default();
+            let (mut wrong, _) = folders::after(&place, outcome.disgrace(), "run")?;
             // With these exit codes, the command has written its output, which may state that there
             // are too few runs.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
-            if (now == OLD) == is_done {
-                wrong.push(format!(
-                    "{}, and the output has {} bytes",
-                    outcome.ending(),
-                    now.len()
-                ));
+            if output::is_old(&output) == is_done {
+                wrong.push(format!("{}, and the output is another", outcome.ending()));
             }
             tally.count(
                 &format!("tardy {line} with {left} bytes left"),
@@ -178,12 +165,10 @@ fn count_run(
     tally: &mut Tally,
     place: &Place,
     about: &str,
-    outcome: &crate::place::Outcome,
+    outcome: &Outcome,
     words: &[&str],
 ) -> Result<()> {
-    let mut wrong = folders::wrong(outcome, place)?;
-    let folder = folders::look(place, "disk/run")?;
-    wrong.extend(folder.wrong());
+    let (mut wrong, folder) = folders::after(place, outcome.disgrace(), "disk/run")?;
     let said = format!("{}{}{}", outcome.said, outcome.printed, folder.warnings()).to_lowercase();
     if outcome.code != Some(0) && !words.iter().any(|word| said.contains(word)) {
         wrong.push(format!(
@@ -192,10 +177,8 @@ fn count_run(
             last_line(&said)
         ));
     }
-    let seen = match folder {
-        Folder::Opens { .. } => format!("{}, opens", outcome.ending()),
-        _ => format!("{}, no run", outcome.ending()),
-    };
+    let opens = if folder.is_open() { "opens" } else { "no run" };
+    let seen = format!("{}, {opens}", outcome.ending());
     tally.count(about, seen, wrong);
     Ok(())
 }
@@ -205,8 +188,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
     let place = ground.place()?;
     let disk = DiskMount::memory(&place, 40_000)?;
-    std::fs::write(disk.0.join("output.svg"), OLD)
-        .while_doing(|| "writing an older output".to_owned())?;
+    output::write_old(&disk.0.join(output::NAME))?;
     disk.make_read_only()?;
     let writers = [
         "run --for 1s --load none --quiet --out disk/run",
@@ -219,16 +201,12 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     ];
     for line in writers {
         let outcome = place.tardy(line)?;
-        let mut wrong = folders::wrong(&outcome, &place)?;
+        let (mut wrong, _) = folders::after(&place, outcome.disgrace(), "disk/run")?;
         if !matches!(outcome.code, Some(2 | 3))
             || !outcome.said.contains("disk/")
             || !outcome.said.to_lowercase().contains("read-only")
         {
-            wrong.push(format!(
-                "{}: {}",
-                outcome.ending(),
-                last_line(&outcome.said)
-            ));
+            wrong.push(outcome.ending_and_reason());
         }
         tally.count(&format!("tardy {line}"), outcome.ending(), wrong);
     }
@@ -245,73 +223,15 @@ fn read_only(ground: &Ground) -> Result<Tally> {
         let outcome = running.end(&place, PATIENCE)?;
         let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
         if !ended_in_time || outcome.code == Some(0) {
-            wrong.push(format!(
-                "{}: {}",
-                outcome.ending(),
-                last_line(&outcome.said)
-            ));
+            wrong.push(outcome.ending_and_reason());
         }
         tally.count(&about, outcome.ending(), wrong);
     }
     Ok(tally)
 }
 
-fn removed(ground: &Ground) -> Result<Tally> {
-    let mut tally = Tally::default();
-    for number in 0..ground.tries(1, 6) {
-        for what in ["removed", "moved", "replaced"] {
-            let place = ground.place()?;
-            let running = place
-                .start(place.tardy_command("run --for 1500ms --load none --quiet --out run"))?;
-            let (run, moved) = (place.path("run"), place.path("moved"));
-            if !place.wait_until(|| run.join("run.json").exists()) {
-                return Err(Failure::new("a run did not begin"));
-            }
-            std::thread::sleep(Duration::from_millis(20 + 200 * number as u64));
-            if what == "removed" {
-                std::fs::remove_dir_all(&run).while_doing(|| "removing a run".to_owned())?;
-            } else {
-                std::fs::rename(&run, &moved).while_doing(|| "moving a run".to_owned())?;
-            }
-            if what == "replaced" {
-                std::fs::create_dir(&run).while_doing(|| "making another folder".to_owned())?;
-                std::fs::write(run.join("mine"), OLD)
-                    .while_doing(|| "writing into it".to_owned())?;
-            }
-            let outcome = running.end(&place, PATIENCE)?;
-            let mut wrong = folders::wrong(&outcome, &place)?;
-            if outcome.code != Some(3) || !outcome.said.contains("removed or moved") {
-                wrong.push(format!(
-                    "{}: {}",
-                    outcome.ending(),
-                    last_line(&outcome.said)
-                ));
-            }
-            if what != "removed" {
-                let folder = folders::look(&place, "moved")?;
-                wrong.extend(folder.wrong());
-                if !matches!(folder, Folder::Opens { .. }) {
-                    wrong.push(format!("the moved folder does not open: {folder:?}"));
-                }
-            }
-            if what == "replaced" && crate::place::names(&run) != ["mine"] {
-                wrong.push(format!(
-                    "the other folder has {:?}",
-                    crate::place::names(&run)
-                ));
-            }
-            tally.count(
-                &format!("folder {what} (try {number})"),
-                outcome.ending(),
-                wrong,
-            );
-        }
-    }
-    Ok(tally)
-}
-
 /// An ext4 file system in a file, mounted at `disk` through a loop device.
-pub(crate) struct Image {
+struct Image {
     file: PathBuf,
     mounted: DiskMount,
 }
@@ -335,7 +255,7 @@ impl Image {
         Self::open(place, made_image(place, 24)?)
     }
 
-    pub(crate) fn open(place: &Place, file: PathBuf) -> Result<Self> {
+    fn open(place: &Place, file: PathBuf) -> Result<Self> {
         let mounted = DiskMount::new(place, &["-o", "loop", &file.to_string_lossy()])?;
         Ok(Self { file, mounted })
     }
@@ -381,23 +301,13 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
         running.signal(process::KILL)?;
         running.end(&place, PATIENCE)?;
         let file = again.path("image");
-        std::fs::write(&file, cut).while_doing(|| "writing a disk image".to_owned())?;
-        let mut wrong = Vec::new();
-        let seen = match Image::open(&again, file) {
-            Err(failure) => {
-                wrong.push(format!("the file system does not mount: {failure}"));
-                "does not mount".to_owned()
-            }
-            Ok(opened) => {
-                let folder = folders::look(&again, "disk/run")?;
-                wrong.extend(folder.wrong());
-                wrong.extend(too_little(&folder, moment));
-                drop(opened);
-                match folder {
-                    Folder::Opens { .. } => "opens".to_owned(),
-                    _ => "not begun".to_owned(),
-                }
-            }
+        workspace::write(&file, cut)?;
+        let (folder, mut wrong) = look_at_image(&again, file)?;
+        wrong.extend(too_little(&folder, moment));
+        let seen = if folder.is_open() {
+            "opens"
+        } else {
+            "not begun"
         };
         if !begun || had_ended {
             wrong.push("the run did not last".to_owned());
@@ -411,21 +321,30 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
+/// Reads the run `run` on a disk. Returns the run, and errors of the run and of the file system.
+pub(crate) fn look_at_image(place: &Place, file: PathBuf) -> Result<(Folder, Vec<String>)> {
+    match Image::open(place, file) {
+        Err(failure) => Ok((
+            Folder::Absent,
+            vec![format!("the file system does not mount: {failure}")],
+        )),
+        Ok(_opened) => {
+            let folder = folders::look(place, "disk/run")?;
+            let wrong = folder.wrong();
+            Ok((folder, wrong))
+        }
+    }
+}
+
 /// Returns an error if more samples are missing than allowed.
 pub(crate) fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
     // Series are synced to disk every ten seconds.
     let allowed = Duration::from_secs(12);
-    let stored = match folder {
-        Folder::Opens { summary, .. } => {
-            let warnings = summary["warnings"].as_array()?;
-            let until = warnings
-                .iter()
-                .find(|warning| warning["warning"] == "cut-off")?["stored_until"]
-                .as_u64()
-                .unwrap_or(0);
-            Duration::from_nanos(until)
-        }
-        _ => Duration::ZERO,
+    let stored = if folder.is_open() {
+        let warning = folder.warnings_of("cut-off").next()?;
+        Duration::from_nanos(warning["stored_until"].as_u64().unwrap_or(0))
+    } else {
+        Duration::ZERO
     };
     (stored + allowed < since_begin)
         .then(|| format!("stored up to {stored:?}, cut {since_begin:?} after the beginning"))

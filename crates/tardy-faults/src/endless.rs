@@ -78,23 +78,21 @@ fn endless(ground: &Ground) -> Result<Tally> {
         running.signal(signal::TERMINATE)?;
     }
     let outcome = running.end(&place, PATIENCE)?;
-    wrong.extend(outcome.disgrace());
-    wrong.extend(place.leftovers()?);
+    let (of_run, folder) = folders::after(&place, outcome.disgrace(), "run")?;
+    wrong.extend(of_run);
     if most > DISK {
         wrong.push(format!("the folder took {most} bytes"));
     }
     if ground.form != Form::Brief {
         wrong.extend(growth([second, last]));
     }
-    let folder = folders::look(&place, "run")?;
-    wrong.extend(folder.wrong());
     wrong.extend(not_whole(&folder, &counts));
     let (explained, odd) = explanations(&place)?;
     wrong.extend(odd);
     let ending = if wrong.is_empty() {
         outcome.ending()
     } else {
-        format!("{}: {}", outcome.ending(), last_line(&outcome.said))
+        outcome.ending_and_reason()
     };
     tally.count(
         "endless",
@@ -168,7 +166,7 @@ fn folder_bytes(folder: &Path) -> u64 {
 /// Checks that the run is finished and has every sample that its metrics counted. Returns the
 /// violation.
 fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> {
-    let Folder::Opens { state, summary, .. } = folder else {
+    let Folder::Opens { state, .. } = folder else {
         return Some(format!("the run does not open: {folder:?}"));
     };
     let scraped: f64 = counts
@@ -176,10 +174,7 @@ fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> 
         .filter(|(name, _)| name.starts_with("tardy_latency_seconds_count"))
         .map(|(_, count)| count)
         .sum();
-    let series = summary["series"].as_array().into_iter().flatten();
-    let recorded: u64 = series
-        .filter_map(|series| series["counts"]["recorded"].as_u64())
-        .sum();
+    let recorded = folder.recorded();
     let is_whole = state == "finished" && scraped > 0.0 && recorded as f64 >= scraped;
     (!is_whole).then(|| format!("{state}: {recorded} samples, {scraped} in the metrics"))
 }

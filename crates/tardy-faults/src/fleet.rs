@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use xtask::failure::{Result, While};
+use xtask::failure::Result;
+use xtask::workspace;
 
 use crate::board::{Board, Rack};
 use crate::fault::{Fault, Form, Ground, Tally};
@@ -126,7 +127,7 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
         .iter()
         .map(|board| format!("{0} ssh://{0}\n", board.name))
         .collect();
-    std::fs::write(place.path("boards.txt"), lines).while_doing(|| "listing boards".to_owned())?;
+    workspace::write(&place.path("boards.txt"), lines)?;
 
     let line = "run --for 4s --load fork --on boards.txt --ssh-config ssh_config --out out";
     let mut running = rack.start(&place, line)?;
@@ -152,8 +153,8 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
         // On a busy machine, the watchdog may end a run; that is not a fault of the fleet.
         let is_ended = |state: &str| ["finished", "ended-by-watchdog"].contains(&state);
         let is_whole = matches!(&folder, Folder::Opens { state, .. } if is_ended(state))
-            && !folder.warnings().contains("samples-not-stored");
-        if matches!(folder, Folder::Opens { .. }) && !has_row(&outcome.printed, &board.name) {
+            && folder.warnings_of("samples-not-stored").next().is_none();
+        if folder.is_open() && !has_row(&outcome.printed, &board.name) {
             of_board.push("the table has no row of it".to_owned());
         }
         let said = said_of(&format!("{}{}", outcome.said, outcome.printed), &board.name);
@@ -215,7 +216,7 @@ fn clean_up(
         wrong.extend(fetched.disgrace());
         let folder = folders::look(place, &out)?;
         wrong.extend(folder.wrong());
-        if matches!(folder, Folder::Opens { .. }) {
+        if folder.is_open() {
             seen = "named, then fetched";
         }
         said = fetched.said;

@@ -5,9 +5,10 @@ use std::path::Path;
 use serde_json::Value;
 use tardy_sys::affinity;
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::fault::Ground;
-use crate::place::{Outcome, Place};
+use crate::place::Place;
 
 /// The state of a run folder, according to `tardy show`.
 #[derive(Debug)]
@@ -20,8 +21,6 @@ pub(crate) enum Folder {
     Opens {
         /// State of the run, such as finished or interrupted; running if the run was cut off.
         state: String,
-        /// Inconsistencies in the folder.
-        wrong: Vec<String>,
         /// The output of `tardy show --json`.
         summary: Value,
     },
@@ -29,11 +28,18 @@ pub(crate) enum Folder {
     Refused(String),
 }
 
-/// Returns the errors of an ended command, and its leftovers.
-pub(crate) fn wrong(outcome: &Outcome, place: &Place) -> Result<Vec<String>> {
-    let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
+/// Returns the violations after a command has ended: the one given, the command's leftovers, and
+/// those of its run folder `name`. Also returns the folder.
+pub(crate) fn after(
+    place: &Place,
+    disgrace: Option<String>,
+    name: &str,
+) -> Result<(Vec<String>, Folder)> {
+    let mut wrong: Vec<String> = disgrace.into_iter().collect();
     wrong.extend(place.leftovers()?);
-    Ok(wrong)
+    let folder = look(place, name)?;
+    wrong.extend(folder.wrong());
+    Ok((wrong, folder))
 }
 
 /// Inspects the folder `name` of a place.
@@ -71,34 +77,64 @@ pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
             )));
         }
     };
-    let count = |counts: &Value, name: &str| counts[name].as_u64().unwrap_or(0);
-    let series = summary["series"].as_array().cloned().unwrap_or_default();
-    let odd = series
-        .iter()
-        .map(|series| &series["counts"])
-        .filter(|counts| {
-            count(counts, "expected")
-                != count(counts, "recorded") + count(counts, "skipped") + count(counts, "lost")
-        });
-    let wrong = odd
-        .map(|counts| format!("counts do not add up: {counts}"))
-        .collect();
     let state = summary["state"].as_str().unwrap_or("finished").to_owned();
-    Ok(Folder::Opens {
-        state,
-        wrong,
-        summary,
-    })
+    Ok(Folder::Opens { state, summary })
 }
 
 impl Folder {
     /// Returns a sentence for each violation.
     pub(crate) fn wrong(&self) -> Vec<String> {
-        match self {
-            Self::Absent | Self::NotBegun => Vec::new(),
-            Self::Opens { wrong, .. } => wrong.clone(),
-            Self::Refused(why) => vec![format!("the folder does not open: {why}")],
+        if let Self::Refused(why) = self {
+            return vec![format!("the folder does not open: {why}")];
         }
+        let adds_up = |counts: &&Value| {
+            let count = |name: &str| counts[name].as_u64().unwrap_or(0);
+            count("expected") == count("recorded") + count("skipped") + count("lost")
+        };
+        let counts = self.series().iter().map(|series| &series["counts"]);
+        counts
+            .filter(|counts| !adds_up(counts))
+            .map(|counts| format!("counts do not add up: {counts}"))
+            .collect()
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Opens { .. })
+    }
+
+    /// Returns the series of the summary; none if the folder does not open.
+    pub(crate) fn series(&self) -> &[Value] {
+        match self {
+            Self::Opens { summary, .. } => {
+                summary["series"].as_array().map_or(&[][..], Vec::as_slice)
+            }
+            _ => &[],
+        }
+    }
+
+    /// Returns the number of recorded samples.
+    pub(crate) fn recorded(&self) -> u64 {
+        let counts = self.series().iter().map(|series| &series["counts"]);
+        counts
+            .filter_map(|counts| counts["recorded"].as_u64())
+            .sum()
+    }
+
+    /// Returns the run's warnings of this kind.
+    pub(crate) fn warnings_of(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        let warnings = match self {
+            Self::Opens { summary, .. } => summary["warnings"].as_array(),
+            _ => None,
+        };
+        let warnings = warnings.into_iter().flatten();
+        warnings.filter(move |warning| warning["warning"] == kind)
+    }
+
+    /// Returns the number of resumptions that the run reports after a reboot, each with a gap.
+    pub(crate) fn reboots(&self) -> usize {
+        self.warnings_of("resumed")
+            .filter(|warning| warning["is_reboot"] == true && warning["away"].as_i64() > Some(0))
+            .count()
     }
 
     /// Returns the run's warnings as one text; empty if the folder does not open.
@@ -148,6 +184,5 @@ pub(crate) fn base(ground: &Ground) -> Result<()> {
     let lines = (0..20_000)
         .map(|cycle| format!("       0:{cycle:8}:{:8}\n", 5 + cycle % 37))
         .collect::<String>();
-    std::fs::write(base.join("verbose"), lines)
-        .while_doing(|| "writing the text of cyclictest -v".to_owned())
+    workspace::write(&base.join("verbose"), lines)
 }

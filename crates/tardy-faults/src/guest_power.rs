@@ -4,15 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_lab::kernel::{self, Kernel};
 use tardy_lab::several_cpus::{self, Equipment, Guest, GuestProcess};
 use xtask::failure::{Failure, Result, While};
 
-use crate::disks::{self, Image};
+use crate::disks;
 use crate::fault::{Fault, Ground, Tally};
-use crate::folders::{self, Folder};
+use crate::folders::Folder;
 use crate::guests;
 use crate::place::{PATIENCE, Place};
 
@@ -165,35 +164,21 @@ fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
 /// Checks that the number of recorded samples has increased. `recorded` is the previous number, and
 /// is updated. Returns the violation.
 fn not_more(folder: &Folder, recorded: &mut u64) -> Option<String> {
-    let Folder::Opens { summary, .. } = folder else {
+    if !folder.is_open() {
         return None;
-    };
-    let series = summary["series"].as_array().into_iter().flatten();
-    let now = series
-        .map(|series| series["counts"]["recorded"].as_u64().unwrap_or(0))
-        .sum();
+    }
+    let now = folder.recorded();
     let before = std::mem::replace(recorded, now);
     (now <= before).then(|| format!("{before} samples, and {now} after one more part"))
 }
 
 /// Returns why this is not one finished run with a gap for each power failure.
 fn not_one_run(folder: &Folder) -> Option<String> {
-    let Folder::Opens { state, summary, .. } = folder else {
+    let Folder::Opens { state, .. } = folder else {
         return None;
     };
-    let warnings: Vec<&Value> = summary["warnings"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .collect();
-    let reboots = warnings
-        .iter()
-        .filter(|warning| warning["warning"] == "resumed" && warning["is_reboot"] == true);
-    let are_told = reboots
-        .filter(|warning| warning["away"].as_i64() > Some(0))
-        .count()
-        == CUTS;
-    (state != "finished" || !are_told).then(|| format!("{state}: {warnings:?}"))
+    (state != "finished" || folder.reboots() != CUTS)
+        .then(|| format!("{state}: {}", folder.warnings()))
 }
 
 /// Kills the guest at `moment`. Returns the time since this call.
@@ -207,22 +192,13 @@ fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
     Ok(since_begin)
 }
 
-/// Reads the run on a guest's disk. Returns the run, and errors of the run and of the file system.
+/// Reads the run on a guest's disk, which must open. Returns the run, and errors.
 fn look_at_disk(place: &Place, disk: PathBuf) -> Result<(Folder, Vec<String>)> {
-    match Image::open(place, disk) {
-        Err(failure) => Ok((
-            Folder::Absent,
-            vec![format!("the file system does not mount: {failure}")],
-        )),
-        Ok(_opened) => {
-            let folder = folders::look(place, "disk/run")?;
-            let mut wrong = folder.wrong();
-            if !matches!(folder, Folder::Opens { .. }) {
-                wrong.push(format!("a run that had begun does not open: {folder:?}"));
-            }
-            Ok((folder, wrong))
-        }
+    let (folder, mut wrong) = disks::look_at_image(place, disk)?;
+    if !folder.is_open() {
+        wrong.push(format!("a run that had begun does not open: {folder:?}"));
     }
+    Ok((folder, wrong))
 }
 
 fn wait_until_begun(guest: &mut GuestProcess) -> Result<()> {

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tardy_sys::process;
-use xtask::failure::{Failure, Result, While};
+use xtask::failure::Result;
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
-use crate::place::{PATIENCE, Place};
+use crate::output;
+use crate::place::PATIENCE;
 
 pub(crate) const FAULT: Fault = Fault {
     name: "kill",
@@ -45,15 +46,6 @@ struct Writer {
     full: usize,
 }
 
-enum Writes {
-    /// The folder `run`.
-    Run,
-    /// The file `output.svg`, replacing an older one.
-    File,
-    /// The command has no permanent output.
-    Nothing,
-}
-
 fn writers() -> impl Iterator<Item = Writer> {
     WRITERS.lines().map(|row| {
         let mut parts = row.splitn(3, ' ');
@@ -65,18 +57,6 @@ fn writers() -> impl Iterator<Item = Writer> {
             full: full.expect("a row has two numbers"),
         }
     })
-}
-
-impl Writer {
-    fn writes(&self) -> Writes {
-        if self.line.contains("output.svg") {
-            Writes::File
-        } else if self.line.ends_with("out run") {
-            Writes::Run
-        } else {
-            Writes::Nothing
-        }
-    }
 }
 
 /// The brief form kills only commands that the short form kills at least this often.
@@ -93,19 +73,22 @@ fn attempt(ground: &Ground) -> Result<Tally> {
         let line = writer
             .line
             .replace("--cpus last", &format!("--cpus {}", folders::last_cpu()));
-        let (length, good) = match undisturbed(ground, &writer, &line) {
-            Ok(undisturbed) => undisturbed,
+        let place = ground.place()?;
+        let start = Instant::now();
+        let size = match output::of_undisturbed(&place, place.tardy_command(&line), &line) {
+            Ok(size) => size,
             Err(failure) => {
                 tally.failures.push(failure.to_string());
                 continue;
             }
         };
+        let length = start.elapsed();
         for number in 0..kills {
             // Multiples of the golden ratio are spread evenly for any number of kills, and are the
             // same each time.
             let share = (0.5 + number as f64 * 0.618_033_988_75).fract();
             let moment = length.mul_f64(share * 1.02);
-            let (seen, wrong) = killed(ground, &writer, &line, moment, good.as_deref())?;
+            let (seen, wrong) = killed(ground, &line, moment, size)?;
             tally.count(
                 &format!(
                     "tardy {line}, killed after {:.1} ms",
@@ -119,45 +102,17 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns the duration of the undisturbed command, and the file that it writes.
-fn undisturbed(
-    ground: &Ground,
-    writer: &Writer,
-    line: &str,
-) -> Result<(Duration, Option<Vec<u8>>)> {
-    let place = ground.place()?;
-    let start = Instant::now();
-    let outcome = place.tardy(line)?;
-    let length = start.elapsed();
-    if !matches!(outcome.code, Some(0 | 1 | 4)) {
-        return Err(Failure::new(format!(
-            "`tardy {line}` does not work here ({}): {}",
-            outcome.ending(),
-            outcome.said.trim()
-        )));
-    }
-    let file = match writer.writes() {
-        Writes::File => Some(
-            std::fs::read(place.path("output.svg"))
-                .while_doing(|| format!("reading what `tardy {line}` wrote"))?,
-        ),
-        Writes::Run | Writes::Nothing => None,
-    };
-    Ok((length, file))
-}
-
+/// Kills `tardy LINE` at a moment. `size` is that of its output, if it writes one.
 fn killed(
     ground: &Ground,
-    writer: &Writer,
     line: &str,
     moment: Duration,
-    good: Option<&[u8]>,
+    size: Option<u64>,
 ) -> Result<(&'static str, Vec<String>)> {
-    const OLD: &[u8] = b"an older output\n";
     let place = ground.place()?;
-    if good.is_some() {
-        std::fs::write(place.path("output.svg"), OLD)
-            .while_doing(|| "writing an older output".to_owned())?;
+    let output = place.path(output::NAME);
+    if size.is_some() {
+        output::write_old(&output)?;
     }
     let mounts = mounts();
     let mut running = place.start(place.tardy_command(line))?;
@@ -167,36 +122,23 @@ fn killed(
         running.signal(process::KILL)?;
     }
     running.end(&place, PATIENCE)?;
-    let mut wrong = place.leftovers()?;
+    let (mut wrong, folder) = folders::after(&place, None, "run")?;
     if self::mounts() != mounts {
         wrong.push("a mount is left".to_owned());
     }
-    let seen = match writer.writes() {
-        Writes::Nothing => "no output to check",
-        Writes::Run => {
-            let folder = folders::look(&place, "run")?;
-            wrong.extend(folder.wrong());
-            folder.seen(had_ended)
+    let seen = match size {
+        Some(size) => {
+            wrong.extend(output::partly_replaced(&output, size));
+            if output::is_old(&output) {
+                "output unchanged"
+            } else {
+                "output replaced"
+            }
         }
-        Writes::File => output(&place, OLD, good.unwrap_or_default(), &mut wrong)?,
+        None if line.ends_with("out run") => folder.seen(had_ended),
+        None => "no output to check",
     };
     Ok((seen, wrong))
-}
-
-fn output(place: &Place, old: &[u8], good: &[u8], wrong: &mut Vec<String>) -> Result<&'static str> {
-    let now =
-        std::fs::read(place.path("output.svg")).while_doing(|| "reading the output".to_owned())?;
-    if now == old {
-        return Ok("output unchanged");
-    }
-    if now.len() != good.len() {
-        wrong.push(format!(
-            "the output has {} bytes, whole it has {}",
-            now.len(),
-            good.len()
-        ));
-    }
-    Ok("output replaced")
 }
 
 fn mounts() -> usize {

@@ -7,6 +7,7 @@ use xtask::failure::{Result, While};
 
 use crate::fault::{Fault, Form, Ground, Tally};
 use crate::folders::{self, Folder};
+use crate::output;
 use crate::place::{Outcome, PATIENCE, Place};
 
 pub(crate) const DESCRIPTORS: Fault = Fault {
@@ -58,14 +59,8 @@ fn descriptors(ground: &Ground) -> Result<Tally> {
         for &limit in &limits {
             let place = ground.place()?;
             let outcome = limited(&place, "-n", limit, line)?;
-            let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
-            wrong.extend(place.leftovers()?);
-            let folder = folders::look(&place, "run")?;
-            wrong.extend(folder.wrong());
-            if outcome.code == Some(0)
-                && line.starts_with("run ")
-                && !matches!(folder, Folder::Opens { .. })
-            {
+            let (mut wrong, folder) = folders::after(&place, outcome.disgrace(), "run")?;
+            if outcome.code == Some(0) && line.starts_with("run ") && !folder.is_open() {
                 wrong.push("success, and no run".to_owned());
             }
             tally.count(
@@ -79,7 +74,6 @@ fn descriptors(ground: &Ground) -> Result<Tally> {
 }
 
 fn memory(ground: &Ground) -> Result<Tally> {
-    const OLD: &[u8] = b"an older output\n";
     folders::base(ground)?;
     let mut tally = Tally::default();
     for line in LINES {
@@ -87,28 +81,18 @@ fn memory(ground: &Ground) -> Result<Tally> {
             let megabytes = 16 << (step * 6 / ground.tries(3, 20));
             let kilobytes = (megabytes << 10) + step * 1531;
             let place = ground.place()?;
-            std::fs::write(place.path("output.svg"), OLD)
-                .while_doing(|| "writing an older output".to_owned())?;
+            let output = place.path(output::NAME);
+            output::write_old(&output)?;
             let outcome = limited(&place, "-v", kilobytes, line)?;
             // A program to which the kernel refuses memory cannot always choose how it ends: Rust's
             // allocator prints a message and aborts.
             let is_abort = outcome.code.is_none()
                 && !outcome.hung
                 && (outcome.said.contains("memory") || outcome.said.is_empty());
-            let mut wrong: Vec<String> = outcome
-                .disgrace()
-                .filter(|_| !is_abort)
-                .into_iter()
-                .collect();
-            wrong.extend(place.leftovers()?);
-            wrong.extend(folders::look(&place, "run")?.wrong());
-            let now = std::fs::read(place.path("output.svg")).unwrap_or_default();
-            if outcome.code != Some(0) && now != OLD {
-                wrong.push(format!(
-                    "{}, and the older output has {} bytes",
-                    outcome.ending(),
-                    now.len()
-                ));
+            let disgrace = outcome.disgrace().filter(|_| !is_abort);
+            let (mut wrong, _) = folders::after(&place, disgrace, "run")?;
+            if outcome.code != Some(0) && !output::is_old(&output) {
+                wrong.push(format!("{}, and no older output", outcome.ending()));
             }
             tally.count(
                 &format!("ulimit -v {kilobytes}; tardy {line}"),
@@ -175,14 +159,10 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
             .start(place.tardy_behind("sh", &["-c", &script], line))?
             .end(&place, PATIENCE)?;
         // The signal of the OOM killer is not a fault of the tool, but leftovers would be.
-        let mut wrong: Vec<String> = outcome
+        let disgrace = outcome
             .disgrace()
-            .filter(|_| outcome.code.is_some() || outcome.hung)
-            .into_iter()
-            .collect();
-        wrong.extend(place.leftovers()?);
-        let folder = folders::look(&place, "run")?;
-        wrong.extend(folder.wrong());
+            .filter(|_| outcome.code.is_some() || outcome.hung);
+        let (wrong, folder) = folders::after(&place, disgrace, "run")?;
         tally.count(
             &format!("{megabytes} MiB"),
             format!("{}, {}", outcome.ending(), what_is_left(&folder)),
@@ -194,7 +174,7 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
 
 fn what_is_left(folder: &Folder) -> &'static str {
     match folder {
-        Folder::Opens { .. } if folder.warnings().contains("not-under-load") => {
+        Folder::Opens { .. } if folder.warnings_of("not-under-load").next().is_some() => {
             "reports dead loads"
         }
         Folder::Opens { state, .. } if state == "running" => "cut off, opens",

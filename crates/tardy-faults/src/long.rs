@@ -115,10 +115,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let folder = folders::look_at(&place, &result.folder.join("run"))?;
     wrong.extend(folder.wrong());
     wrong.extend(not_every_day(&folder, days, seconds));
-    let recorded = match &folder {
-        Folder::Opens { summary, .. } => summary["series"][0]["counts"]["recorded"].clone(),
-        _ => result.text("text").into(),
-    };
+    let recorded = folder.recorded();
     tally.count(
         &format!("{days} days of {seconds} s"),
         format!(
@@ -176,23 +173,16 @@ fn look_at_tool(memory: &str, files: &str) -> String {
 
 /// Checks that the folder is one finished run of `days` days. Returns the violation.
 fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
-    let Folder::Opens { state, summary, .. } = folder else {
+    let Folder::Opens { state, .. } = folder else {
         return Some(format!("the run does not open: {folder:?}"));
     };
-    let warnings: Vec<_> = summary["warnings"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|warning| warning["warning"] == "resumed" && warning["is_reboot"] == true)
-        .collect();
-    let away = warnings
-        .iter()
-        .filter(|warning| warning["away"].as_i64() > Some(0))
-        .count() as u64;
-    let recorded = summary["series"][0]["counts"]["recorded"].as_u64();
-    let is_whole = recorded >= Some(days * (seconds - 2));
-    (state != "finished" || away + 1 != days || !is_whole).then(|| {
-        format!("{state}, {recorded:?} samples in {days} days of {seconds} s: {warnings:?}")
+    let recorded = folder.recorded();
+    let is_whole = recorded >= days * (seconds - 2);
+    (state != "finished" || folder.reboots() as u64 + 1 != days || !is_whole).then(|| {
+        format!(
+            "{state}, {recorded} samples in {days} days of {seconds} s: {}",
+            folder.warnings()
+        )
     })
 }
 

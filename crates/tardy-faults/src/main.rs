@@ -21,7 +21,7 @@ mod guests;
 mod kills;
 mod limits;
 mod long;
-mod machine;
+mod output;
 mod page;
 mod place;
 mod sequences;
@@ -54,15 +54,11 @@ const FAULTS: &[Fault] = &[
     starts::FAULT,
     disks::FULL,
     disks::READ_ONLY,
-    disks::REMOVED,
     disks::POWER_CUT,
-    stops::EACH,
-    stops::ALL,
+    stops::FAULT,
     limits::DESCRIPTORS,
     limits::MEMORY,
     limits::OUT_OF_MEMORY,
-    machine::QUOTA,
-    machine::TWO_RUNS,
     clocks::STEPPED,
     guest_power::GUEST_POWER,
     guest_power::REBOOT,
@@ -80,10 +76,7 @@ const BRIEF: &[&str] = &[
     "calls",
     "starts",
     "disk-full",
-    "removed",
-    "stop-all",
     "descriptors",
-    "two-runs",
     "fleet",
     "endless",
 ];
@@ -146,7 +139,7 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
             .iter()
             .filter(|fault| BRIEF.contains(&fault.name))
             .collect(),
-        _ => chosen(&arguments.names)?,
+        _ => failure::chosen("fault", FAULTS, |fault| fault.name, &arguments.names)?,
     };
     if !tardy_sys::user::is_root() {
         return Err(Failure::new(
@@ -196,10 +189,6 @@ fn attempt<'a>(fault: &'a Fault, ground: &Ground) -> Row<'a> {
     row
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Fault>> {
-    failure::chosen("fault", FAULTS, |fault| fault.name, names)
-}
-
 /// Starts this program again in a separate mount namespace.
 fn in_a_namespace() -> Result<()> {
     let program = std::env::current_exe().while_doing(|| "looking for this program".to_owned())?;
@@ -227,15 +216,6 @@ fn mount_memory(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fault_that_does_not_exist_is_refused_by_name() {
-        let failure = chosen(&["kil".to_owned()]).unwrap_err().to_string();
-        assert!(
-            failure.contains("`kil`") && failure.contains(FAULTS[0].name),
-            "{failure}"
-        );
-    }
 
     #[test]
     fn faults_have_names_of_their_own() {

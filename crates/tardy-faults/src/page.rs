@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-use xtask::failure::{Failure, Result, While};
-use xtask::workspace;
+use xtask::failure::Result;
+use xtask::table_page::TablePage;
 
 use crate::fault::{Fault, Tally};
 
 const PAGE: &str = "docs/reliability.md";
-const HEAD: &str = "| fault | what is done | what must hold | tries | outcome: number of tries \
-                    | not survived |\n|---|---|---|---|---|---|\n";
 
 /// A fault and its results.
 #[derive(Debug)]
@@ -25,33 +23,33 @@ impl Row<'_> {
             .map_or(true, |tally| !tally.failures.is_empty())
     }
 
-    fn line(&self) -> String {
-        let start = format!(
-            "| `{}` | {} | {} |",
-            self.fault.name, self.fault.done, self.fault.demanded
-        );
-        match &self.outcome {
+    fn cells(&self) -> [String; 6] {
+        let (tries, outcome, failures) = match &self.outcome {
             Ok(tally) => {
-                let left_out = tally
-                    .left_out
-                    .iter()
-                    .map(|why| format!("; left out: {why}"))
-                    .collect::<String>();
-                format!(
-                    "{start} {} | {}{left_out} | {} |\n",
+                let left_out = tally.left_out.iter();
+                let left_out: String = left_out.map(|why| format!("; left out: {why}")).collect();
+                (
                     tally.tries,
-                    tally.seen_text(),
-                    tally.failures.len()
+                    tally.seen_text() + &left_out,
+                    tally.failures.len().to_string(),
                 )
             }
-            Err(failure) => format!("{start} 0 | not tried: {failure} | |\n"),
-        }
+            Err(failure) => (0, format!("not tried: {failure}"), String::new()),
+        };
+        [
+            cell(self.fault),
+            self.fault.done.to_owned(),
+            self.fault.demanded.to_owned(),
+            tries.to_string(),
+            outcome,
+            failures,
+        ]
     }
 }
 
 impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.line())?;
+        writeln!(f, "| {} |", self.cells().join(" | "))?;
         let failures = self
             .outcome
             .as_ref()
@@ -62,66 +60,33 @@ impl fmt::Display for Row<'_> {
     }
 }
 
-/// Replaces these rows of the table, in the order of `faults`.
+/// Writes these rows into the table, in the order of `faults`.
 pub(crate) fn write(rows: &[Row<'_>], faults: &[Fault]) -> Result<()> {
-    let path = workspace::root().join(PAGE);
-    let text = std::fs::read_to_string(&path).while_doing(|| format!("reading {PAGE}"))?;
-    let new = replaced(&text, rows, faults)
-        .ok_or_else(|| Failure::new(format!("{PAGE} has no table that begins with {HEAD}")))?;
-    std::fs::write(&path, new).while_doing(|| format!("writing {PAGE}"))
+    let names: Vec<String> = faults.iter().map(cell).collect();
+    let order: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut page = TablePage::read(PAGE)?;
+    rows.iter()
+        .try_for_each(|row| page.set(&row.cells(), &order))
 }
 
-fn replaced(text: &str, rows: &[Row<'_>], faults: &[Fault]) -> Option<String> {
-    let (before, rest) = text.split_once(HEAD)?;
-    let end = rest.find("\n\n").map_or(rest.len(), |end| end + 1);
-    let (old, after) = rest.split_at(end);
-    let line = |fault: &Fault| {
-        let begin = format!("| `{}` |", fault.name);
-        let new = rows
-            .iter()
-            .find(|row| row.fault.name == fault.name)
-            .map(Row::line);
-        new.or_else(|| {
-            old.lines()
-                .find(|line| line.starts_with(&begin))
-                .map(|line| format!("{line}\n"))
-        })
-    };
-    let table: String = faults.iter().filter_map(line).collect();
-    Some(format!("{before}{HEAD}{table}{after}"))
+/// Returns the first cell of a fault's row.
+fn cell(fault: &Fault) -> String {
+    format!("`{}`", fault.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fault(name: &'static str) -> Fault {
-        Fault {
-            name,
-            done: "something",
-            demanded: "something else",
-            attempt: |_| Ok(Tally::default()),
-        }
-    }
+    use crate::FAULTS;
 
     #[test]
-    fn a_row_takes_the_place_of_the_old_one_and_others_stay() {
-        let faults = [fault("a"), fault("b"), fault("c")];
-        let text =
-            format!("before\n\n{HEAD}| `a` | old |\n| `b` | old |\n| `gone` | old |\n\nafter\n");
-        let mut tally = Tally::default();
-        tally.count("a try", "all well", vec!["a fault".to_owned()]);
-        let rows = [Row {
-            fault: &faults[1],
-            outcome: Ok(tally),
-        }];
-        let new = replaced(&text, &rows, &faults).unwrap();
-        assert_eq!(
-            new,
-            format!(
-                "before\n\n{HEAD}| `a` | old |\n| `b` | something | something else | 1 | all \
-                 well: 1 | 1 |\n\nafter\n"
-            )
-        );
+    fn the_page_has_a_row_for_each_fault_in_their_order() {
+        let page = TablePage::read(PAGE).unwrap();
+        let names: Vec<String> = FAULTS.iter().map(cell).collect();
+        let rows = page.rows();
+        assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), names);
+        for (row, fault) in rows.iter().zip(FAULTS) {
+            assert_eq!(row[1..3], [fault.done, fault.demanded], "{}", fault.name);
+        }
     }
 }

@@ -204,28 +204,40 @@ impl Place {
                 restored.said.trim()
             ));
         }
-        for folder in ["state", "tmp", "spool"] {
-            let names = names(&self.path(folder));
-            left.extend(
-                names
-                    .into_iter()
-                    .filter(|name| !name.starts_with(".std"))
-                    .map(|name| format!("{folder}/{name} is left")),
-            );
-        }
-        let is_part = |name: &String| name.ends_with(".part") || name.ends_with(".reserved");
-        left.extend(
-            names(self.folder())
-                .into_iter()
-                .filter(is_part)
-                .map(|name| format!("{name} is left")),
-        );
+        left.extend(self.files_left());
         left.extend(
             names(Path::new("/dev/shm"))
                 .into_iter()
                 .map(|name| format!("/dev/shm/{name} is left")),
         );
         Ok(left)
+    }
+
+    /// Returns a sentence for each file that a command must not leave: journals, scratch files, and
+    /// parts of outputs.
+    pub(crate) fn files_left(&self) -> Vec<String> {
+        let folders = [
+            "state",
+            "tmp",
+            "spool",
+            ".",
+            "cache/tardy",
+            "cache/tardy/shell",
+        ];
+        let names = folders.into_iter().flat_map(|folder| {
+            let names = names(&self.path(folder)).into_iter();
+            names.map(move |name| (folder, name))
+        });
+        let is_left = |(folder, name): &(&str, String)| {
+            let has_only_leftovers = ["state", "tmp", "spool"].contains(folder);
+            has_only_leftovers && !name.starts_with(".std")
+                || [".part", ".reserved"].iter().any(|end| name.ends_with(end))
+                || name.starts_with("tardy-scratch-")
+        };
+        names
+            .filter(is_left)
+            .map(|(folder, name)| format!("{folder}/{name} is left"))
+            .collect()
     }
 
     /// Interrupts all processes except strace, like Ctrl-C in a terminal.
@@ -342,6 +354,11 @@ impl Outcome {
                 None => "a signal".to_owned(),
             },
         }
+    }
+
+    /// Returns how the command ended, with its last line of standard error.
+    pub(crate) fn ending_and_reason(&self) -> String {
+        format!("{}: {}", self.ending(), last_line(&self.said))
     }
 
     pub(crate) fn has_panicked(&self) -> bool {

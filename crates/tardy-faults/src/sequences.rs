@@ -270,7 +270,8 @@ impl Model {
     fn read(&mut self, begun: Instant) -> Result<String> {
         let folder = folders::look(&self.place, "run")?;
         self.wrong.extend(folder.wrong());
-        let Folder::Opens { state, summary, .. } = folder else {
+        let resumptions = folder.warnings_of("resumed").count();
+        let Folder::Opens { state, summary } = folder else {
             if self.least != Totals::default() {
                 self.wrong.push(format!("a run with samples is {folder:?}"));
             }
@@ -291,12 +292,7 @@ impl Model {
             ));
         }
         self.least = found;
-        self.resumptions = summary["warnings"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|warning| warning["warning"] == "resumed")
-            .count();
+        self.resumptions = resumptions;
         Ok(state)
     }
 

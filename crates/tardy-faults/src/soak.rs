@@ -1,13 +1,14 @@
 //! The tool in long use: all probes at once, and every harmless load in turn, twice. Its resource
 //! usage in the second round must not exceed that of the first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_samples::histogram_file;
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
@@ -58,8 +59,7 @@ fn soak(ground: &Ground) -> Result<Tally> {
         .unwrap_or(if ground.tries(0, 1) == 1 { FULL } else { SHORT });
     let phase = length / (2 * loads.len() as u32);
     let scenario = scenario(&probes, &loads, phase);
-    std::fs::write(place.path("soak.toml"), scenario)
-        .while_doing(|| "writing a scenario".to_owned())?;
+    workspace::write(&place.path("soak.toml"), scenario)?;
     let mut running = place.start(
         place.tardy_command("run --scenario soak.toml --keep histogram --quiet --out run"),
     )?;
@@ -80,21 +80,11 @@ fn soak(ground: &Ground) -> Result<Tally> {
         std::thread::sleep(Duration::from_millis(500));
     }
     let outcome = running.end(&place, phase * 3 + PATIENCE)?;
-    let mut wrong: Vec<String> = outcome
-        .disgrace()
-        .into_iter()
-        .chain(place.leftovers()?)
-        .collect();
+    let (mut wrong, folder) = folders::after(&place, outcome.disgrace(), "run")?;
     if !is_measuring || !matches!(outcome.code, Some(0 | 4)) {
-        wrong.push(format!(
-            "{}: {}",
-            outcome.ending(),
-            last_line(&outcome.said)
-        ));
+        wrong.push(outcome.ending_and_reason());
     }
-    let folder = folders::look(&place, "run")?;
-    wrong.extend(folder.wrong());
-    if !matches!(folder, Folder::Opens { .. }) {
+    if !folder.is_open() {
         wrong.push(format!("the run does not open: {folder:?}"));
     }
     tally.left_out.extend(absent(&folder));
@@ -183,22 +173,11 @@ fn scenario(probes: &[String], loads: &[String], phase: Duration) -> String {
 }
 
 /// Returns the loads that did not run on this machine.
-fn absent(folder: &Folder) -> Vec<String> {
-    let Folder::Opens { summary, .. } = folder else {
-        return Vec::new();
-    };
-    let warnings = summary["warnings"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|warning| warning["warning"] == "load-absent");
+fn absent(folder: &Folder) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let absent: BTreeMap<String, String> = warnings
-        .map(|warning| (text(&warning["load"]), text(&warning["missing"])))
-        .collect();
-    absent
-        .into_iter()
-        .map(|(load, missing)| format!("{load}: {missing}"))
+    folder
+        .warnings_of("load-absent")
+        .map(|warning| format!("{}: {}", text(&warning["load"]), text(&warning["missing"])))
         .collect()
 }
 

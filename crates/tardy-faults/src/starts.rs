@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tardy_sys::{process, signal};
 use xtask::failure::{Failure, Result, While};
+use xtask::workspace;
 
 use crate::commands::{self, Line, SUBCOMMANDS, Subcommand};
 use crate::fault::{Fault, Ground, Tally};
@@ -310,27 +311,7 @@ impl Sweep<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(outcome.pid);
-        for folder in [
-            "state",
-            "tmp",
-            "spool",
-            ".",
-            "cache/tardy",
-            "cache/tardy/shell",
-        ] {
-            let is_left = |name: &String| {
-                let is_all = ["state", "tmp", "spool"].contains(&folder);
-                is_all && !name.starts_with(".std")
-                    || [".part", ".reserved"].iter().any(|end| name.ends_with(end))
-                    || name.starts_with("tardy-scratch-")
-            };
-            wrong.extend(
-                place::names(&place.path(folder))
-                    .into_iter()
-                    .filter(is_left)
-                    .map(|name| format!("{folder}/{name} is left")),
-            );
-        }
+        wrong.extend(place.files_left());
         let setting = std::fs::read_to_string(place.setting()).unwrap_or_default();
         if setting.trim() != "1" {
             wrong.push(format!("a setting was 1, and stays {setting:?}"));
@@ -386,20 +367,14 @@ fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
     let running = place.start(strace::logged(place, &names, &log, &line.text(place)))?;
     let outcome = running.end_after(place, line.interrupted_after)?;
     place.wait_until(|| place.processes().is_empty());
-    let text =
-        std::fs::read_to_string(&log).while_doing(|| "reading what strace wrote".to_owned())?;
+    let text = workspace::read(&log)?;
     Ok((outcome, text))
 }
 
 /// Returns where a command started to change the machine, and how often each call was made after
 /// that, in the thread that made it most often.
-fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<&str, usize>)> {
-    let calls = log.lines().filter_map(|line| {
-        let (thread, rest) = line.split_once(' ')?;
-        let (call, _) = rest.trim_start().split_once('(')?;
-        Some((thread, call))
-    });
-    let calls: Vec<_> = calls.collect();
+fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<String, usize>)> {
+    let calls = strace::made_calls(log);
     let first = calls.first()?.0;
     let first_of = |marks: &[&str]| {
         calls
@@ -414,16 +389,7 @@ fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<&str, usize>)> {
             .filter(|call| **call == calls[place])
             .count(),
     };
-    let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for call in &calls[place + 1..] {
-        *by_thread.entry(*call).or_default() += 1;
-    }
-    let mut most = BTreeMap::new();
-    for ((_, call), times) in by_thread {
-        let entry = most.entry(call).or_insert(0);
-        *entry = times.max(*entry);
-    }
-    Some((mark, most))
+    Some((mark, strace::most_in_a_thread(&calls[place + 1..])))
 }
 
 #[cfg(test)]
@@ -448,7 +414,7 @@ mod tests {
                 .iter()
                 .all(|brief| system_calls::all().any(|(call, _)| call == *brief))
         );
-        let lines = SUBCOMMANDS.iter().flat_map(|command| command.lines);
+        let lines = SUBCOMMANDS.iter().flat_map(|command| &command.lines);
         assert!(lines.filter(|line| line.is_brief).count() >= 3);
     }
 }

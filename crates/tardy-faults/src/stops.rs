@@ -7,35 +7,23 @@ use tardy_sys::process;
 use xtask::failure::{Failure, Result};
 
 use crate::fault::{Fault, Ground, Tally};
-use crate::folders::{self, Folder};
-use crate::place::{CommandProcess, Place, last_line};
+use crate::folders;
+use crate::place::{CommandProcess, PATIENCE, Place};
 
-pub(crate) const EACH: Fault = Fault {
+pub(crate) const FAULT: Fault = Fault {
     name: "stop-each",
     done: "one process of a run under load is stopped for good (SIGSTOP), each process in turn; \
            the tool itself is stopped only for a second",
     demanded: "the run ends by itself and leaves no process; its folder opens, and reports in \
                words what is missing",
-    attempt: each,
+    attempt,
 };
 
-pub(crate) const ALL: Fault = Fault {
-    name: "stop-all",
-    done: "the tool and all its processes are stopped (SIGSTOP) for a second, and then continued \
-           (SIGCONT)",
-    demanded: "the run ends, its counts add up, and the periods of that second are counted as \
-               skipped",
-    attempt: all,
-};
-
-const SHORT: &str = "run --for 3s --load fork --load io --load hackbench --quiet --out run";
-/// A long run: on a busy machine, finding all processes takes seconds, and a second of the run must
-/// remain.
-const LONG: &str = "run --for 10s --load fork --load io --load hackbench --quiet --out run";
+const LINE: &str = "run --for 3s --load fork --load io --load hackbench --quiet --out run";
 
 /// Starts a run, and waits until its loads have started.
-fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
-    let running = place.start(place.tardy_command(line))?;
+fn under_load(place: &Place) -> Result<CommandProcess> {
+    let running = place.start(place.tardy_command(LINE))?;
     let is_loaded = || place.processes().len() > 4;
     if place.wait_until(is_loaded) {
         Ok(running)
@@ -52,12 +40,12 @@ fn kind(pid: i32) -> String {
         .to_owned()
 }
 
-fn each(ground: &Ground) -> Result<Tally> {
+fn attempt(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut kinds: BTreeSet<String> = BTreeSet::new();
     for number in 0..ground.tries(6, 40) {
         let place = ground.place()?;
-        let running = under_load(&place, SHORT)?;
+        let running = under_load(&place)?;
         std::thread::sleep(Duration::from_millis(200 + 37 * number as u64 % 500));
         // The first attempts stop one process of each kind.
         let processes = place.processes();
@@ -78,17 +66,10 @@ fn each(ground: &Ground) -> Result<Tally> {
             std::thread::sleep(Duration::from_secs(1));
             running.signal(process::CONTINUE)?;
         }
-        let outcome = running.end(&place, Duration::from_secs(60))?;
-        let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
-        wrong.extend(place.leftovers()?);
-        let folder = folders::look(&place, "run")?;
-        wrong.extend(folder.wrong());
-        if !matches!(folder, Folder::Opens { .. }) {
-            wrong.push(format!(
-                "{}: {}",
-                outcome.ending(),
-                last_line(&outcome.said)
-            ));
+        let outcome = running.end(&place, PATIENCE)?;
+        let (mut wrong, folder) = folders::after(&place, outcome.disgrace(), "run")?;
+        if !folder.is_open() {
+            wrong.push(outcome.ending_and_reason());
         }
         let seen = if was_stopped {
             name.clone()
@@ -96,57 +77,6 @@ fn each(ground: &Ground) -> Result<Tally> {
             "had just ended".to_owned()
         };
         tally.count(&format!("{name} stopped (try {number})"), seen, wrong);
-    }
-    Ok(tally)
-}
-
-fn all(ground: &Ground) -> Result<Tally> {
-    let mut tally = Tally::default();
-    for number in 0..ground.tries(1, 10) {
-        let place = ground.place()?;
-        let running = under_load(&place, LONG)?;
-        // Skipped periods count from the start of the measurement, which may be delayed on a busy
-        // machine.
-        let is_measured =
-            || std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0);
-        if !place.wait_until(is_measured) {
-            return Err(Failure::new("a run did not start to measure"));
-        }
-        std::thread::sleep(Duration::from_millis(100 * number as u64));
-        let processes = place.processes();
-        processes
-            .iter()
-            .for_each(|&pid| drop(process::kill(pid, process::STOP)));
-        std::thread::sleep(Duration::from_secs(1));
-        processes
-            .iter()
-            .for_each(|&pid| drop(process::kill(pid, process::CONTINUE)));
-        let outcome = running.end(&place, Duration::from_secs(60))?;
-        let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
-        wrong.extend(place.leftovers()?);
-        let folder = folders::look(&place, "run")?;
-        wrong.extend(folder.wrong());
-        let skipped = match &folder {
-            Folder::Opens { summary, .. } => {
-                let series = summary["series"].as_array().map_or(&[][..], Vec::as_slice);
-                series
-                    .iter()
-                    .map(|series| series["counts"]["skipped"].as_u64().unwrap_or(0))
-                    .min()
-                    .unwrap_or(0)
-            }
-            _ => 0,
-        };
-        if skipped < 900 {
-            wrong.push(format!(
-                "{skipped} periods of 1 ms skipped on the CPU that skipped fewest"
-            ));
-        }
-        tally.count(
-            &format!("all stopped (try {number})"),
-            outcome.ending(),
-            wrong,
-        );
     }
     Ok(tally)
 }

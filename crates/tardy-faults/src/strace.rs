@@ -1,6 +1,7 @@
 //! Runs the tool under strace, which logs system calls, makes them fail, or stops the tool at a
 //! system call.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -81,6 +82,30 @@ pub(crate) fn logged(place: &Place, calls: &[&str], log: &Path, line: &str) -> C
         "signal=none".to_owned(),
     ];
     behind(place, &words(&log.to_string_lossy(), &expressions), line)
+}
+
+/// Returns the calls in a log, in order, each with its thread.
+pub(crate) fn made_calls(log: &str) -> Vec<(&str, &str)> {
+    let calls = log.lines().filter_map(|line| {
+        let (thread, rest) = line.split_once(' ')?;
+        let (call, _) = rest.trim_start().split_once('(')?;
+        Some((thread, call))
+    });
+    calls.collect()
+}
+
+/// Returns how often each call was made, in the thread that made it most often.
+pub(crate) fn most_in_a_thread(calls: &[(&str, &str)]) -> BTreeMap<String, usize> {
+    let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for call in calls {
+        *by_thread.entry(*call).or_default() += 1;
+    }
+    let mut most = BTreeMap::new();
+    for ((_, call), times) in by_thread {
+        let entry = most.entry(call.to_owned()).or_insert(0);
+        *entry = times.max(*entry);
+    }
+    most
 }
 
 /// Returns the command `tardy LINE`, in which a call fails.
@@ -194,4 +219,19 @@ fn status(thread: i32, name: &str) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_in_the_thread_that_makes_most() {
+        let log = "10 openat(AT_FDCWD, \"a\") = 3\n10 write(3, \"(\") = 1\n11 openat(AT_FDCWD, \
+                   \"b\") = 3\n11 openat(AT_FDCWD, \"c\") = 4\n11 <... x resumed>) = 0\n";
+        assert_eq!(
+            most_in_a_thread(&made_calls(log)),
+            [("openat".to_owned(), 2), ("write".to_owned(), 1)].into()
+        );
+    }
 }

@@ -165,7 +165,7 @@ fn busybox(architecture: Architecture) -> Result<PathBuf> {
     if let Some(busybox) = unpacked() {
         return Ok(busybox);
     }
-    std::fs::create_dir_all(&folder).while_doing(|| format!("making {}", folder.display()))?;
+    workspace::make_folder(&folder)?;
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(std::env::home_dir()?.join(".cache")))

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::debian::Debian;
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Failure, Result};
 use crate::{program, workspace};
 
 /// The script that runs in the guest.
@@ -51,7 +51,7 @@ pub(super) fn run(deb: &Path) -> Result<()> {
     debian.shell("systemctl mask serial-getty@ttyS0.service && systemctl enable units.service")?;
     let folder = workspace::target_folder()?.join("package/guest");
     workspace::remove(&folder)?;
-    std::fs::create_dir_all(&folder).while_doing(|| format!("making {}", folder.display()))?;
+    workspace::make_folder(&folder)?;
     program::capture(
         Command::new("mkfs.ext4")
             .args(["-q", "-d"])

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::failure::{Result, While};
+use crate::failure::Result;
+use crate::workspace;
 
 /// The tests of one run.
 #[derive(Debug, Default, PartialEq)]
@@ -16,8 +17,7 @@ pub(super) struct Tally {
 impl Tally {
     /// Reads the file.
     pub(super) fn read(file: &Path) -> Result<Self> {
-        let text =
-            std::fs::read_to_string(file).while_doing(|| format!("reading {}", file.display()))?;
+        let text = workspace::read(&file)?;
         Ok(Self::parse(&text))
     }
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Result, While};
+use crate::workspace;
 
 /// The environment variable with the file in which tests record that they returned early
 /// (crates/tardy/tests/support/machine.rs).
@@ -61,8 +62,7 @@ impl LeftOut {
 
     /// Returns the lines that the tests wrote.
     pub(super) fn lines(&self) -> Result<Vec<String>> {
-        let text = std::fs::read_to_string(&self.file)
-            .while_doing(|| format!("reading {}", self.file.display()))?;
+        let text = workspace::read(&self.file)?;
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines.dedup();

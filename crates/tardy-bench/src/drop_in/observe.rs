@@ -14,6 +14,7 @@ use tardy_sys::process;
 
 use crate::failure::{Failure, Result, While};
 use crate::threads;
+use crate::workspace;
 
 use super::options::{Allowed, Look, Trial};
 
@@ -164,7 +165,7 @@ fn run(program: &[String], trial: &Trial) -> Result<Observed> {
         .collect();
     files.sort();
     for file in files {
-        let text = fs::read_to_string(&file).while_doing(|| "reading a file".to_owned())?;
+        let text = workspace::read(&file)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         observed.take(&format!("{name}: "), &text);
     }

@@ -6,14 +6,25 @@
 
 use std::sync::LazyLock;
 
-/// The expected result. If no version has it, the task fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expected {
+/// The result of a row for one version of cyclictest, from the mildest to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    /// This version lacks the option.
+    Absent,
     Same,
-    /// The result differs, for this reason.
-    Differs(&'static str),
-    /// The option is refused, for this reason.
-    Refused(&'static str),
+    Differs,
+    Refused,
+}
+
+impl Verdict {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "",
+            Self::Same => "same",
+            Self::Differs => "differs",
+            Self::Refused => "refused",
+        }
+    }
 }
 
 /// A row of the table: an option, or a way to call cyclictest that is not about one option.
@@ -21,7 +32,10 @@ pub(super) enum Expected {
 pub(super) struct Row {
     /// The option's name in `--help`, without dashes, or a description of the trial.
     pub(super) name: &'static str,
-    pub(super) expected: Expected,
+    /// The worst result over all versions. If it is another one, the task fails.
+    pub(super) expected: Verdict,
+    /// Why the result differs, or why the option is refused.
+    pub(super) reason: &'static str,
     pub(super) trials: Vec<Trial>,
 }
 
@@ -75,15 +89,16 @@ pub(super) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 fn row_of(line: &'static str) -> Row {
     let mut parts = line.splitn(3, ": ");
     let name = parts.next().unwrap_or_default();
-    let expected = match (parts.next(), parts.next()) {
-        (Some("same"), None) => Expected::Same,
-        (Some("differs"), Some(reason)) => Expected::Differs(reason),
-        (Some("refused"), Some(reason)) => Expected::Refused(reason),
+    let (expected, reason) = match (parts.next(), parts.next()) {
+        (Some("same"), None) => (Verdict::Same, ""),
+        (Some("differs"), Some(reason)) => (Verdict::Differs, reason),
+        (Some("refused"), Some(reason)) => (Verdict::Refused, reason),
         _ => panic!("options.txt has the row `{line}`"),
     };
     Row {
         name,
         expected,
+        reason,
         trials: Vec::new(),
     }
 }

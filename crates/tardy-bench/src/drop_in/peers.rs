@@ -65,10 +65,9 @@ fn of_release(release: &'static str, folder: &Path) -> Result<Peer> {
     let stamp = folder.join("version");
     if !stamp.exists() {
         let version = fetch(release, folder)?;
-        std::fs::write(&stamp, version).while_doing(|| format!("writing {}", stamp.display()))?;
+        workspace::write(&stamp, version)?;
     }
-    let version =
-        std::fs::read_to_string(&stamp).while_doing(|| format!("reading {}", stamp.display()))?;
+    let version = workspace::read(&stamp)?;
     let libraries = [
         library_folder(folder, "libc.so.6"),
         library_folder(folder, "libnuma.so.1"),

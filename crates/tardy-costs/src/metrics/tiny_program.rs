@@ -8,7 +8,7 @@ const SEGMENT_BYTES: u16 = 56;
 
 /// Returns the program for this architecture; `None` if its code is not known here.
 #[must_use]
-pub fn image() -> Option<Vec<u8>> {
+pub(super) fn image() -> Option<Vec<u8>> {
     let (machine, code) = match std::env::consts::ARCH {
         "x86_64" => (X86_64, &EXIT_X86_64[..]),
         "aarch64" => (AARCH64, &EXIT_AARCH64[..]),

@@ -1,4 +1,5 @@
-//! Probes that lose their CPU because it leaves their cpuset or goes offline.
+//! Probes that lose their CPU because it leaves their cpuset or goes offline, or a share of it
+//! because their group gets a quota.
 
 use crate::support;
 
@@ -43,29 +44,45 @@ fn assert_moved_away(place: &Workplace, running: RunningCommand) {
     );
 }
 
-/// A cpuset for the test, removed on drop.
-struct Cpuset {
+/// A control group for the test, removed on drop.
+struct Group {
     folder: PathBuf,
     parent: PathBuf,
 }
 
-impl Cpuset {
-    /// Creates the cpuset below the root of the first hierarchy, version 1 or 2, that has the
-    /// controller.
-    fn new(cpu: u32) -> Option<Self> {
+impl Group {
+    /// Creates the group below the root of a hierarchy, with these values of its files.
+    fn new(parent: &Path, values: &[(&str, &str)]) -> Option<Self> {
+        let group = Self {
+            folder: parent.join(format!("tardy-test-{}", std::process::id())),
+            parent: parent.to_owned(),
+        };
+        std::fs::create_dir(&group.folder).ok()?;
+        for (file, value) in values {
+            std::fs::write(group.folder.join(file), value).ok()?;
+        }
+        Some(group)
+    }
+
+    /// Creates a cpuset in the first hierarchy, version 1 or 2, that has the controller.
+    fn with_cpu(cpu: u32) -> Option<Self> {
         let parent = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"]
             .map(Path::new)
             .into_iter()
             .find(|root| root.join("cpuset.cpus").exists())?;
-        let set = Self {
-            folder: parent.join(format!("tardy-test-{}", std::process::id())),
-            parent: parent.to_owned(),
-        };
-        std::fs::create_dir(&set.folder).ok()?;
         let mems = std::fs::read_to_string(parent.join("cpuset.mems")).ok()?;
-        std::fs::write(set.folder.join("cpuset.mems"), mems.trim()).ok()?;
-        std::fs::write(set.folder.join("cpuset.cpus"), cpu.to_string()).ok()?;
-        Some(set)
+        let cpu = cpu.to_string();
+        Self::new(
+            parent,
+            &[("cpuset.mems", mems.trim()), ("cpuset.cpus", &cpu)],
+        )
+    }
+
+    /// Creates a group with 2 % of a CPU.
+    fn with_quota() -> Option<Self> {
+        let version_1 = Path::new("/sys/fs/cgroup/cpu");
+        Self::new(version_1, &[("cpu.cfs_quota_us", "2000")])
+            .or_else(|| Self::new(Path::new("/sys/fs/cgroup"), &[("cpu.max", "2000 100000")]))
     }
 
     fn take(&self, pid: i32) -> std::io::Result<()> {
@@ -73,7 +90,7 @@ impl Cpuset {
     }
 }
 
-impl Drop for Cpuset {
+impl Drop for Group {
     fn drop(&mut self) {
         let processes =
             std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
@@ -92,7 +109,7 @@ fn a_probe_that_a_cpuset_takes_away_decides_nothing() {
     if !machine::is_root() || first == machine::last_cpu() {
         return machine::left_out(test, "it needs root and two CPUs");
     }
-    let Some(set) = Cpuset::new(first) else {
+    let Some(set) = Group::with_cpu(first) else {
         return machine::left_out(test, "this machine cannot make a cpuset");
     };
     let place = Workplace::new();
@@ -101,6 +118,45 @@ fn a_probe_that_a_cpuset_takes_away_decides_nothing() {
         return machine::left_out(test, &format!("the cpuset takes no process ({error})"));
     }
     assert_moved_away(&place, running);
+}
+
+#[test]
+fn a_run_that_gets_a_quota_of_cpu_time_reports_it() {
+    let _turn = crate::turn();
+    let test = "a_run_that_gets_a_quota_of_cpu_time_reports_it";
+    if !machine::is_root() {
+        return machine::left_out(test, "it needs root");
+    }
+    let Some(group) = Group::with_quota() else {
+        return machine::left_out(test, "this machine cannot make a group with a quota");
+    };
+    let place = Workplace::new();
+    let mut running =
+        place.start("run --for 2s --load none --policy other --period 100us --quiet --out run");
+    running.until("it measures", || {
+        place.path("run/state.jsonl").exists().then_some(())
+    });
+    group.take(running.pid()).unwrap();
+    let outcome = running.wait();
+    assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
+    let summary = place.summary("run");
+    let warnings = summary["warnings"].as_array().unwrap();
+    let reports = ["cgroup-throttled", "most-periods-skipped", "samples-lost"];
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| reports.iter().any(|report| warning["warning"] == *report)),
+        "{warnings:?}"
+    );
+    for series in summary["series"].as_array().unwrap() {
+        let count = |name: &str| series["counts"][name].as_u64().unwrap();
+        assert_eq!(
+            count("expected"),
+            count("recorded") + count("skipped") + count("lost")
+        );
+    }
+    place.assert_no_process_is_left();
+    assert_eq!(place.journals(), [""; 0]);
 }
 
 /// A CPU that is offline until the value is dropped.

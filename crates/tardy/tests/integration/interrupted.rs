@@ -85,20 +85,31 @@ fn a_signal_ends_a_run_in_order_with_its_loads_and_keeps_what_was_measured() {
     }
 }
 
+/// The tool, its supervisor and its loads are stopped, as a debugger, a freezer or a container
+/// engine stops them.
 #[test]
-fn a_stopped_process_misses_its_periods_and_says_so() {
+fn stopped_processes_miss_their_periods_and_the_run_says_so() {
     let place = Workplace::new();
     let run = place.path("run");
     let mut running = place.start(&format!(
-        "run --for 600s --load none --period 1ms --cpus {} --json --out run",
+        "run --for 600s --load fork --load io --period 1ms --cpus {} --json --out run",
         machine::last_cpu()
     ));
     wait_for_samples(&mut running, &run);
-    running.signal(process::STOP);
+    running.until("loads", || has_phase_with_loads(&run).then_some(()));
+    let processes = running.family();
+    assert!(processes.len() > 2, "the tool, its supervisor and loads");
+    // A process may just have ended.
+    let signal_all = |signal| {
+        for &process in &processes {
+            let _ = process::kill(process, signal);
+        }
+    };
+    signal_all(process::STOP);
     let stopped = clock::monotonic();
     std::thread::sleep(Duration::from_millis(300));
     let least = (clock::monotonic() - stopped) / 1_000_000;
-    running.signal(process::CONTINUE);
+    signal_all(process::CONTINUE);
     std::thread::sleep(Duration::from_millis(300));
     running.signal(signal::INTERRUPT);
     let summary = running.wait().ends_with(130).json();
@@ -132,6 +143,40 @@ fn a_stopped_process_misses_its_periods_and_says_so() {
         text.contains("skipped") && text.contains("\nwith skipped "),
         "{text}"
     );
+    place.assert_no_process_is_left();
+}
+
+#[test]
+fn a_run_whose_folder_is_removed_moved_or_replaced_ends_and_says_so() {
+    for what in ["removed", "moved", "replaced"] {
+        let place = Workplace::new();
+        let (run, moved) = (place.path("run"), place.path("moved"));
+        let mut running = place.start("run --for 2s --load none --quiet --out run");
+        wait_for_samples(&mut running, &run);
+        if what == "removed" {
+            std::fs::remove_dir_all(&run).unwrap();
+        } else {
+            std::fs::rename(&run, &moved).unwrap();
+        }
+        if what == "replaced" {
+            std::fs::create_dir(&run).unwrap();
+            std::fs::write(run.join("mine"), "").unwrap();
+        }
+        let outcome = running.wait().ends_with(3);
+        assert!(
+            outcome.stderr.contains("removed or moved"),
+            "{what}: {}",
+            outcome.stderr
+        );
+        if what != "removed" {
+            assert_exact(&place.summary("moved"));
+        }
+        if what == "replaced" {
+            assert_eq!(support::workplace::names(&run), ["mine"]);
+        }
+        place.assert_no_process_is_left();
+        assert_eq!(place.journals(), [""; 0], "{what}");
+    }
 }
 
 /// Lists the files that a run reserves for its end. On file systems without unnamed files the list

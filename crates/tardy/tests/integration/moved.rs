@@ -1,5 +1,5 @@
 //! A probe that another program moves or demotes during the measurement: the run's first warning is
-//! about this change, and the run is inconclusive.
+//! about this change, and the run is inconclusive. Also another run on the same CPUs.
 
 use crate::support;
 
@@ -9,9 +9,10 @@ use support::workplace::{RunningCommand, Workplace};
 use tardy_sys::{affinity, sched};
 
 /// Waits for the run in the folder `run` to measure, and returns the thread of its probe `cyclic`.
-fn probe_of(place: &Workplace, running: &mut RunningCommand) -> i32 {
+fn probe_of(place: &Workplace, run: &str, running: &mut RunningCommand) -> i32 {
     running.until("it measures", || {
-        place.path("run/state.jsonl").exists().then_some(())
+        let state = place.path(run).join("state.jsonl");
+        state.exists().then_some(())
     });
     let tasks = format!("/proc/{}/task", running.pid());
     let is_probe = |tid: &i32| {
@@ -61,7 +62,7 @@ fn a_probe_that_is_moved_marks_its_samples_and_decides_nothing() {
     else {
         return;
     };
-    let probe = probe_of(&place, &mut running);
+    let probe = probe_of(&place, "run", &mut running);
     affinity::set(probe, &[other]).unwrap();
     let outcome = running.wait().ends_with(4);
     assert!(
@@ -108,7 +109,7 @@ fn a_probe_that_is_moved_and_put_back_is_noticed_by_its_samples() {
     else {
         return;
     };
-    let probe = probe_of(&place, &mut running);
+    let probe = probe_of(&place, "run", &mut running);
     affinity::set(probe, &[other]).unwrap();
     // Long enough for the probe to wake on the other CPU, even if late.
     std::thread::sleep(std::time::Duration::from_millis(400));
@@ -139,7 +140,7 @@ fn a_probe_that_is_demoted_decides_nothing() {
     let mut running = place.start(&format!(
         "run --for 2s --period 5ms --load none --cpus {cpu} --quiet --out run"
     ));
-    let probe = probe_of(&place, &mut running);
+    let probe = probe_of(&place, "run", &mut running);
     sched::set_policy(probe, sched::Policy::Other { nice: 0 }).unwrap();
     // Without a deadline too, the exit code must show that the run is not valid.
     let outcome = running.wait().ends_with(4);
@@ -172,4 +173,28 @@ fn a_run_that_nobody_touches_says_nothing_of_it() {
     for series in record["series"].as_array().unwrap() {
         assert_eq!(series["elsewhere"], Value::Null, "{series}");
     }
+}
+
+#[test]
+fn a_run_on_cpus_that_another_run_measures_names_that_run() {
+    let place = Workplace::new();
+    let run = |length: &str, name: &str| {
+        format!(
+            "run --for {length} --load none --cpus {} --quiet --out {name}",
+            machine::last_cpu()
+        )
+    };
+    let mut first = place.start(&run("600s", "first"));
+    probe_of(&place, "first", &mut first);
+    place.tardy(&run("300ms", "second"));
+    let warnings = place.summary("second")["warnings"].clone();
+    let is_named =
+        |warning: &Value| warning["warning"] == "another-run" && warning["process"] == first.pid();
+    assert!(
+        warnings.as_array().unwrap().iter().any(is_named),
+        "{warnings}"
+    );
+    first.signal(tardy_sys::signal::INTERRUPT);
+    first.wait().ends_with(130);
+    place.assert_no_process_is_left();
 }

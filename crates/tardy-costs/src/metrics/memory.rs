@@ -15,8 +15,8 @@ use tardy_run::cost::{CacheState, Group};
 
 use crate::metric::{Metric, repeated};
 
-/// Size of the block: larger than the caches of most CPUs of real-time systems. LMbench itself uses
-/// larger blocks for its summary, up to half of the machine's memory.
+/// Size of the block: larger than the caches of most CPUs of real-time systems. LMbench's own
+/// summary uses a block of at most half the machine's memory.
 pub(super) const BLOCK_BYTES: usize = 64 << 20;
 
 /// Number of words that are read or written as one portion.

@@ -794,7 +794,7 @@ static void find_kernel(void)
 	for (i = 0; task && i < TASK_BYTES - NAME_BYTES && !name_offset; i++)
 		if (!memcmp(task + i, first_name, sizeof(first_name) - 1))
 			name_offset = i;
-	/* prio, static_prio and normal_prio of the first task, then rt_priority. */
+	/* Searches the first task for prio, static_prio and normal_prio, followed by rt_priority. */
 	for (i = 0; task && i < TASK_BYTES - 16 && !priority_offset; i += 4) {
 		static const int32_t priorities[] = { 120, 120, 120, 0 };
 

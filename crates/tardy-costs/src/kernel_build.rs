@@ -90,8 +90,8 @@ impl KernelBuild {
         })
     }
 
-    /// Returns the kernel tree. Unpacks an archive once. Returns `None` if a signal requested the
-    /// end.
+    /// Returns the kernel tree. If the source is an archive, unpacks it at the first call. Returns
+    /// `None` if a signal requested the end.
     fn tree(&mut self, runner: &Runner) -> Result<Option<PathBuf>, CostError> {
         if self.source.is_dir() {
             return Ok(Some(self.source.clone()));

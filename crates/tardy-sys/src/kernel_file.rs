@@ -23,7 +23,7 @@ const KERNELS: [u32; 6] = [
 /// again through [`crate::private_folder::inside`], even if another file gets the name.
 ///
 /// # Errors
-/// Returns errors of open(2); `InvalidInput` if it is a link, a folder, a FIFO or a device.
+/// Returns errors of open(2); `InvalidInput` if the path is a link, a folder, a FIFO or a device.
 pub fn pin(path: &Path) -> io::Result<File> {
     let file = file::open_path(path, libc::O_NOFOLLOW)?;
     match regular_file::name(file.metadata()?.file_type()) {

@@ -33,8 +33,8 @@ pub fn make_new(path: &Path) -> io::Result<()> {
 /// Opens a folder that only this user may use.
 ///
 /// # Errors
-/// Returns errors of open(2); `PermissionDenied` if it is a link, belongs to another user, or is
-/// accessible to others.
+/// Returns errors of open(2); `PermissionDenied` if the path is a link, or the folder belongs to
+/// another user or is accessible to others.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
@@ -53,7 +53,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens a folder of any owner, unless `path` is a link.
 ///
 /// # Errors
-/// Returns errors of open(2); `PermissionDenied` if it is a link or no folder.
+/// Returns errors of open(2); `PermissionDenied` if the path is a link or not a folder.
 pub fn open_itself(path: &Path) -> io::Result<File> {
     let opened = OpenOptions::new()
         .read(true)

@@ -38,8 +38,8 @@ pub(crate) struct Evidence {
     bytes: Vec<usize>,
     /// The worst samples, worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
-    /// Number of places that belong to the CPUs of the main buffer, and the name of the instance to
-    /// which the further places belong.
+    /// Index of the first place whose pages belong to the instance, and the name of the instance.
+    /// All earlier places belong to the main buffer.
     instance: Option<(usize, &'static str)>,
     /// Maximum number of bytes of the worst samples' pages.
     bytes_max: u64,

@@ -16,7 +16,7 @@ use tardy_run::cost::{CacheState, Group};
 use crate::metric::{Metric, repeated};
 
 /// Size of the block: larger than the caches of most CPUs of real-time systems. LMbench's own
-/// summary uses at most half the memory.
+/// summary uses a block of at most half the machine's memory.
 pub(super) const BLOCK_BYTES: usize = 64 << 20;
 
 /// Number of words that are read or written as one portion.

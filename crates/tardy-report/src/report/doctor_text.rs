@@ -233,7 +233,7 @@ pub(super) fn word(importance: Importance) -> &'static str {
     }
 }
 
-/// Turns the end of a sentence into a sentence.
+/// Makes a whole sentence of `why`: a capital letter at the start, and a full stop at the end.
 fn sentence(why: &str) -> String {
     let mut letters = why.chars();
     letters.next().map_or_else(String::new, |first| {

@@ -94,7 +94,7 @@ impl Threshold {
 /// The samples or wake-ups that are not ranked, for comparison.
 #[derive(Debug, Serialize)]
 pub struct Ordinary {
-    /// Number of these samples or wake-ups.
+    /// Number of the samples or wake-ups that are not ranked.
     pub count: u64,
     /// Latencies of these samples or wake-ups.
     pub lateness: Lateness,

@@ -169,10 +169,10 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Returns the number of samples for which the file does not decide whether they missed the window.
-/// In a series with buckets, these are the samples in buckets that contain the limit. In a series
-/// of which only the extremes are known, these are all samples that are not sure misses, unless the
-/// extremes show that every sample is in time.
+/// Returns the number of samples of which the file does not show whether they were outside the
+/// window. In a series with buckets, these are the samples in buckets that contain the limit. In a
+/// series of which only the extremes are known, these are all samples that are not sure misses,
+/// unless the extremes show that every sample is in time.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => {

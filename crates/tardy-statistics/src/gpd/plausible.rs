@@ -132,8 +132,9 @@ mod tests {
                 "{found} and {expected} of {reach} at {horizon}"
             );
         }
-        // The reverse must agree as well: at each end of the level's interval, one end of the
-        // survival probability's interval is the probability of the level.
+        // The opposite direction must agree, too. At the upper end of the level's interval, the
+        // upper end of the probability's interval must be the probability of the level. The same
+        // holds for the lower ends.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);

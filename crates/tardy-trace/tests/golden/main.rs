@@ -289,8 +289,9 @@ fn records(file: &TraceFile<'_>) -> Vec<Vec<u8>> {
     records
 }
 
-/// Returns the fields of recorded events, by event and field, and whether the decoder reads each: a
-/// field is read if another value in it makes another event.
+/// Returns the fields of the recorded events, by event and field. For each field, the value is true
+/// if the decoder reads it. This is so if a different value in the field gives a different decoded
+/// event.
 fn reads(file: &TraceFile<'_>) -> BTreeMap<(String, String), bool> {
     let decoder = Decoder::new(&file.formats);
     let decoded = |data: &[u8]| {

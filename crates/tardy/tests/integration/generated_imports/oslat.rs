@@ -251,7 +251,7 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
                 None => of_width.max(0),
             };
             // New versions round the maximum down, so tardy adds up to 999 ns to every value.
-            let high = if is_last { maximum.max(end) } else { end } + 999;
+            let high = if is_last { maximum } else { end.min(maximum) } + 999;
             if count > 0 {
                 rows.push(Row {
                     low: low.min(maximum),

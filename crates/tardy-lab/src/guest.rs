@@ -9,6 +9,7 @@
 //! no time that the guest sees.
 
 mod app;
+mod clocks;
 mod hand_out;
 mod inject;
 mod page_list;
@@ -26,7 +27,7 @@ use tardy_core::units::Nanos;
 use tardy_run::request::Request;
 use tardy_sys::child::kill_with_parent;
 use tardy_sys::sched::{self, Policy};
-use tardy_sys::{clock, cycle_counter, init, watched};
+use tardy_sys::{clock, init, watched};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
@@ -142,7 +143,7 @@ fn try_run() -> io::Result<()> {
         _ => job,
     };
     // The plugin takes the last read of the clock before the mark for this one.
-    let (count_at_start, started_at) = read_clocks();
+    let (count_at_start, started_at) = clocks::read();
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
@@ -168,7 +169,7 @@ fn try_run() -> io::Result<()> {
     if job.injection.is_some() {
         remarks.extend(inject::keep_log().err());
     }
-    let (count_at_end, ended_at) = read_clocks();
+    let (count_at_end, ended_at) = clocks::read();
     let report = GuestReport {
         version: VERSION,
         ending,
@@ -185,14 +186,6 @@ fn try_run() -> io::Result<()> {
         remarks,
     };
     hand_out::hand_out(&report)
-}
-
-/// Reads the CPU's cycle counter, then the clock. Between the two are as many instructions in every
-/// call.
-#[inline(never)]
-fn read_clocks() -> (u64, Nanos) {
-    let count = cycle_counter::read();
-    (count, Nanos(clock::monotonic()))
 }
 
 /// Starts the program and its companions, and collects children until the program has ended or its

@@ -92,5 +92,5 @@ in_shards() {
 kernels=(--kernel debian:6.1-rt --kernel debian:6.1 --preempt full --replicas 2)
 in_shards atlas "lab atlas" "${kernels[@]}" --load fork --for 500ms
 in_shards app "lab app" perl --deadline 1ms "${kernels[@]}" --for 1s -- -e 'select(undef,undef,undef,0.005)while 1'
-in_shards reproduce reproduce mckenney2009 --on lab --quick
+in_shards reproduce reproduce williams2002 --on lab --quick
 diff "$folder/nodes/reproduce/reproduce.json" "$folder/one/reproduce/reproduce.json"

@@ -85,6 +85,14 @@ const LANES: &[Lane] = &[
         run: guests,
     },
     Lane {
+        name: "mutants",
+        about: "`compare --why` names 20 of 20 lengthened kernel functions first, with their length",
+        paths: "crates/tardy-outside crates/tardy-results/src/why.rs crates/tardy/tests/lab/why.rs \
+                inject outside",
+        except: "",
+        run: mutants,
+    },
+    Lane {
         name: "golden",
         about: "the event formats of the newest kernels equal those of the golden traces",
         paths: "crates/tardy-trace/tests/golden crates/tardy-trace/tests/data/kernels \
@@ -229,13 +237,24 @@ fn xtask(arguments: &[&str]) -> Result<()> {
 }
 
 fn guests() -> Result<()> {
+    lab_tests("binary(lab)", &[])
+}
+
+fn mutants() -> Result<()> {
+    let filter = "binary(lab) & test(/^why::a_longer_function_/)";
+    // 10 of each kernel.
+    lab_tests(filter, &[("TARDY_TEST_MUTANTS", "10")])
+}
+
+fn lab_tests(filter: &str, variables: &[(&str, &str)]) -> Result<()> {
     crate::inject::build(&[])?;
     let tools = Tools::install()?;
-    let tests = ["--ignore-default-filter", "--filterset", "binary(lab)"];
+    let tests = ["--ignore-default-filter", "--filterset", filter];
     tools.run(
         tools
             .nextest("run", &tests)
-            .env("TARDY_TEST_REQUIRE_LAB", "1"),
+            .env("TARDY_TEST_REQUIRE_LAB", "1")
+            .envs(variables.iter().copied()),
     )
 }
 

@@ -45,6 +45,8 @@ const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
 const END_MAGIC: [u8; 4] = *b"ENDS";
 /// Bytes before a chunk's body: magic, length, CRC-32.
 pub const CHUNK_HEAD_BYTES: usize = 12;
+/// Bytes before a head's descriptor: magic, length.
+pub const HEAD_START_BYTES: usize = FILE_MAGIC.len() + 4;
 /// Maximum size of a body in bytes, for writers and readers.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 /// Maximum size of a descriptor that readers accept, in bytes.
@@ -112,6 +114,22 @@ pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
         return Err(FormatError::BadDescriptor);
     }
     Ok((json, FILE_MAGIC.len() + 4 + length + 4))
+}
+
+/// Returns whether a file of `length` bytes, which starts with the bytes `start`, ends within its
+/// head. `start` must have at least [`HEAD_START_BYTES`] bytes of a file that has them.
+#[must_use]
+pub fn ends_within_head(start: &[u8], length: u64) -> bool {
+    let magic = &start[..start.len().min(FILE_MAGIC.len())];
+    if !FILE_MAGIC.starts_with(magic) {
+        return false;
+    }
+    let descriptor = start
+        .get(FILE_MAGIC.len()..)
+        .and_then(|rest| rest.first_chunk::<4>())
+        .map(|bytes| u32::from_le_bytes(*bytes) as usize);
+    let head = HEAD_START_BYTES + descriptor.map_or(0, |bytes| bytes + 4);
+    descriptor.is_none_or(|bytes| bytes <= DESCRIPTOR_BYTES_MAX) && length < head as u64
 }
 
 /// Encodes records into chunks; reuses its buffers.

@@ -10,6 +10,7 @@
 //! no time that the guest sees.
 
 mod app;
+mod clocks;
 mod hand_out;
 mod inject;
 mod page_list;
@@ -27,7 +28,7 @@ use tardy_core::units::Nanos;
 use tardy_run::request::Request;
 use tardy_sys::child::kill_with_parent;
 use tardy_sys::sched::{self, Policy};
-use tardy_sys::{clock, cycle_counter, init, watched};
+use tardy_sys::{clock, init, watched};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
@@ -144,7 +145,7 @@ fn try_run() -> io::Result<()> {
     };
     // The plugin takes the last clock read before the mark as the program's start, so no other read
     // may follow this one.
-    let (count_at_start, started_at) = read_clocks();
+    let (count_at_start, started_at) = clocks::read();
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
@@ -170,7 +171,7 @@ fn try_run() -> io::Result<()> {
     if job.injection.is_some() {
         remarks.extend(inject::keep_log().err());
     }
-    let (count_at_end, ended_at) = read_clocks();
+    let (count_at_end, ended_at) = clocks::read();
     let report = GuestReport {
         version: VERSION,
         ending,
@@ -187,14 +188,6 @@ fn try_run() -> io::Result<()> {
         remarks,
     };
     hand_out::hand_out(&report)
-}
-
-/// Reads the CPU's cycle counter, then the clock. The number of instructions between the two reads
-/// is the same in every call.
-#[inline(never)]
-fn read_clocks() -> (u64, Nanos) {
-    let count = cycle_counter::read();
-    (count, Nanos(clock::monotonic()))
 }
 
 /// Starts the program and its companions, and collects children until the program has ended or its

@@ -15,6 +15,7 @@ use super::record::{FORMAT, RunRecord, State};
 use tardy_samples::far_time::far_time;
 use tardy_samples::harmless::harmless;
 use tardy_samples::hours::{self, Hours};
+use tardy_samples::read_series::is_without_head;
 use tardy_samples::reserved_file::{self, ReservedFile};
 use tardy_samples::segments::{segment_path, segments_behind};
 
@@ -320,14 +321,15 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     record.samples_folder = record.samples_folder.filter(|spool| spool.is_dir());
     if record.state == State::Running {
         // Files of series are created before the start of the run is chosen, and get their heads
-        // afterwards. A run that was killed in between has no samples.
+        // afterwards. Before that, or if a run was killed in between, a series has no samples.
         let samples = record
             .samples_folder
             .clone()
             .unwrap_or_else(|| folder.join("samples"));
         record.series.retain(|series| {
             let path = samples.join(&series.file);
-            fs::metadata(&path).map_or(true, |file| file.len() > 0) || has_samples(&path)
+            // A reading error is reported by the reader of the series.
+            !is_without_head(&path).unwrap_or(false) || has_samples(&path)
         });
     }
     Ok(record)
@@ -345,7 +347,7 @@ pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(),
         .map_err(|error| FolderError::Unwritable { path, error })
 }
 
-/// Returns whether a series whose own file is empty has samples in other files.
+/// Returns whether a series whose own file has no head has samples in other files.
 fn has_samples(series: &Path) -> bool {
     let gave_way = Hours::read(&hours::path(series))
         .is_ok_and(|hours| hours.is_some_and(|hours| hours.through > 0));

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tardy_core::chunk::{
-    self, CHUNK_HEAD_BYTES, Chunk, ChunkHead, DESCRIPTOR_BYTES_MAX, FormatError,
+    self, CHUNK_HEAD_BYTES, Chunk, ChunkHead, DESCRIPTOR_BYTES_MAX, FormatError, HEAD_START_BYTES,
 };
 use tardy_core::series::Descriptor;
 use tardy_sys::{regular_file, scoped};
@@ -108,6 +108,18 @@ pub struct PartEnd {
     pub torn_bytes: u64,
     /// Whether the file was closed properly.
     pub is_closed: bool,
+}
+
+/// Returns whether the file's head is not written yet, or only partly.
+///
+/// # Errors
+/// Returns errors of opening and reading.
+pub fn is_without_head(path: &Path) -> io::Result<bool> {
+    let file = regular_file::open(path)?;
+    let length = file.metadata()?.len();
+    let mut start = Vec::new();
+    file.take(HEAD_START_BYTES as u64).read_to_end(&mut start)?;
+    Ok(chunk::ends_within_head(&start, length))
 }
 
 impl SeriesFile {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::support::terminal::InTerminal;
+use super::support::workplace::Workplace;
 use super::{STOCK, lab, lab_is_there, support};
 
 /// Runs `tardy lab debug` and returns its exit code, its result and its messages.
@@ -100,6 +102,16 @@ fn the_same_moment_comes_again_with_the_same_registers() {
     assert!(has_rdtsc, "{end}");
     assert_eq!(line(&end, "$1 ="), "3", "{end}");
 
+    let without_gdb = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
+        .args(["lab", "debug"])
+        .arg(&out)
+        .env("PATH", folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(without_gdb.status.code(), Some(3), "{without_gdb:?}");
+    let said = String::from_utf8_lossy(&without_gdb.stderr);
+    assert!(said.contains("install the package gdb"), "{said}");
+
     for (arguments, reason) in [
         (["--worst", "1000000"], "choose a smaller --worst"),
         (["--sample", "nosuch:0"], "cyclic.cpu0 ("),
@@ -109,6 +121,38 @@ fn the_same_moment_comes_again_with_the_same_registers() {
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(reason), "{said}");
     }
+}
+
+/// In a terminal, gdb shows its prompt, and Ctrl-C stops the guest but no program of the host.
+#[test]
+fn a_guest_from_a_snapshot_is_debugged_in_a_terminal_with_ctrl_c() {
+    if !lab_is_there("gdb in a terminal", false) {
+        return;
+    }
+    let place = Workplace::new();
+    let run = format!(
+        "lab run --kernel {STOCK} --preempt none --load memory --for 2s --snapshots --out two"
+    );
+    place.tardy(&run).ends_with(0);
+    // After this sample, the guest runs for more than a second under load.
+    let line = "lab debug two --sample cyclic.cpu0:100";
+    let mut terminal = InTerminal::start(&place, line, (100, 50));
+    let start = terminal.until("(gdb)");
+    assert!(
+        start.contains("cyclic.cpu0:100: ") && start.contains("The holder of the CPU is unknown"),
+        "{start}"
+    );
+    terminal.type_keys("info symbol $pc\n");
+    terminal.until("in section .text");
+    terminal.type_keys("continue\n");
+    terminal.until("Continuing.");
+    terminal.type_keys("\x03");
+    terminal.until("received signal SIGINT");
+    terminal.type_keys("print $cs & 3\n");
+    terminal.until("$1 = ");
+    terminal.type_keys("quit\n");
+    let (status, text) = terminal.end();
+    assert!(status.success(), "{status}: {text}");
 }
 
 #[test]

@@ -1,21 +1,23 @@
 //! `tardy lab why` and `tardy compare --why`: the difference of two latencies, to the function and
 //! to the instruction.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rand::SeedableRng;
 use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::Value;
 use tardy_lab::injection::MODULE_NAME;
 
 use super::{REAL_TIME, STOCK, kernel, lab, lab_is_there, modules, support};
 
-/// Number of functions that are lengthened, one after the other; `TARDY_TEST_MUTANTS` sets another
-/// number.
-const MUTANTS: usize = 2;
-/// Rounds of the loop in the longer function; its loop has two instructions a round.
-const ROUNDS: u64 = 2001;
+/// Number of mutants of a kernel, which are guests with a longer function: `TARDY_TEST_MUTANTS` sets
+/// another number.
+const MUTANTS: usize = 1;
+/// Rounds of the loop in the longer function, drawn by seed; a round has two instructions.
+const ROUNDS: std::ops::Range<u64> = 1000..4000;
+/// The module's function with the loop.
+const LENGTHENED: &str = "tardy_lengthen [tardy_inject]";
 
 fn document(output: &std::process::Output) -> Value {
     assert!(
@@ -135,87 +137,132 @@ fn a_longer_latency_is_explained_to_the_instruction() {
     }
 }
 
-#[test]
-fn a_function_that_became_longer_comes_first_with_its_exact_length() {
+/// Returns the calls and the time of a function that only the new side executed.
+fn added(row: &Value) -> (i64, i64) {
+    let [calls, ns] = ["calls", "ns"].map(|key| {
+        assert_eq!(row[format!("base_{key}")], 0, "{row}");
+        number(&row[format!("new_{key}")])
+    });
+    (calls, ns)
+}
+
+/// Guests of one kernel, in each of which one function may be longer.
+struct Mutants<'a> {
+    folder: &'a Path,
+    source: &'a str,
+    options: &'a str,
+    variant: &'a str,
+    module: PathBuf,
+}
+
+impl Mutants<'_> {
+    /// Measures a guest; `None` if the module refuses the function.
+    fn measured(&self, name: &str, lengthened: Option<(&str, u64)>) -> Option<PathBuf> {
+        let out = self.folder.join(format!("{}-{name}", self.variant));
+        let fixed = format!(
+            "run --json --kernel {} {} --load none --cycles 200 --watch --watch-worst 1024",
+            self.source, self.options
+        );
+        let mut arguments: Vec<String> = fixed.split_whitespace().map(str::to_owned).collect();
+        arguments.extend(["--out".to_owned(), out.display().to_string()]);
+        if let Some((function, rounds)) = lengthened {
+            let module = self.module.display();
+            let parameters = format!("{module}:lengthen={function}:rounds={rounds}");
+            arguments.extend(["--module".to_owned(), parameters]);
+        }
+        let output = lab(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        output.status.success().then(|| out.join(self.variant))
+    }
+
+    /// Lengthens functions on the path of the median sample, drawn by seed, and checks that each is
+    /// named first with its length.
+    fn find(&self, wanted: usize, random: &mut Pcg64) {
+        let median = ["--quantiles", "0.5"];
+        let plain = self.measured("plain", None).unwrap();
+        let path = compared(&plain, &plain, &median);
+        let mut names: Vec<&str> = path["functions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|row| {
+                number(&row["base_calls"]) == 1 && !row["callers"].as_array().unwrap().is_empty()
+            })
+            .map(|row| row["function"].as_str().unwrap())
+            .filter(|name| !name.contains(['(', ' ']))
+            .collect();
+        names.sort_unstable();
+        names.shuffle(random);
+        // Time of a call of the loop's function without its rounds.
+        let mut around = None;
+        let mut found = 0;
+        for name in names {
+            if found == wanted {
+                break;
+            }
+            let rounds = random.random_range(ROUNDS);
+            // Kprobes refuse functions that they need themselves, or that run before the kernel is
+            // in a state to be interrupted.
+            let Some(longer) = self.measured(name, Some((name, rounds))) else {
+                eprintln!("{name} cannot be lengthened");
+                continue;
+            };
+            let instruction = number(&path["instruction_ns"]);
+            let loop_ns = |rounds: u64| 2 * rounds.cast_signed() * instruction;
+            let around = *around.get_or_insert_with(|| {
+                let short = self.measured("short", Some((name, 1))).unwrap();
+                let why = compared(&plain, &short, &median);
+                let rows = why["functions"].as_array().unwrap();
+                let row = rows.iter().find(|row| row["function"] == LENGTHENED);
+                let (calls, longer_by) = added(row.unwrap());
+                longer_by / calls - loop_ns(1)
+            });
+            let why = compared(&plain, &longer, &median);
+            adds_up(&why);
+            let row = &why["functions"][0];
+            let (calls, longer_by) = added(row);
+            assert_eq!(row["function"], LENGTHENED, "{name}: {why}");
+            assert_eq!(
+                longer_by,
+                calls * (loop_ns(rounds) + around),
+                "{name}: {row}"
+            );
+            let callers = row["callers"].as_array().unwrap();
+            assert!(callers.iter().any(|caller| caller == name), "{name}: {row}");
+            found += 1;
+            let instructions = longer_by / instruction;
+            eprintln!(
+                "{}: {name}: {calls} x {instructions} instructions",
+                self.variant
+            );
+        }
+        assert_eq!(found, wanted, "too few functions can be lengthened");
+    }
+}
+
+/// Lengthens functions of a kernel, and checks that each is named first.
+fn find_mutants(source: &str, options: &str, variant: &str) {
     if !lab_is_there("functions that became longer", true) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let release = kernel(STOCK).unwrap().release().unwrap().to_owned();
-    let module = modules().join(release).join(MODULE_NAME);
-    let measured = |name: &str, module: Option<String>| {
-        let out = folder.path().join(name);
-        let mut arguments = vec![
-            "run".to_owned(),
-            "--json".to_owned(),
-            "--out".to_owned(),
-            out.display().to_string(),
-        ];
-        let fixed = "--kernel debian:6.1 --preempt full --load none --cycles 200 --watch \
-                     --watch-worst 1024";
-        arguments.extend(fixed.split(' ').map(str::to_owned));
-        arguments.extend(
-            module
-                .into_iter()
-                .flat_map(|module| ["--module".to_owned(), module]),
-        );
-        let output = lab(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        output.status.success().then(|| out.join("6.1-full"))
+    let release = kernel(source).unwrap().release().unwrap().to_owned();
+    let mutants = Mutants {
+        folder: folder.path(),
+        source,
+        options,
+        variant,
+        module: modules().join(release).join(MODULE_NAME),
     };
-    let median = ["--quantiles", "0.5"];
-    let plain = measured("plain", None).unwrap();
-    let path = compared(&plain, &plain, &median);
-    let mut names: Vec<&str> = path["functions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|row| {
-            number(&row["base_calls"]) == 1 && !row["callers"].as_array().unwrap().is_empty()
-        })
-        .map(|row| row["function"].as_str().unwrap())
-        .filter(|name| !name.contains(['(', ' ']))
-        .collect();
-    names.sort_unstable();
-    names.shuffle(&mut Pcg64::seed_from_u64(20_261_129));
     let wanted = std::env::var("TARDY_TEST_MUTANTS").map_or(MUTANTS, |text| text.parse().unwrap());
-    let mut found = 0;
-    for name in names {
-        let with = |rounds: u64| {
-            let parameters = format!("{}:lengthen={name}:rounds={rounds}", module.display());
-            measured(&format!("{name}-{rounds}"), Some(parameters))
-        };
-        // Kprobes refuse functions that they need themselves, or that run before the kernel is in
-        // a state to be interrupted.
-        let Some(short) = with(1) else { continue };
-        let long = with(ROUNDS).unwrap();
-        let why = compared(&short, &long, &median);
-        adds_up(&why);
-        let first = &why["functions"][0];
-        assert_eq!(
-            first["function"], "tardy_lengthen [tardy_inject]",
-            "{name}: {why}"
-        );
-        let calls = number(&first["base_calls"]);
-        assert!(
-            calls > 0 && first["base_calls"] == first["new_calls"],
-            "{name}: {first}"
-        );
-        let loop_ns = 2 * (ROUNDS as i64 - 1) * number(&why["instruction_ns"]);
-        assert_eq!(
-            number(&first["new_ns"]) - number(&first["base_ns"]),
-            calls * loop_ns,
-            "{name}: {first}"
-        );
-        let callers = first["callers"].as_array().unwrap();
-        assert!(
-            callers.iter().any(|caller| caller == name),
-            "{name}: {first}"
-        );
-        found += 1;
-        eprintln!("{name}: {calls} x {loop_ns} ns");
-        if found == wanted {
-            return;
-        }
-    }
-    panic!("{found} of {wanted} functions could be lengthened");
+    mutants.find(wanted, &mut Pcg64::seed_from_u64(20_261_129));
+}
+
+#[test]
+fn a_longer_function_of_the_stock_kernel_comes_first_with_its_exact_length() {
+    find_mutants(STOCK, "--preempt full", "6.1-full");
+}
+
+#[test]
+fn a_longer_function_of_the_real_time_kernel_comes_first_with_its_exact_length() {
+    find_mutants(REAL_TIME, "", "6.1-rt");
 }

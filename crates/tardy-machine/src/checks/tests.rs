@@ -578,7 +578,7 @@ fn current_kernels_have_rows_of_their_own() {
     is(
         &states,
         "scheduler-extension",
-        "lavd (enabled), with layered in control groups below it",
+        "lavd (enabled), with layered (cgroup inode 77) and flash (cgroup inode 99) below it",
     );
     is(&states, "ext-server", "30.0 ms");
     is(&states, "time-slice-extension", "5.00 us");

@@ -698,6 +698,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
         "sleeps_on_wall_clock",
         "woken_by_lower_priority",
         "futex_without_inheritance",
+        "threads_started",
     ] {
         let (bad, good) = (of(&bad, name), of(&good, name));
         if bad["count"].is_null() {

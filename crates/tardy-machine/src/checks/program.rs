@@ -93,11 +93,12 @@ const SHOWN: usize = 4;
 /// Linux 7.3).
 const FUTEX_SLOTS_LEAST: usize = 16;
 
-/// Returns the number of slots that the kernel chooses for a program's hash of futexes. Its upper
-/// limit is the size of the hash of all programs: 256 slots for each possible CPU, which this
-/// number never reaches.
+/// Returns the number of slots that the kernel chooses for a program's hash of futexes. The kernel
+/// chooses it before it counts the new thread (kernel/fork.c, copy_process). The upper limit is the
+/// size of the hash of all programs: 256 slots for each possible CPU, which this number never
+/// reaches.
 fn futex_slots(threads: usize, cpus: usize) -> usize {
-    (4 * threads.min(cpus))
+    (4 * threads.saturating_sub(1).min(cpus))
         .next_power_of_two()
         .max(FUTEX_SLOTS_LEAST)
 }

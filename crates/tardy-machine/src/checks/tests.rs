@@ -185,8 +185,8 @@ impl Case {
         let watched = watched(self.is_calm);
         let root = tree.root();
         let facts = MachineFacts::read(&root);
-        // On a machine that is not calm, thread 704 starts during the watch.
-        let [thread, hidden] = ["proc/700/task/704", "not-yet"].map(|path| tree.path().join(path));
+        // On a machine that is not calm, thread 705 starts during the watch.
+        let [thread, hidden] = ["proc/700/task/705", "not-yet"].map(|path| tree.path().join(path));
         let is_late = !self.is_calm && fs::rename(&thread, &hidden).is_ok();
         let watch = ProgramWatch::begin(&root, PROGRAM);
         if is_late {
@@ -613,7 +613,7 @@ fn a_hash_of_futexes_that_grows_during_the_watch_is_a_fault_and_one_that_grew_be
     else {
         panic!("{:?}", of(false))
     };
-    assert!(current.starts_with("4 threads became 5 during the watch"));
+    assert!(current.starts_with("5 threads became 6 during the watch"));
     assert!(current.contains("from 16 to 32 slots"), "{current}");
     assert!(
         remedy.contains("PR_FUTEX_HASH_SET_SLOTS, 32, 0)"),

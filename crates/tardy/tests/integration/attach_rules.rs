@@ -12,7 +12,7 @@ use support::machine;
 use support::workplace::{Workplace, finish};
 
 /// Rules that tests/data/bad_loop.c breaks once or more in each cycle.
-const BROKEN: [&str; 6] = [
+pub(crate) const BROKEN: [&str; 6] = [
     "page_faults",
     "sleeps_relative",
     "sleeps_on_wall_clock",

@@ -58,19 +58,25 @@ impl Architecture {
         }
     }
 
-    /// Returns the cross linker, and the packages that contain the linker and the C library; `None`
-    /// for musl targets.
-    fn cross_compiler(self) -> Option<(&'static str, &'static str)> {
+    /// Returns the programs for linking, each with the packages that contain it and the C library;
+    /// none for musl targets.
+    fn linkers(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Armv7 => Some((
-                "arm-linux-gnueabihf-gcc",
-                "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
-            )),
-            Self::Riscv64 => Some((
+            Self::Armv7 => &[
+                (
+                    "arm-linux-gnueabihf-gcc",
+                    "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
+                ),
+                (
+                    "arm-linux-gnueabihf-ld.gold",
+                    "binutils-gold-arm-linux-gnueabihf",
+                ),
+            ],
+            Self::Riscv64 => &[(
                 "riscv64-linux-gnu-gcc",
                 "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
-            )),
-            Self::Aarch64 | Self::X86_64 => None,
+            )],
+            Self::Aarch64 | Self::X86_64 => &[],
         }
     }
 
@@ -239,33 +245,15 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
 /// Builds the binary of developers, without link-time optimisation, and returns its path.
 pub(crate) fn build_quickly(architecture: Architecture) -> Result<PathBuf> {
     let target = prepared(architecture)?;
-    let package = ["--release", "--package", "tardy", "--target", target];
-    if architecture != Architecture::Armv7 {
-        return workspace::build(&package);
-    }
-    // In a static program with more than 16 MB of code, such as this one, GNU ld 2.40 drops the
-    // Thumb bit from addresses by which the C library selects its functions. The program then
-    // crashes at its start. The gold linker of the same package does not.
-    let mut cargo = workspace::cargo();
-    cargo.arg("rustc").args(package).args([
-        "--locked",
-        "--bin=tardy",
-        "--",
-        "-Clink-arg=-fuse-ld=gold",
-    ]);
-    program::run(&mut cargo)?;
-    let made = workspace::target_folder()?;
-    Ok(made.join(target).join("release/tardy"))
+    workspace::build(&["--release", "--package", "tardy", "--target", target])
 }
 
-/// Returns the target of the architecture once its compiler and libraries are there.
+/// Returns the target of the architecture once its linkers and libraries are there.
 fn prepared(architecture: Architecture) -> Result<&'static str> {
-    if let Some((compiler, packages)) = architecture
-        .cross_compiler()
-        .filter(|(compiler, _)| program::find(compiler).is_none())
-    {
+    let mut linkers = architecture.linkers().iter();
+    if let Some((linker, packages)) = linkers.find(|(linker, _)| program::find(linker).is_none()) {
         return Err(Failure::new(format!(
-            "{} needs {compiler}: apt-get install {packages}",
+            "{} needs {linker}: apt-get install {packages}",
             architecture.name()
         )));
     }

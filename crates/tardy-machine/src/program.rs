@@ -11,6 +11,8 @@ use super::tasks::{self, Task};
 pub struct Program {
     pub process: u32,
     pub name: String,
+    /// Number of threads at the first reading.
+    pub threads_before: usize,
     /// The threads at the second reading.
     pub threads: Vec<Task>,
     /// Page faults of each thread between the readings: those without and those with disk access.
@@ -100,6 +102,7 @@ impl ProgramWatch {
         Some(Program {
             process,
             name: root.text(format!("proc/{process}/comm"))?,
+            threads_before: self.faults.len(),
             faults: threads.iter().map(grown).collect(),
             locked_kib: kib("VmLck:"),
             resident_kib: kib("VmRSS:"),
@@ -145,6 +148,7 @@ pub(crate) mod tests {
         fake.write("proc/7/task/8/stat", stat("worker", 1, 80, (9, 2)));
         let program = watch.end(&fake.root()).unwrap();
         assert_eq!(program.faults, BTreeMap::from([(7, (0, 0)), (8, (4, 2))]));
+        assert_eq!((program.threads_before, program.threads.len()), (2, 2));
         assert_eq!(
             (program.locked_kib, program.resident_kib),
             (Some(512), Some(2048))

@@ -42,6 +42,9 @@ pub struct LoopRules {
     pub lock_waits_sum_ns: u64,
     /// Time of the longest of these waits.
     pub lock_waits_max_ns: u64,
+    /// Number of threads of the same program that the loop started.
+    #[serde(default)]
+    pub threads_started: u64,
 }
 
 /// The kinds of events from which violations of the rules for loops are counted. A field is true if
@@ -58,6 +61,9 @@ pub struct RecordedKinds {
     pub contention: bool,
     /// Whether the trace has calls of futex(2).
     pub futex: bool,
+    /// Threads and processes that start.
+    #[serde(default)]
+    pub task_starts: bool,
 }
 
 impl RecordedKinds {
@@ -71,6 +77,7 @@ impl RecordedKinds {
             wakings: has("sched:sched_waking"),
             contention: has("lock:contention_begin"),
             futex: has("syscalls:sys_enter_futex"),
+            task_starts: has("task:task_newtask"),
         }
     }
 }
@@ -113,6 +120,7 @@ impl LoopRules {
             lock_waits: rules.lock_waits.count,
             lock_waits_sum_ns: rules.lock_waits.sum_ns,
             lock_waits_max_ns: rules.lock_waits.max_ns,
+            threads_started: rules.threads_started,
         }
     }
     /// Adds the counts of another part of the recording.
@@ -127,6 +135,7 @@ impl LoopRules {
             (&mut self.woken_from_softirq, other.woken_from_softirq),
             (&mut self.lock_waits, other.lock_waits),
             (&mut self.lock_waits_sum_ns, other.lock_waits_sum_ns),
+            (&mut self.threads_started, other.threads_started),
         ];
         for (own, more) in counts {
             *own = own.saturating_add(more);

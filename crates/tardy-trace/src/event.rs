@@ -233,6 +233,11 @@ pub enum Kind {
         /// FUTEX_* with its flags.
         operation: i64,
     },
+    /// A thread starts another.
+    TaskStart {
+        /// CLONE_* of include/uapi/linux/sched.h.
+        flags: i64,
+    },
     /// The functions that led to the previous event of the same CPU, as a trigger at that event
     /// records them.
     Stack {
@@ -419,6 +424,11 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
     ("sys_enter_futex", &["op"], |values| {
         Some(Kind::Futex {
             operation: values.number(0)?,
+        })
+    }),
+    ("task_newtask", &["clone_flags"], |values| {
+        Some(Kind::TaskStart {
+            flags: values.number(0)?,
         })
     }),
     ("timerlat", &["context", "timer_latency"], |values| {

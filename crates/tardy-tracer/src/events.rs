@@ -5,8 +5,9 @@
 //! the reported ID has mapped the loops' memory. Only such runs record futex calls, because the
 //! event sends all threads through the slow path of system calls.
 //!
-//! Page faults and locks are recorded for measuring threads only, by filters that name these
-//! threads once they have announced themselves. Loads fault a hundred thousand times a second.
+//! Page faults, locks and new threads are recorded for measuring threads only, by filters that name
+//! these threads once they have announced themselves. Loads fault a hundred thousand times a
+//! second.
 
 /// An event, by its folder below `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,12 +53,14 @@ pub const WANTED: &[WantedEvent] = &[
 ];
 
 /// Events recorded for measuring threads only: they show why a measuring thread waited in the
-/// kernel. Loads cause a hundred thousand of these events per second.
+/// kernel, or which rules for loops it broke. Loads cause a hundred thousand of these events per
+/// second.
 pub const OF_PROBES: &[WantedEvent] = &[
     helpful("exceptions", "page_fault_user"),
     helpful("exceptions", "page_fault_kernel"),
     helpful("lock", "contention_begin"),
     helpful("lock", "contention_end"),
+    helpful("task", "task_newtask"),
 ];
 
 /// Events recorded only if the loop of a program is judged. They force every thread of the system

@@ -272,20 +272,33 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
         .optional("sys/kernel/sched_ext/root/ops")?
         .unwrap_or_else(|| "a scheduler of unknown name".to_owned());
     // Since Linux 7.1, control groups can have BPF schedulers below that of their parent, in at
-    // most four levels (SCX_SUB_MAX_DEPTH of kernel/sched/ext/types.h).
+    // most four levels (SCX_SUB_MAX_DEPTH of kernel/sched/ext/types.h). The kernel names the folder
+    // of each after the number of its control group, which is the inode of the group's folder.
     let mut below = Vec::new();
     for depth in 1..=4 {
         let pattern = format!("sys/kernel/sched_ext/root{}/ops", "/sub/*".repeat(depth));
-        let names = examined.texts(&pattern).unwrap_or_default();
-        below.extend(names.into_iter().map(|(_, name)| name));
+        for (path, name) in examined.texts(&pattern).unwrap_or_default() {
+            let group = path
+                .rsplit("sub-")
+                .next()
+                .and_then(|end| end.strip_suffix("/ops"));
+            below.push(format!("{name} (cgroup inode {})", group.unwrap_or("?")));
+        }
     }
-    let below = match below.as_slice() {
-        [] => String::new(),
-        names => format!(", with {} in control groups below it", names.join(" and ")),
+    let (below, remedy) = match below.as_slice() {
+        [] => (
+            String::new(),
+            "stop the program that loaded the scheduler, or systemctl stop scx",
+        ),
+        names => (
+            format!(", with {} below it", names.join(" and ")),
+            "stop the programs that loaded the schedulers; find /sys/fs/cgroup -inum NUMBER shows \
+             the control group of such an inode",
+        ),
     };
     Ok(State::improvable(
         format!("{name} ({state}){below}"),
         "none",
-        "stop the program that loaded the scheduler, or systemctl stop scx",
+        remedy,
     ))
 }

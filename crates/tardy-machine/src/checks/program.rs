@@ -93,6 +93,16 @@ const SHOWN: usize = 4;
 /// Linux 7.3).
 const FUTEX_SLOTS_LEAST: usize = 16;
 
+/// Returns the number of slots that the kernel chooses for a program's hash of futexes. The kernel
+/// chooses it before it counts the new thread (kernel/fork.c, copy_process). The upper limit is the
+/// size of the hash of all programs: 256 slots for each possible CPU, which this number never
+/// reaches.
+fn futex_slots(threads: usize, cpus: usize) -> usize {
+    (4 * threads.saturating_sub(1).min(cpus))
+        .next_power_of_two()
+        .max(FUTEX_SLOTS_LEAST)
+}
+
 fn program<'a>(examined: &CheckInput<'a>) -> Result<&'a Program, State> {
     examined
         .program
@@ -320,7 +330,7 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
 
 /// Judges the number of slots that the kernel chooses for the program's hash of futexes. The number
 /// is computed, because only the program itself can ask the kernel for it. Whether the program
-/// fixed the number stays unknown for the same reason.
+/// fixed the number, or had more threads before, stays unknown for the same reason.
 fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     if !examined.configuration()?.is_built_in("FUTEX_PRIVATE_HASH") {
@@ -334,10 +344,25 @@ fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
         .len();
     let count = program.threads.len();
     let threads = format!("{count} thread{}", if count == 1 { "" } else { "s" });
-    // The limit is the size of the hash of all programs: 256 slots for each possible CPU, which
-    // this number never reaches.
-    let slots = (4 * count.min(cpus)).next_power_of_two();
-    Ok(if slots <= FUTEX_SLOTS_LEAST {
+    let (before, slots) = (
+        futex_slots(program.threads_before, cpus),
+        futex_slots(count, cpus),
+    );
+    Ok(if before < slots {
+        State::improvable(
+            format!(
+                "{} threads became {count} during the watch, and the hash of futexes grew from \
+                 {before} to {slots} slots, unless the program fixed its size or had as many \
+                 threads before",
+                program.threads_before
+            ),
+            "all threads started before the loop, or a fixed size",
+            format!(
+                "prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {slots}, 0) before the program's \
+                 first thread starts"
+            ),
+        )
+    } else if slots == FUTEX_SLOTS_LEAST {
         State::good(format!(
             "with {threads} on {cpus} online CPUs, the hash of futexes keeps its initial size"
         ))

@@ -29,6 +29,7 @@ pub(super) fn note(recorded: &mut RecordedKinds, event: &Event) {
         Kind::Waking { .. } => recorded.wakings = true,
         Kind::ContentionBegin { .. } => recorded.contention = true,
         Kind::Futex { .. } => recorded.futex = true,
+        Kind::TaskStart { .. } => recorded.task_starts = true,
         _ => {}
     }
 }
@@ -171,6 +172,18 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             ),
             "keep system calls that allocate, map memory or do I/O out of the loop",
             "record lock:contention_begin and contention_end",
+        ),
+        row(
+            "threads_started",
+            "threads started by the loop",
+            recorded.task_starts,
+            rules.threads_started,
+            "from Linux 6.17 on, a new thread may enlarge the program's hash of futexes, and \
+             threads that lock meanwhile wait"
+                .to_owned(),
+            "start all threads before the loop, or call prctl(PR_FUTEX_HASH, \
+             PR_FUTEX_HASH_SET_SLOTS, SLOTS, 0) before the first thread starts",
+            "record task:task_newtask",
         ),
     ];
     // Priority inversion is possible only for a real-time thread.

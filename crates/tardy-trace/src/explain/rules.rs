@@ -1,6 +1,6 @@
 //! Counts in a trace how often real-time loops violate rules: those of the kernel's monitors
-//! `rtapp` (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17). The monitors themselves
-//! are not needed.
+//! `rtapp` (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), and a few others. The
+//! monitors themselves are not needed.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,8 @@ use crate::text::Text;
 /// without priority inheritance.
 const FUTEX_WAITS: [i64; 2] = [0, 9];
 const FUTEX_COMMAND: i64 = 0x7f;
+/// Flag of clone(2) for a thread of the same program (include/uapi/linux/sched.h).
+const CLONE_THREAD: i64 = 0x1_0000;
 /// Monotonic clocks stay below this value (31 years); the wall clock has exceeded it since 2001.
 const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
 /// Bit of a timer's mode: the time counts from now.
@@ -41,6 +43,8 @@ pub struct Rules {
     pub woken_from_softirq: u64,
     /// Waits for locks of the kernel.
     pub lock_waits: LockWaits,
+    /// Threads of the same program that the thread started.
+    pub threads_started: u64,
     /// Page faults before the first wake-up by a timer. The other counts exclude them, because a
     /// thread may have page faults when it starts.
     pub page_faults_at_start: u64,
@@ -136,6 +140,7 @@ impl Rules {
             Kind::Futex { operation } if FUTEX_WAITS.contains(&(operation & FUTEX_COMMAND)) => {
                 self.futex_waits_plain += 1
             }
+            Kind::TaskStart { flags } if flags & CLONE_THREAD != 0 => self.threads_started += 1,
             Kind::ContentionBegin { .. } => self.lock_waits.began = Some(event.time),
             Kind::ContentionEnd => {
                 if let Some(began) = self.lock_waits.began.take() {

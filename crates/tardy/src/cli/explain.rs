@@ -179,7 +179,7 @@ For your own application, record its trace while it runs:
   trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task \
                           -e irq -e irq_vectors -e timer:hrtimer_start \\
     -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e \
-                          exceptions -e lock:contention_begin -e lock:contention_end \\
+                          exceptions -e lock:contention_begin -e lock:contention_end -e task:task_newtask \\
     -e workqueue:workqueue_execute_start -e workqueue:workqueue_execute_end sleep 10
 Then:
   tardy explain trace.dat --task my_loop

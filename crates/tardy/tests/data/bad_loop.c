@@ -23,13 +23,24 @@ static void *answer(void *unused)
     return unused;
 }
 
+static void *nothing(void *unused)
+{
+    return unused;
+}
+
 int main(void)
 {
-    struct sched_param priority = { .sched_priority = 80 };
+    struct sched_param priority = { .sched_priority = 80 }, ordinary = { .sched_priority = 0 };
     struct timespec time = { 0, 1000000 };
     struct tardy_loop loop;
+    pthread_attr_t of_thread;
     pthread_t thread;
 
+    pthread_attr_init(&of_thread);
+    pthread_attr_setdetachstate(&of_thread, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setinheritsched(&of_thread, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&of_thread, SCHED_OTHER);
+    pthread_attr_setschedparam(&of_thread, &ordinary);
     if (pthread_create(&thread, NULL, answer, NULL) || sched_setscheduler(0, SCHED_FIFO, &priority))
         return 1;
     if (tardy_open(&loop, "bad", 0) < 0)
@@ -40,6 +51,7 @@ int main(void)
 
         page[0] = 1;
         munmap((void *)page, 4096);
+        pthread_create(&thread, &of_thread, nothing, NULL);
         pthread_mutex_lock(&lock);
         asks++;
         pthread_cond_signal(&asked);

@@ -692,13 +692,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
             .clone()
     };
     let (bad, good) = (rules("bad"), rules("good"));
-    for name in [
-        "page_faults",
-        "sleeps_relative",
-        "sleeps_on_wall_clock",
-        "woken_by_lower_priority",
-        "futex_without_inheritance",
-    ] {
+    for name in crate::attach_rules::BROKEN {
         let (bad, good) = (of(&bad, name), of(&good, name));
         if bad["count"].is_null() {
             let has_it = place.record("bad")["tracing"]["absent"]

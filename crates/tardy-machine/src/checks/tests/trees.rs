@@ -372,24 +372,26 @@ sys/kernel/debug/sched/fair_server/cpu2/runtime: 50000000
 sys/kernel/debug/sched/fair_server/cpu2/period: 1000000000
 "#;
 
-/// Replaces lines of `UNTUNED`: Linux 7.3 with two BPF schedulers.
+/// Replaces lines of `UNTUNED`: Linux 7.3 with three BPF schedulers, one below the other.
 pub(super) const CURRENT_KERNEL: &str = r#"
 proc/sys/kernel/osrelease: 7.3.0
 sys/kernel/sched_ext/state: enabled
 sys/kernel/sched_ext/root/ops: lavd
 sys/kernel/sched_ext/root/sub/sub-77/ops: layered
+sys/kernel/sched_ext/root/sub/sub-77/sub/sub-99/ops: flash
 sys/kernel/debug/sched/ext_server/cpu2/runtime: 30000000
 sys/kernel/debug/sched/ext_server/cpu2/period: 1000000000
 sys/kernel/debug/rseq/slice_ext_nsec: 5000
 "#;
 
-/// Replaces lines of `CURRENT_KERNEL`: six CPUs, and a program of five threads.
+/// Replaces lines of `CURRENT_KERNEL`: six CPUs, and a program of six threads.
 pub(super) const MANY_THREADS: &str = r#"
 boot/config-7.3.0: CONFIG_FUTEX_PRIVATE_HASH=y
 sys/devices/system/cpu/online: 0-5
 @task 700 702 worker 0 0 0 0-5
 @task 700 703 worker 0 0 0 0-5
 @task 700 704 worker 0 0 0 0-5
+@task 700 705 worker 0 0 0 0-5
 "#;
 
 /// Replaces lines of `TUNED`: Linux 7.3 with PREEMPT_RT.

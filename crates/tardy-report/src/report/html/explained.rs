@@ -215,6 +215,8 @@ fn kind(cause: Cause) -> usize {
         | Cause::EqualPriority
         | Cause::Turns
         | Cause::FairServer
+        | Cause::ExtendedSlice
+        | Cause::LockOwner
         | Cause::BeforeSoftirq
         | Cause::Waker => 1,
         Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode => 2,

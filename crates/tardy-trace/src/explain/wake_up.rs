@@ -256,6 +256,15 @@ impl Explainer {
                 self.work.insert(event.head.pid, function);
             }
             Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
+            // A monitor may report in the context of another thread.
+            Kind::Violation {
+                monitor,
+                pid: Some(pid),
+            } if self.is_target(pid) => {
+                if let Some(rules) = self.judged.of_mut(pid) {
+                    rules.reported(monitor);
+                }
+            }
             Kind::Waking { thread, target_cpu } if self.target.is(thread) => {
                 self.waking(event, thread, target_cpu)
             }

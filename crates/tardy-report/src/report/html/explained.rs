@@ -92,6 +92,7 @@ pub(super) fn rules(looped: &LoopRow) -> Markup {
             }
         }
         @for line in not_broken(&looped.rules) { p class="note" { (line) } }
+        @if let Some(line) = explain_run_text::monitors(looped) { p { (line) } }
     }
 }
 

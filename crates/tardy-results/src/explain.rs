@@ -244,7 +244,7 @@ pub fn explain(
     let facts = Facts {
         preemption,
         is_monotonic,
-        ..Facts::default()
+        ..Facts::default().with_symbols(&file.symbols)
     };
     let new_explainer = || Explainer::new(question.target.clone(), facts, &file.commands);
 

@@ -45,6 +45,9 @@ pub struct LoopRules {
     /// Number of threads of the same program that the loop started.
     #[serde(default)]
     pub threads_started: u64,
+    /// Violations that the kernel's own monitors reported, for each monitor that was enabled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub monitors: Vec<MonitorReports>,
 }
 
 /// The kinds of events from which violations of the rules for loops are counted. A field is true if
@@ -93,6 +96,15 @@ pub struct LowerWaker {
     pub count: u64,
 }
 
+/// The violations of a loop that a monitor of the kernel's runtime verification reported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MonitorReports {
+    /// Name of the monitor, such as `sleep`.
+    pub monitor: String,
+    /// Number of violations.
+    pub count: u64,
+}
+
 impl LoopRules {
     /// Makes the record from the counts of a thread.
     #[must_use]
@@ -121,8 +133,29 @@ impl LoopRules {
             lock_waits_sum_ns: rules.lock_waits.sum_ns,
             lock_waits_max_ns: rules.lock_waits.max_ns,
             threads_started: rules.threads_started,
+            monitors: Vec::new(),
         }
     }
+
+    /// Adds the reports of the kernel's monitors. `monitors` are those that were enabled.
+    #[must_use]
+    pub fn with_monitors<'a>(
+        mut self,
+        rules: &Rules,
+        monitors: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let reports = |monitor: &str| MonitorReports {
+            monitor: monitor.to_owned(),
+            count: rules
+                .reports
+                .get(&Text::from(monitor))
+                .copied()
+                .unwrap_or(0),
+        };
+        self.monitors = monitors.into_iter().map(reports).collect();
+        self
+    }
+
     /// Adds the counts of another part of the recording.
     pub fn add(&mut self, other: &Self) {
         let counts = [

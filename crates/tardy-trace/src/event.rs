@@ -1,7 +1,10 @@
 //! Scheduling events, decoded by their meaning; of other events, only the head is decoded.
 
+mod place;
+
+use self::place::{Number, NumberKind, Place};
 use crate::cpu_mask::CpuMask;
-use crate::format::{EventFormat, Field, FieldKind};
+use crate::format::EventFormat;
 use crate::text::Text;
 
 /// An event of one CPU.
@@ -261,6 +264,13 @@ pub enum Kind {
         /// Whether the measured time ends at this function.
         is_end: bool,
     },
+    /// A monitor of runtime verification (tracefs, `rv`) reports that its model was violated.
+    Violation {
+        /// Name of the monitor.
+        monitor: Text,
+        /// The thread that violated the model; `None` if the monitor is of a CPU.
+        pid: Option<i32>,
+    },
     /// Any other event.
     Other,
 }
@@ -460,6 +470,7 @@ enum Reading {
     Fields(EventMaker, Vec<Place>),
     Entry(Text),
     Exit(Text),
+    Violation(Text, Option<Number>),
     Stack,
     Other,
 }
@@ -509,85 +520,6 @@ impl HeadFields {
             flags: byte(self.flags)?,
             preempt_count: byte(self.preempt_count)?,
             pid,
-        })
-    }
-}
-
-/// Position and type of a field, resolved once: there are hundreds of thousands of events per
-/// second.
-#[derive(Debug, Clone)]
-enum Place {
-    /// The trace has no such field.
-    Nowhere,
-    Number(Number),
-    Text(Field),
-}
-
-/// A number's place in the data, and its length and sign.
-#[derive(Debug, Clone, Copy)]
-struct Number {
-    offset: usize,
-    kind: NumberKind,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum NumberKind {
-    U8,
-    I8,
-    U16,
-    I16,
-    U32,
-    I32,
-    /// Eight bytes, whose value does not depend on whether the type has a sign.
-    Whole,
-}
-
-impl Place {
-    fn of(field: Option<&Field>) -> Self {
-        match field {
-            None => Self::Nowhere,
-            Some(field) => {
-                Number::of(field).map_or_else(|| Self::Text(field.clone()), Self::Number)
-            }
-        }
-    }
-}
-
-impl Number {
-    fn of(field: &Field) -> Option<Self> {
-        let is_signed = match field.kind {
-            FieldKind::Signed => true,
-            FieldKind::Unsigned => false,
-            _ => return None,
-        };
-        let kind = match (field.size, is_signed) {
-            (1, false) => NumberKind::U8,
-            (1, true) => NumberKind::I8,
-            (2, false) => NumberKind::U16,
-            (2, true) => NumberKind::I16,
-            (4, false) => NumberKind::U32,
-            (4, true) => NumberKind::I32,
-            (8, _) => NumberKind::Whole,
-            _ => return None,
-        };
-        Some(Self {
-            offset: field.offset,
-            kind,
-        })
-    }
-
-    /// Returns the number, sign-extended, if it lies in the data.
-    #[inline]
-    fn read(self, data: &[u8]) -> Option<i64> {
-        let rest = data.get(self.offset..)?;
-        Some(match self.kind {
-            NumberKind::U8 => i64::from(*rest.first()?),
-            NumberKind::I8 => i64::from(i8::from_le_bytes(*rest.first_chunk()?)),
-            NumberKind::U16 => i64::from(u16::from_le_bytes(*rest.first_chunk()?)),
-            NumberKind::I16 => i64::from(i16::from_le_bytes(*rest.first_chunk()?)),
-            NumberKind::U32 => i64::from(u32::from_le_bytes(*rest.first_chunk()?)),
-            NumberKind::I32 => i64::from(i32::from_le_bytes(*rest.first_chunk()?)),
-            NumberKind::Whole => i64::from_le_bytes(*rest.first_chunk()?),
         })
     }
 }
@@ -714,6 +646,10 @@ impl Decoder {
             Reading::Fields(make, fields) => make(&Values { fields, data }).unwrap_or(Kind::Other),
             Reading::Entry(name) => Kind::VectorEntry { name: *name },
             Reading::Exit(name) => Kind::VectorExit { name: *name },
+            Reading::Violation(monitor, pid) => Kind::Violation {
+                monitor: *monitor,
+                pid: pid.and_then(|pid| i32::try_from(pid.read(data)?).ok()),
+            },
             Reading::Stack => Kind::Stack { place: None },
             Reading::Other => Kind::Other,
         };
@@ -726,11 +662,23 @@ impl Decoder {
     }
 }
 
-/// Returns how to read an event that is not in [`KINDS`]: a stack, an entry or exit of an interrupt
-/// (many events of one shape), or any other event.
+/// Returns the monitor whose violations the event reports. A monitor has one event for an unexpected
+/// transition, and may have one for a violated condition, such as a time that is over.
+fn violated_monitor(format: &EventFormat) -> Option<&str> {
+    let name = format.name.strip_prefix("error_")?;
+    (format.system == "rv").then(|| name.strip_prefix("env_").unwrap_or(name))
+}
+
+/// Returns how to read an event that is not in [`KINDS`]: a stack, a violation, an entry or exit of
+/// an interrupt (many events of one shape), or any other event.
 fn vector(format: &EventFormat) -> Reading {
     if format.system == "ftrace" && STACKS.contains(&&*format.name) {
         return Reading::Stack;
+    }
+    if let Some(monitor) = violated_monitor(format) {
+        // Monitors of threads have a field `pid` or `id` (kernel/trace/rv/rv_trace.h).
+        let pid = format.field("pid").or_else(|| format.field("id"));
+        return Reading::Violation(monitor.into(), pid.and_then(Number::of));
     }
     let is_interrupt = format.system == "irq_vectors"
         || (format.system == IPI && format.name.starts_with("ipi_e"));

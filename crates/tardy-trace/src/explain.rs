@@ -10,6 +10,7 @@
 
 mod blocked;
 mod cause;
+mod donors;
 mod expiring;
 pub(crate) mod rules;
 mod samples;
@@ -25,6 +26,7 @@ pub use self::samples::{Delay, Samples};
 pub use self::waiting::Target;
 pub use self::wake_up::Explainer;
 use crate::event::Thread;
+use crate::symbols::Symbols;
 use crate::text::Text;
 
 /// Facts that the trace lacks and that decide between causes.
@@ -40,6 +42,26 @@ pub struct Facts {
     /// Maximum time, in ns, that is attributed to the switch itself, directly before the thread
     /// runs.
     pub switch_ns: u64,
+    /// Address of the function that ends the extended time slice of a thread (rseq), if the kernel
+    /// has it.
+    pub slice_expired: Option<u64>,
+    /// Whether the kernel lets the owner of a mutex run on behalf of a waiting thread (proxy
+    /// execution).
+    pub has_proxy_execution: bool,
+}
+
+impl Facts {
+    /// Adds the facts that the names of the kernel's functions and variables show. The kernel has
+    /// proxy execution if it has the variable that switches it on (kernel/sched/core.c, since Linux
+    /// 7.1). Without CONFIG_KALLSYMS_ALL, the names of variables are missing.
+    #[must_use]
+    pub fn with_symbols(self, symbols: &Symbols) -> Self {
+        Self {
+            slice_expired: symbols.address("rseq_slice_expired"),
+            has_proxy_execution: symbols.address("__sched_proxy_exec").is_some(),
+            ..self
+        }
+    }
 }
 
 impl Default for Facts {
@@ -49,6 +71,8 @@ impl Default for Facts {
             is_guest: None,
             is_monotonic: true,
             switch_ns: 10_000,
+            slice_expired: None,
+            has_proxy_execution: false,
         }
     }
 }
@@ -156,6 +180,11 @@ pub enum Cause {
     PageFault,
     /// The thread waited for a lock of the kernel.
     KernelLock,
+    /// The kernel extended the time slice of a thread that had asked for it (rseq).
+    ExtendedSlice,
+    /// The owner of a mutex ran on behalf of a waiting thread of equal or higher priority, the
+    /// donor (proxy execution).
+    LockOwner,
     /// Events were lost.
     Lost,
     /// The trace had not started, or the time is too far in the past.
@@ -164,7 +193,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause. A run folder stores positions in this list, so new causes are added at the end.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Nmi,
         Self::Interrupt,
         Self::Softirq,
@@ -189,6 +218,8 @@ impl Cause {
         Self::Waker,
         Self::PageFault,
         Self::KernelLock,
+        Self::ExtendedSlice,
+        Self::LockOwner,
     ];
 
     /// Returns whether the cause explains nothing.
@@ -222,7 +253,8 @@ pub struct Holder {
     /// The address of the function that a kernel worker was running as a work item, or that an
     /// interrupt sent by another CPU ran on this one.
     pub work: Option<u64>,
-    /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
+    /// For an interrupt that a CPU sent to another: the thread on the sending CPU. For the owner of
+    /// a mutex: the donor.
     pub sender: Option<Text>,
 }
 

@@ -66,6 +66,13 @@ impl Symbols {
             .map(|(name, _)| name)
     }
 
+    /// Returns the address of the function or variable with this name.
+    #[must_use]
+    pub fn address(&self, name: &str) -> Option<u64> {
+        let found = self.addresses.iter().find(|(_, known)| known == name);
+        found.map(|&(address, _)| address)
+    }
+
     /// Returns the names of all functions, in the order of addresses.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.addresses.iter().map(|(_, name)| name.as_str())
@@ -118,6 +125,8 @@ mod tests {
         assert_eq!(symbols.name(0xffff_ffff_8100_0020), Some("b"));
         assert_eq!(symbols.name(0x10), None);
         assert_eq!(symbols.name(u64::MAX), None);
+        assert_eq!(symbols.address("a"), Some(0xffff_ffff_8100_0000));
+        assert_eq!(symbols.address("hidden"), None);
         assert_eq!(Symbols::parse("").name(1), None);
     }
 }

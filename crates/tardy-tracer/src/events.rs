@@ -67,6 +67,11 @@ pub const OF_PROBES: &[WantedEvent] = &[
 /// through the slow path of its system calls, so other runs omit them.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
+/// Start of the name of the event with which a monitor of the kernel's runtime verification reports
+/// violations. The monitor's name follows. These events are recorded if the loop of a program is
+/// judged, for the monitors that are enabled.
+pub const VIOLATIONS: &str = "rv:error_";
+
 /// Systems of events: interrupts between CPUs, and CPU-local timers. Only the systems are listed,
 /// because each architecture has its own events. All events of these systems that end in `_entry`
 /// or `_exit` are recorded.

@@ -17,6 +17,7 @@ use tardy_trace::live::Live;
 use tardy_trace::merge::Item;
 
 use crate::delays::{DelayFile, Holders};
+use crate::events::VIOLATIONS;
 use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
@@ -164,10 +165,15 @@ impl SampleExplainer {
     /// show.
     pub(crate) fn judged(&self, events: &[String]) -> Vec<LoopRules> {
         let recorded = RecordedKinds::of(events);
+        let monitors = || {
+            let events = events.iter();
+            events
+                .filter_map(|event| event.strip_prefix(VIOLATIONS))
+                .filter(|name| !name.starts_with("env_"))
+        };
         let rules = |looped: &FollowedLoop| {
-            self.samples
-                .rules(looped.thread)
-                .map(|(thread, rules)| LoopRules::of(thread, rules, recorded))
+            let (thread, rules) = self.samples.rules(looped.thread)?;
+            Some(LoopRules::of(thread, rules, recorded).with_monitors(rules, monitors()))
         };
         self.loops.iter().filter_map(rules).collect()
     }

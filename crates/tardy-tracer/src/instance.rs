@@ -118,7 +118,10 @@ impl Instance {
         let of_loops = if has_loops { OF_LOOPS } else { &[] };
         let of_threads = OF_PROBES.iter().chain(of_loops).copied().collect();
         let mut instance = Self::empty(tracefs, name, of_threads)?;
-        let wanted = instance.wanted();
+        let mut wanted = instance.wanted();
+        if has_loops {
+            wanted.extend(instance.violations());
+        }
         instance.set_up(cpus, wanted, root)?;
         instance.start()?;
         Ok(instance)
@@ -311,6 +314,21 @@ impl Instance {
         wanted
     }
 
+    /// Returns the events with which the enabled monitors of runtime verification report
+    /// violations.
+    fn violations(&self) -> Vec<RecordedEvent> {
+        let enabled = fs::read_to_string(self.tracefs.path().join("rv/enabled_monitors"));
+        violations_of(&enabled.unwrap_or_default())
+            .filter(|event| self.path.join("events/rv").join(event).exists())
+            .map(|event| RecordedEvent {
+                system: "rv".to_owned(),
+                event,
+                is_needed: false,
+                filter: None,
+            })
+            .collect()
+    }
+
     /// Reads the data that all instances share: the page layout, and the formats of records outside
     /// any event system.
     fn read_head(&mut self, root: &Root) -> Result<(), InstanceError> {
@@ -495,6 +513,16 @@ impl Instance {
     }
 }
 
+/// Returns the names of the events with which these monitors may report violations. `enabled` has a
+/// line for each monitor; a monitor of a collection has the name COLLECTION:MONITOR. A monitor of a
+/// time limit has a second event, for an exceeded limit (include/rv/ha_monitor.h).
+fn violations_of(enabled: &str) -> impl Iterator<Item = String> {
+    let names = enabled
+        .lines()
+        .filter_map(|line| line.trim().rsplit(':').next());
+    names.flat_map(|name| [format!("error_{name}"), format!("error_env_{name}")])
+}
+
 /// Returns a filter of `hrtimer_start` that leaves out [`SCHEDULER_TIMERS`]; `None` if `symbols`
 /// contains no address of them.
 fn without_scheduler_timers(symbols: &str) -> Option<String> {
@@ -583,6 +611,13 @@ mod tests {
         );
         let hidden = "0000000000000000 t hrtick\n0000000000000000 t tick_nohz_handler\n";
         assert_eq!(without_scheduler_timers(hidden), None);
+    }
+
+    #[test]
+    fn enabled_monitors_have_events_for_violations() {
+        let events: Vec<String> = violations_of("rtapp\nrtapp:sleep\nstall\n").collect();
+        let of = |name: &str| [format!("error_{name}"), format!("error_env_{name}")];
+        assert_eq!(events, [of("rtapp"), of("sleep"), of("stall")].concat());
     }
 
     #[test]

@@ -227,7 +227,9 @@ impl Tracer {
         let has_timerlat = options.has_timerlat && no_second_opinion.is_none();
         let mut reader = PageReader::open(&instance, options.cpus)
             .map_err(failed("cannot read the trace's pages"))?;
-        let facts = facts(options);
+        let kallsyms = kernel_symbols();
+        let symbols = Symbols::parse(&kallsyms);
+        let facts = facts(options, &symbols);
         let housekeeping_cpus: Vec<u32> =
             options.housekeeping_cpus.iter().map(|cpu| cpu.0).collect();
         let first = options.cpus.iter().next().unwrap_or(CpuId(0));
@@ -243,8 +245,7 @@ impl Tracer {
         let marker = Marker(Arc::new(
             marker.map_err(failed("cannot write marks into the trace"))?,
         ));
-        let symbols = kernel_symbols();
-        instance.leave_out_scheduler_timers(&symbols);
+        instance.leave_out_scheduler_timers(&kallsyms);
         let no_stacks = options
             .has_stacks
             .then(|| instance.record_stacks().err())
@@ -266,7 +267,7 @@ impl Tracer {
             losses: 0,
             lost_events: 0,
             cpu_time_ns: Nanos::ZERO,
-            are_functions_hidden: !symbols
+            are_functions_hidden: !kallsyms
                 .lines()
                 .any(|line| !line.starts_with("0000000000000000")),
             stacks_read: 0,
@@ -294,7 +295,7 @@ impl Tracer {
             opinions: has_timerlat.then(Opinions::default),
             loops: Vec::new(),
             series: Vec::new(),
-            holders: Holders::new(Symbols::parse(&symbols)),
+            holders: Holders::new(symbols),
             // The pages may take an eighth of the budget, because the file is replaced as a whole,
             // and contains formats and names in addition to the pages.
             evidence: Evidence::new(reader.cpus().len(), options.disk.map(|bytes| bytes / 8)),
@@ -311,7 +312,7 @@ impl Tracer {
             has_stacks,
             threads_known: Vec::new(),
         };
-        drop(symbols);
+        drop(kallsyms);
         if options.keep_all {
             // Written at the start, so that a killed run has a head, too.
             KeptPages::write_head(&folder, &follower.head(), follower.reader.cpus())
@@ -472,7 +473,7 @@ pub(crate) fn demand_clock_of_trace(root: &Root) -> Result<(), NotTraced> {
 }
 
 /// Returns facts of the machine that decide between causes.
-fn facts(options: &Options<'_>) -> Facts {
+fn facts(options: &Options<'_>, symbols: &Symbols) -> Facts {
     let machine = options.machine;
     let preemption = machine
         .kernel
@@ -492,9 +493,37 @@ fn facts(options: &Options<'_>) -> Facts {
     } else {
         machine.virtualization.is_virtual()
     };
-    Facts {
+    let mut facts = Facts {
         preemption,
         is_guest,
         ..Facts::default()
+    }
+    .with_symbols(symbols);
+    let command_line = machine.kernel.command_line.as_deref().unwrap_or_default();
+    facts.has_proxy_execution &= !is_proxy_execution_off(command_line);
+    facts
+}
+
+/// Returns whether the kernel's command line switches proxy execution off (kernel/sched/core.c,
+/// `setup_proxy_exec`; lib/kstrtox.c, `kstrtobool`).
+fn is_proxy_execution_off(command_line: &str) -> bool {
+    let words = command_line.split_ascii_whitespace();
+    let values = words.filter_map(|word| word.strip_prefix("sched_proxy_exec="));
+    values.last().is_some_and(|value| {
+        let value = value.to_ascii_lowercase();
+        value.starts_with(['0', 'd', 'f', 'n']) || value.starts_with("of")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxy_execution_is_on_unless_the_last_value_switches_it_off() {
+        let is_off = is_proxy_execution_off;
+        assert!(!is_off("quiet sched_proxy_exec isolcpus=1"));
+        assert!(!is_off("sched_proxy_exec=off sched_proxy_exec=on"));
+        assert!(is_off("sched_proxy_exec=1 sched_proxy_exec=0 quiet"));
     }
 }

@@ -132,6 +132,11 @@ const KNOWN: &[KnownSetting] = &[
         "bpf-statistics",
         &[("proc/sys/kernel/bpf_stats_enabled", "0")],
     ),
+    // The kernel's minimum (kernel/rseq.c, `rseq_slice_ext_nsecs_min`).
+    known(
+        "time-slice-extension",
+        &[("sys/kernel/debug/rseq/slice_ext_nsec", "5000")],
+    ),
     KnownSetting {
         is_for: |profile| matches!(profile, Profile::VmHost),
         ..known(

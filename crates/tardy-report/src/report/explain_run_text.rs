@@ -45,6 +45,9 @@ pub fn text(explanation: &RunExplanation) -> String {
     for looped in &explanation.loops {
         let _ = writeln!(out, "\n{}", rules_head(looped));
         rules(&mut out, &looped.rules);
+        if let Some(line) = monitors(looped) {
+            let _ = writeln!(out, "  {line}");
+        }
     }
     out
 }
@@ -295,6 +298,17 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
 /// Returns the heading above the rules that a loop broke.
 pub(super) fn rules_head(looped: &LoopRow) -> String {
     format!("Rules of a real-time loop broken by {}", loop_name(looped))
+}
+
+/// Returns what the kernel's own monitors reported of a loop, if any was enabled.
+pub(super) fn monitors(looped: &LoopRow) -> Option<String> {
+    let reports = looped
+        .monitors
+        .iter()
+        .map(|reports| format!("{} {}", reports.monitor, reports.count));
+    let reports = reports.collect::<Vec<_>>().join(", ");
+    (!reports.is_empty())
+        .then(|| format!("Second opinion: violations reported by the kernel's monitors: {reports}"))
 }
 
 /// Names a loop by its thread and the thread's priority.

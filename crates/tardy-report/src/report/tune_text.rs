@@ -115,7 +115,8 @@ pub fn plan(
     if is_debugfs_missing {
         out.push_str(
             "\nnot checked, because /sys/kernel/debug is not mounted (mount -t debugfs debugfs \
-             /sys/kernel/debug): preemption-mode, fair-server\n",
+             /sys/kernel/debug): preemption-mode, fair-server, ext-server, \
+             time-slice-extension\n",
         );
     }
     out.push_str(

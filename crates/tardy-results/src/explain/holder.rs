@@ -17,7 +17,8 @@ pub struct HolderFacts {
     /// The function that a kernel worker was running, or that an interrupt sent by another CPU ran
     /// on this one: its name, or its address if the name is unknown.
     pub work: Option<String>,
-    /// For an interrupt from another CPU: the thread that ran on the sending CPU.
+    /// For an interrupt from another CPU: the thread that ran on the sending CPU. For the owner of a
+    /// kernel lock: the thread on whose behalf it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
     /// How certain the holder is: `seen`, `inferred` or `cannot_tell`.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
-use tardy_samples::loop_rules::{LoopRules, RecordedKinds};
+use tardy_samples::loop_rules::{LoopRules, MonitorReports, RecordedKinds};
 use tardy_trace::event::{Event, Kind};
 
 use super::words::priority;
@@ -45,6 +45,9 @@ pub struct LoopRow {
     /// The kernel's priority of the thread.
     pub priority: i32,
     pub rules: Vec<RuleRow>,
+    /// Violations that the kernel's own monitors reported, for each monitor that was enabled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub monitors: Vec<MonitorReports>,
 }
 
 impl LoopRow {
@@ -54,6 +57,7 @@ impl LoopRow {
             id: rules.id,
             priority: rules.priority,
             rules: rows(rules),
+            monitors: rules.monitors.clone(),
         }
     }
 

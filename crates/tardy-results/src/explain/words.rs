@@ -40,6 +40,7 @@ pub fn holder(facts: &HolderFacts) -> String {
         |of| format!("{name} ({}{work})", priority(of)),
     );
     let sent = match (sender, function) {
+        (Some(donor), _) if *cause == Cause::LockOwner => format!(", for {donor}"),
         (Some(sender), Some(function)) => format!(", sent by {sender} to run {function}"),
         (Some(sender), None) => format!(", sent by {sender}"),
         (None, _) => String::new(),
@@ -91,6 +92,8 @@ fn words(cause: Cause, who: &str) -> String {
         Cause::PageFault => format!("page fault of the thread, until {who} woke it"),
         Cause::KernelLock if who.is_empty() => "kernel lock".to_owned(),
         Cause::KernelLock => format!("kernel lock that {who} held"),
+        Cause::ExtendedSlice => format!("time slice extended for {who}"),
+        Cause::LockOwner => format!("owner of a kernel lock: {who}"),
         Cause::LaterTimer => "the timer was set for later".to_owned(),
         Cause::Waker => named("code that wakes the thread:"),
         Cause::Lost => "unknown: events were lost".to_owned(),
@@ -159,6 +162,14 @@ mod tests {
         assert_eq!(
             holder(&sent),
             "interrupt call_function, sent by motor to run flush_tlb_func"
+        );
+        let owner = HolderFacts {
+            sender: Some("motor".to_owned()),
+            ..facts(Cause::LockOwner, "dd", Some(120), None, "inferred", None)
+        };
+        assert_eq!(
+            holder(&owner),
+            "owner of a kernel lock: dd (nice 0), for motor (inferred)"
         );
         let worker = holder(&facts(
             Cause::EqualPriority,

@@ -18,7 +18,7 @@ use crate::event::{Event, Kind, Thread};
 
 /// State of a thread that signals cannot wake (TASK_UNINTERRUPTIBLE of include/linux/sched.h);
 /// waits for a time, a pipe or a futex have another state.
-const UNINTERRUPTIBLE: i64 = 2;
+pub(super) const UNINTERRUPTIBLE: i64 = 2;
 const INTERRUPTIBLE: i64 = 1;
 /// Maximum number of waits stored per thread.
 const SPANS_MAX: usize = 1 << 12;

@@ -26,6 +26,8 @@ pub(super) struct Wait<'a> {
     pub(super) interrupted_depth: Option<u8>,
     /// The thread that had the CPU when the waiting thread was woken.
     pub(super) found: Option<i32>,
+    /// Whether the time slice was extended before the thread started to wait, for another thread.
+    pub(super) is_earlier_extension: bool,
 }
 
 impl Wait<'_> {
@@ -71,6 +73,14 @@ impl Wait<'_> {
             Context::Thread => {}
         }
         let (cause, known) = match self.component {
+            Component::Switch
+            | Component::SwitchAndReturn
+            | Component::Return
+            | Component::Awake
+                if self.is_extended(moment, thread) =>
+            {
+                (Cause::ExtendedSlice, Certainty::Seen)
+            }
             Component::Switch => self.before_switch(thread, is_short),
             Component::Timer | Component::Interrupt | Component::Expiry => {
                 self.before_waking(thread)
@@ -104,6 +114,12 @@ impl Wait<'_> {
             sender: None,
         };
         (if is_named { of_thread } else { nobody(cause) }, known)
+    }
+
+    /// Returns whether `thread` keeps the CPU because its time slice was extended.
+    fn is_extended(&self, moment: &Moment, thread: Thread) -> bool {
+        let is_for_other = self.component == Component::Switch && self.is_earlier_extension;
+        moment.is_extended && !is_for_other && thread.pid != self.thread.pid
     }
 
     /// Returns why no interrupt comes although the timer is due and only a thread is on its CPU.

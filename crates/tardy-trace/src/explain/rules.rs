@@ -22,6 +22,8 @@ const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
 const RELATIVE: i64 = 1;
 /// Maximum number of names of wakers.
 const WAKERS_MAX: usize = 1000;
+/// Maximum number of monitors whose reports are counted; Linux 7.3 has 15.
+const REPORTS_MAX: usize = 100;
 
 /// Counts of actions that a real-time loop must avoid.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub struct Rules {
     pub lock_waits: LockWaits,
     /// Threads of the same program that the thread started.
     pub threads_started: u64,
+    /// Violations that the kernel's own monitors report, by monitor.
+    pub reports: BTreeMap<Text, u64>,
     /// Page faults before the first wake-up by a timer. The other counts exclude them, because a
     /// thread may have page faults when it starts.
     pub page_faults_at_start: u64,
@@ -151,6 +155,13 @@ impl Rules {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Processes a report of one of the kernel's monitors.
+    pub(super) fn reported(&mut self, monitor: Text) {
+        if self.reports.len() < REPORTS_MAX || self.reports.contains_key(&monitor) {
+            *self.reports.entry(monitor).or_default() += 1;
         }
     }
 

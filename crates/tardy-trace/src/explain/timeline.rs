@@ -41,6 +41,8 @@ pub(super) struct Moment {
     pub(super) head: Head,
     /// Whether events were lost after this moment.
     pub(super) is_lost: bool,
+    /// Whether the thread on the CPU runs in an extended time slice.
+    pub(super) is_extended: bool,
     /// The call stack, if a trigger recorded it.
     pub(super) stack: Option<u32>,
 }
@@ -49,7 +51,9 @@ impl Moment {
     /// Returns whether the CPU did the same at both moments.
     fn is_like(&self, other: &Self) -> bool {
         let pid = |moment: &Self| moment.thread.map(|thread| thread.pid);
-        pid(self) == pid(other) && self.is_lost == other.is_lost && self.top == other.top
+        pid(self) == pid(other)
+            && (self.is_lost, self.is_extended, self.top)
+                == (other.is_lost, other.is_extended, other.top)
     }
 }
 
@@ -113,6 +117,8 @@ pub(super) struct Timeline {
     pub(super) interrupted_stack: Option<u32>,
     /// Entry of the interrupt that last raised the softirq of timers.
     pub(super) timer_softirq_raised: Option<u64>,
+    /// The timer that ends the extended time slice of the thread on the CPU.
+    extension: Option<u64>,
     /// Whether the kernel flags events in softirqs. On PREEMPT_RT it does not, because threads
     /// serve softirqs.
     are_softirqs_flagged: bool,
@@ -159,6 +165,25 @@ impl Timeline {
         }
         let begin = moments.len().saturating_sub(back);
         before + begin + moments[begin..].partition_point(|moment| moment.time <= time)
+    }
+
+    /// Follows the extended time slice of the thread on the CPU: the kernel sets a timer with the
+    /// function at `slice_expired` when the thread returns to its program (kernel/rseq.c,
+    /// `__rseq_arm_slice_extension_timer`). A trace without cancelled timers shows the end of the
+    /// slice at the next switch.
+    pub(super) fn follow_extension(&mut self, kind: &Kind, slice_expired: u64) {
+        match *kind {
+            Kind::TimerStart {
+                timer, function, ..
+            } if function == slice_expired => self.extension = Some(timer),
+            Kind::TimerCancel { timer } | Kind::TimerExpireEntry { timer, .. }
+                if self.extension == Some(timer) =>
+            {
+                self.extension = None
+            }
+            Kind::Switch { .. } => self.extension = None,
+            _ => {}
+        }
     }
 
     /// Processes an event. `known` are names and priorities of threads by number. `sender` is the
@@ -248,7 +273,8 @@ impl Timeline {
             self.interrupt,
             self.timer_softirq_raised,
             self.expiring,
-        ) = (None, None, None, None);
+            self.extension,
+        ) = (None, None, None, None, None);
         self.push(time, Head::default());
     }
 
@@ -341,6 +367,7 @@ impl Timeline {
             thread: self.thread,
             head,
             is_lost: false,
+            is_extended: self.extension.is_some(),
             stack: None,
         });
     }

@@ -14,6 +14,7 @@ use foldhash::HashMap;
 
 use super::blocked::ThreadWaits;
 use super::cause::Wait;
+use super::donors::{self, Donors};
 use super::expiring::{ExpiringTimer, SetTimers, Timer};
 use super::rules::{RuleScopes, Rules};
 use super::sent::SentInterrupts;
@@ -55,6 +56,7 @@ pub struct Explainer {
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
+    donors: Donors,
     sent: SentInterrupts,
     finished: Vec<WakeUp>,
     unfinished: u64,
@@ -90,6 +92,7 @@ impl Explainer {
             grids: BTreeMap::new(),
             judged: RuleScopes::default(),
             blocked: ThreadWaits::default(),
+            donors: Donors::default(),
             sent: SentInterrupts::default(),
             finished: Vec::new(),
             unfinished: 0,
@@ -120,6 +123,7 @@ impl Explainer {
                 self.work.clear();
                 self.judged.lose();
                 self.blocked.lose();
+                self.donors.lose();
             }
         }
     }
@@ -212,6 +216,9 @@ impl Explainer {
             }
             self.blocked.take_own(event);
         }
+        if self.facts.has_proxy_execution {
+            self.donors.take(event);
+        }
         match event.kind {
             Kind::TimerStart {
                 timer,
@@ -249,6 +256,15 @@ impl Explainer {
                 self.work.insert(event.head.pid, function);
             }
             Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
+            // A monitor may report in the context of another thread.
+            Kind::Violation {
+                monitor,
+                pid: Some(pid),
+            } if self.is_target(pid) => {
+                if let Some(rules) = self.judged.of_mut(pid) {
+                    rules.reported(monitor);
+                }
+            }
             Kind::Waking { thread, target_cpu } if self.target.is(thread) => {
                 self.waking(event, thread, target_cpu)
             }
@@ -268,6 +284,9 @@ impl Explainer {
             Kind::VectorEntry { name } => self.sent.arrive(event.cpu, event.time, name),
             _ => None,
         };
+        if let Some(function) = self.facts.slice_expired {
+            timeline.follow_extension(&event.kind, function);
+        }
         timeline.apply(event, &self.threads, sender);
         if let Kind::Switch { next, .. } = event.kind
             && let Some(waiting) = self.waiting.remove(&next.pid)
@@ -519,6 +538,7 @@ impl Explainer {
             .values_mut()
             .for_each(|timeline| timeline.forget_before(time));
         self.blocked.forget_before(time);
+        self.donors.forget_before(time);
     }
 
     /// Returns the thread that each CPU ran at `time`, if known.
@@ -685,6 +705,7 @@ impl Explainer {
                 && timeline.were_interrupts_on(from, to),
             interrupted_depth: way.interrupted_depth.filter(|_| cpu == way.waking_cpu),
             found: None,
+            is_earlier_extension: true,
         };
         let first = pieces.len();
         let Functions {
@@ -700,15 +721,22 @@ impl Explainer {
         let mut below = None;
         timeline.stretches(from, to, |start, end, moment| {
             wait.found = wait.found.or_else(|| Some(moment?.thread?.pid));
+            wait.is_earlier_extension &= moment.is_some_and(|moment| moment.is_extended);
             if has_stacks {
                 stack = moment
                     .filter(|moment| moment.time > from)
                     .and_then(|moment| moment.stack)
                     .or(stack);
             }
-            let (mut holder, known) = wait.holder(moment, end - start, end == to, |pid| {
+            let (mut holder, mut known) = wait.holder(moment, end - start, end == to, |pid| {
                 self.work.get(&pid).copied()
             });
+            if let Some(owner) = moment.and_then(|moment| moment.thread)
+                && let Some(donor) = self.donors.of(owner.pid, way.thread, start, end)
+            {
+                let is_switch = end - start <= self.facts.switch_ns;
+                (holder, known) = donors::owner(holder, known, donor, is_switch);
+            }
             if let Some(moment) = moment.filter(|_| holder.cause == super::Cause::Interrupt) {
                 let sender = timeline.sender(moment.time);
                 holder.sender = sender.map(|sender| sender.name);

@@ -748,6 +748,9 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     let agreement = |theirs: u64| json!({"compared": 999, "agreeing": 998, "difference_min_ns": -12, "difference_max_ns": 1034, "theirs_max_ns": theirs});
     record["tracing"]["second_opinion"] =
         json!({"wake_ups": 1001, "interrupt": agreement(4_000), "thread": agreement(9_000)});
+    // Monitors of the kernel exist on few kernels, and none is enabled here.
+    record["tracing"]["loops"][0]["monitors"] =
+        json!([{"monitor": "sleep", "count": 12}, {"monitor": "wakeup", "count": 0}]);
     std::fs::write(place.path("good").join("run.json"), record.to_string()).unwrap();
     place.tardy("report good --html good.html").ends_with(0);
     let (page, text) = (
@@ -758,6 +761,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
         "Second opinion: timerlat measured 1001 wake-ups of its threads",
         "998 of 999 agree within 1 us or 2 % (timerlat's latency minus tardy's: -12 to 1034 ns; \
          timerlat's largest 9.00 us)",
+        "Second opinion: violations reported by the kernel's monitors: sleep 12, wakeup 0",
     ] {
         assert!(
             text.contains(words) && page.contains(words),

@@ -92,6 +92,7 @@ pub(super) fn rules(looped: &LoopRow) -> Markup {
             }
         }
         @for line in not_broken(&looped.rules) { p class="note" { (line) } }
+        @if let Some(line) = explain_run_text::monitors(looped) { p { (line) } }
     }
 }
 
@@ -215,6 +216,8 @@ fn kind(cause: Cause) -> usize {
         | Cause::EqualPriority
         | Cause::Turns
         | Cause::FairServer
+        | Cause::ExtendedSlice
+        | Cause::LockOwner
         | Cause::BeforeSoftirq
         | Cause::Waker => 1,
         Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode => 2,

@@ -1,0 +1,115 @@
+//! Finds the donor: the waiting thread for which the owner of a mutex runs (proxy execution, Linux
+//! 7.1 and later, CONFIG_SCHED_PROXY_EXEC).
+//!
+//! Events do not name the donor. `sched_switch` shows the owner, with the owner's own priority
+//! (kernel/sched/core.c, `__schedule`). The donor seems to sleep uninterruptibly until the owner
+//! releases the mutex and wakes it. If a thread of lower priority keeps the CPU and then wakes such
+//! a sleeper, the sleeper is taken for the donor.
+
+use std::collections::VecDeque;
+
+use foldhash::HashMap;
+
+use super::blocked::UNINTERRUPTIBLE;
+use super::{Cause, Certainty, Holder};
+use crate::event::{Event, Kind, Thread};
+
+/// Maximum numbers of sleeping threads and of ended sleeps that are stored.
+const ASLEEP_MAX: usize = 1 << 12;
+const SLEEPS_MAX: usize = 1 << 12;
+
+/// An uninterruptible sleep that a thread ended.
+#[derive(Debug)]
+struct Sleep {
+    from: u64,
+    to: u64,
+    donor: Thread,
+    /// The thread that ended the sleep.
+    owner: i32,
+}
+
+/// The recent uninterruptible sleeps of all threads.
+#[derive(Debug, Default)]
+pub(super) struct Donors {
+    asleep: HashMap<i32, (u64, Thread)>,
+    sleeps: VecDeque<Sleep>,
+}
+
+impl Donors {
+    pub(super) fn take(&mut self, event: &Event) {
+        match event.kind {
+            Kind::Switch {
+                previous,
+                previous_state,
+                ..
+            } if previous_state & UNINTERRUPTIBLE != 0 && self.asleep.len() < ASLEEP_MAX => {
+                self.asleep.insert(previous.pid, (event.time, previous));
+            }
+            Kind::Waking { thread, .. } => {
+                let Some((from, donor)) = self.asleep.remove(&thread.pid) else {
+                    return;
+                };
+                let head = event.head;
+                if head.is_in_interrupt() || head.is_in_softirq() || head.is_in_nmi() {
+                    return;
+                }
+                if self.sleeps.len() == SLEEPS_MAX {
+                    self.sleeps.pop_front();
+                }
+                self.sleeps.push_back(Sleep {
+                    from,
+                    to: event.time,
+                    donor,
+                    owner: head.pid,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets the sleeps under way, because events were lost.
+    pub(super) fn lose(&mut self) {
+        self.asleep.clear();
+    }
+
+    pub(super) fn forget_before(&mut self, time: u64) {
+        while self.sleeps.front().is_some_and(|sleep| sleep.to < time) {
+            self.sleeps.pop_front();
+        }
+    }
+
+    /// Returns the donor for which `owner` had the CPU in `start..end` while `waiting` waited.
+    pub(super) fn of(&self, owner: i32, waiting: Thread, start: u64, end: u64) -> Option<Thread> {
+        let is_donor = |sleep: &&Sleep| {
+            sleep.owner == owner
+                && sleep.from < end
+                && sleep.to > start
+                && sleep.donor.priority <= waiting.priority
+                && sleep.donor.pid != waiting.pid
+        };
+        let found = self.sleeps.iter().rev().find(is_donor);
+        found.map(|sleep| sleep.donor)
+    }
+}
+
+/// Returns the holder of the CPU as the owner of a mutex that runs for `donor`, if it had the CPU
+/// although its own priority is too low. If `is_switch`, the interval is the switch itself.
+pub(super) fn owner(
+    holder: Holder,
+    known: Certainty,
+    donor: Thread,
+    is_switch: bool,
+) -> (Holder, Certainty) {
+    let known = match holder.cause {
+        Cause::FairServer => Certainty::Inferred,
+        Cause::Switch if !is_switch => Certainty::Inferred,
+        Cause::PreemptionOff | Cause::KernelCode => Certainty::CannotTell(holder.cause),
+        _ => return (holder, known),
+    };
+    let owner = Holder {
+        cause: Cause::LockOwner,
+        sender: Some(donor.name),
+        ..holder
+    };
+    (owner, known)
+}

@@ -66,6 +66,10 @@ pub enum Statistic {
     Range,
     /// The largest absolute value.
     Magnitude,
+    /// Middle of the bucket of 100 us that contains the median, as williams2002 prints it.
+    BucketMedian,
+    /// Middle of the bucket of 100 us with the most samples, as williams2002 prints it.
+    BucketMode,
 }
 
 impl Statistic {
@@ -92,6 +96,8 @@ impl FromStr for Statistic {
             "samples" => return Ok(Self::Samples),
             "range" => return Ok(Self::Range),
             "magnitude" => return Ok(Self::Magnitude),
+            "bucket-median" => return Ok(Self::BucketMedian),
+            "bucket-mode" => return Ok(Self::BucketMode),
             _ => {}
         }
         if let Some(limit) = text.strip_prefix('<') {
@@ -106,9 +112,10 @@ impl FromStr for Statistic {
         let share = percent
             .map(|percent| percent / 100.0)
             .filter(|share| (0.0..=1.0).contains(share));
-        share
-            .map(Self::Quantile)
-            .ok_or("a statistic is max, min, mean, sd, samples, range, magnitude, p99.9 or <10us")
+        share.map(Self::Quantile).ok_or(
+            "a statistic is max, min, mean, sd, samples, range, magnitude, bucket-median, \
+                 bucket-mode, p99.9 or <10us",
+        )
     }
 }
 
@@ -137,6 +144,26 @@ pub enum QuantitySource {
     Cost { metric: String },
     /// The share of services that cost at most `percent` more than on the kernel `than`.
     CostsWithin { percent: f64, than: String },
+    /// How late the wake-ups in a phase of cyclictest are, on a kernel whose timers fire on ticks:
+    /// see `tardy_samples::backlog`.
+    Backlog { phase: String, statistic: Statistic },
+    /// The nominal time between the events of `probe`, whose samples are interval errors.
+    Period { probe: String },
+    /// Times between the events of `probe` in a phase: the period plus the interval errors.
+    Interval {
+        phase: String,
+        probe: String,
+        statistic: Statistic,
+    },
+    /// The length of work at which the kernel and `fast` finish at the same time, if the kernel
+    /// works `percent` slower: see `tardy_core::total_delay`. The latencies of both kernels are the
+    /// statistic of the phase.
+    Crossover {
+        percent: f64,
+        fast: String,
+        phase: String,
+        statistic: Statistic,
+    },
 }
 
 impl Quantity {
@@ -145,7 +172,13 @@ impl Quantity {
     #[must_use]
     pub fn unit(&self, place: Place) -> Unit {
         match (&self.of, place) {
-            (QuantitySource::Phase { statistic, .. }, _) => statistic.unit(),
+            (
+                QuantitySource::Phase { statistic, .. }
+                | QuantitySource::Backlog { statistic, .. }
+                | QuantitySource::Interval { statistic, .. },
+                _,
+            ) => statistic.unit(),
+            (QuantitySource::Period { .. } | QuantitySource::Crossover { .. }, _) => Unit::Time,
             (QuantitySource::CostsWithin { .. }, _) => Unit::Share,
             (QuantitySource::Cost { .. }, Place::Lab) => Unit::Instructions,
             (QuantitySource::Cost { .. }, Place::Local) => Unit::Time,
@@ -153,8 +186,9 @@ impl Quantity {
     }
 }
 
-/// `[EXPERIMENT:]KERNEL PHASE STATISTIC [PROBE]`, `[EXPERIMENT:]KERNEL cost METRIC`, or
-/// `[EXPERIMENT:]KERNEL costs-within PERCENT% KERNEL`.
+/// `[EXPERIMENT:]KERNEL`, followed by `PHASE STATISTIC [PROBE]`, `cost METRIC`, `costs-within
+/// PERCENT% KERNEL`, `backlog PHASE STATISTIC`, `period PROBE`, `interval PHASE STATISTIC PROBE`, or
+/// `crossover PERCENT% KERNEL PHASE STATISTIC`.
 impl FromStr for Quantity {
     type Err = QuantityError;
 
@@ -177,13 +211,30 @@ impl FromStr for Quantity {
                 metric: metric.to_owned(),
             },
             ["costs-within", percent, than] => QuantitySource::CostsWithin {
-                percent: percent
-                    .strip_suffix('%')
-                    .and_then(|percent| percent.parse().ok())
-                    .ok_or_else(|| {
-                        refuse("write a percentage, as in `rt costs-within 10% full`")
-                    })?,
+                percent: percent_of(percent).ok_or_else(|| {
+                    refuse("write a percentage, as in `rt costs-within 10% full`")
+                })?,
                 than: than.to_owned(),
+            },
+            ["backlog", phase, statistic] => QuantitySource::Backlog {
+                phase: phase.to_owned(),
+                statistic: statistic.parse().map_err(refuse)?,
+            },
+            ["period", probe] => QuantitySource::Period {
+                probe: probe.to_owned(),
+            },
+            ["interval", phase, statistic, probe] => QuantitySource::Interval {
+                phase: phase.to_owned(),
+                probe: probe.to_owned(),
+                statistic: statistic.parse().map_err(refuse)?,
+            },
+            ["crossover", percent, fast, phase, statistic] => QuantitySource::Crossover {
+                percent: percent_of(percent).ok_or_else(|| {
+                    refuse("write a percentage, as in `rt crossover 10% none idle max`")
+                })?,
+                fast: fast.to_owned(),
+                phase: phase.to_owned(),
+                statistic: statistic.parse().map_err(refuse)?,
             },
             [phase, statistic] => QuantitySource::Phase {
                 phase: phase.to_owned(),
@@ -207,6 +258,10 @@ impl FromStr for Quantity {
             of,
         })
     }
+}
+
+fn percent_of(text: &str) -> Option<f64> {
+    text.strip_suffix('%')?.parse().ok()
 }
 
 /// A cell of a published table: `TABLE KEY... COLUMN UNIT`; in a key, an underscore may replace a
@@ -319,9 +374,34 @@ mod tests {
             (within.unit(Place::Lab), within.of),
             (Unit::Share, expected)
         );
+        assert_eq!(
+            "none+ticks interval load max media.frame"
+                .parse::<Quantity>()
+                .unwrap()
+                .of,
+            QuantitySource::Interval {
+                phase: "load".into(),
+                probe: "media.frame".into(),
+                statistic: Statistic::Max,
+            }
+        );
+        assert_eq!(
+            "rt crossover 16.78% none idle max"
+                .parse::<Quantity>()
+                .unwrap()
+                .of,
+            QuantitySource::Crossover {
+                percent: 16.78,
+                fast: "none".into(),
+                phase: "idle".into(),
+                statistic: Statistic::Max,
+            }
+        );
         for wrong in [
             "",
             "none",
+            "rt crossover 10 none idle max",
+            "rt backlog no-load largest",
             "none io",
             "none io largest",
             "none io p101",

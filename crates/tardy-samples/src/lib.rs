@@ -10,11 +10,13 @@
 //! actions that a real-time loop must avoid.
 //!
 //! One pass over a series yields its time intervals for comparisons ([`blocks`]), its extremes for
-//! charts ([`sweep`]), its largest samples for a tail model ([`tail`]), or the grid behind its
-//! events ([`fitted_lateness`]).
+//! charts ([`sweep`]), its largest samples for a tail model ([`tail`]), the grid behind its events
+//! ([`fitted_lateness`]), or the time by which it falls behind a schedule that skips no period
+//! ([`backlog`]).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod backlog;
 pub mod blocks;
 pub mod cycles;
 pub mod delay_totals;

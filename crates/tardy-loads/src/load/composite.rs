@@ -10,7 +10,8 @@ pub struct Composite {
     pub does: &'static str,
     /// The paper that the list comes from, or `today`.
     pub source: &'static str,
-    /// Names of the loads; empty for the list of all loads that run without being named.
+    /// The loads, with the parameters that the paper states; empty for the list of all loads that
+    /// run without being named.
     members: &'static [&'static str],
     /// Whether the list includes loads that otherwise run only by name, because the paper's list
     /// contains them.
@@ -30,7 +31,13 @@ pub const COMPOSITES: &[Composite] = &[
         name: "paper-script",
         does: "all loads of the paper's load script together",
         source: "koolwal2009",
-        members: &["kernel-build", "dd", "ping-flood", "hackbench", "du"],
+        members: &[
+            "kernel-build:jobs=8",
+            "dd:block=1000KiB",
+            "ping-flood:size=10B",
+            "hackbench:groups=30",
+            "du:folder=/",
+        ],
         names_dangers: false,
     },
     Composite {
@@ -49,8 +56,8 @@ pub fn find(name: &str) -> Option<&'static Composite> {
 }
 
 impl Composite {
-    /// Returns the names of the list's loads.
-    pub fn loads(&self) -> Box<dyn Iterator<Item = &'static str>> {
+    /// Returns the list's loads, as a user would request them.
+    pub fn requests(&self) -> Box<dyn Iterator<Item = &'static str>> {
         if self.members.is_empty() {
             return Box::new(
                 LOADS
@@ -60,6 +67,12 @@ impl Composite {
             );
         }
         Box::new(self.members.iter().copied())
+    }
+
+    /// Returns the names of the list's loads.
+    pub fn loads(&self) -> impl Iterator<Item = &'static str> {
+        self.requests()
+            .map(|request| request.split_once(':').map_or(request, |(name, _)| name))
     }
 }
 

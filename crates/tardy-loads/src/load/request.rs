@@ -98,14 +98,22 @@ impl LoadRequest {
         }
         if let Some(composite) = composite::find(name) {
             return match rest {
-                None => Ok(composite
-                    .loads()
-                    .filter_map(find)
-                    .map(|info| Self::member(info, composite))
-                    .collect()),
+                None => composite
+                    .requests()
+                    .map(|member| Self::member(member, composite))
+                    .collect(),
                 Some(_) => Err(RequestError::CompositeWithParameters(composite.name)),
             };
         }
+        Ok(vec![Self::of_load(text)?])
+    }
+
+    /// Parses the request for one load.
+    fn of_load(text: &str) -> Result<Self, RequestError> {
+        let (name, rest) = match text.trim().split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (text.trim(), None),
+        };
         let info = find(name).ok_or_else(|| RequestError::UnknownLoad {
             name: name.to_owned(),
             known: known_names(),
@@ -121,23 +129,22 @@ impl LoadRequest {
                 name: parameter.name,
             });
         }
-        Ok(vec![Self {
+        Ok(Self {
             info,
             text: text.trim().to_owned(),
             by_name: true,
             list: None,
             given,
-        }])
+        })
     }
 
-    fn member(info: &'static LoadInfo, list: &Composite) -> Self {
-        Self {
-            info,
-            text: info.name.to_owned(),
+    /// Parses the request for a load of a list.
+    fn member(text: &str, list: &Composite) -> Result<Self, RequestError> {
+        Ok(Self {
             by_name: list.names_dangers,
             list: Some(list.name),
-            given: BTreeMap::new(),
-        }
+            ..Self::of_load(text)?
+        })
     }
 }
 
@@ -240,7 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_gives_its_loads() {
+    fn a_list_gives_its_loads_with_the_papers_parameters() {
+        let requests = LoadRequest::parse("paper-script").unwrap();
+        let [build, .., du] = requests.as_slice() else {
+            panic!("{requests:?}")
+        };
+        assert_eq!(build.given["jobs"], Value::Count(8));
+        assert_eq!(du.text, "du:folder=/");
         let requests = LoadRequest::parse("all").unwrap();
         assert!(
             requests.len() > 1

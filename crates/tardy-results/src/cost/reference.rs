@@ -34,6 +34,7 @@ const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("fork-exec", "exec"),
     ("fork-sh", "sh"),
     ("mmap", "mmap"),
+    ("page-fault", "page fault"),
 ];
 
 /// A publication with costs.

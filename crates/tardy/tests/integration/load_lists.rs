@@ -19,7 +19,7 @@ fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
         .ends_with(0)
         .stdout;
     assert!(
-        planned.contains("warning    load kernel-build is left out because "),
+        planned.contains("warning    load kernel-build:jobs=8 is left out because "),
         "{planned}"
     );
     assert!(
@@ -30,7 +30,7 @@ fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
     let ran = without_programs(&place, "run --load paper-script --for 2s --out run").ends_with(0);
     assert!(
         ran.stderr
-            .contains("! load kernel-build is left out because "),
+            .contains("! load kernel-build:jobs=8 is left out because "),
         "before anything is measured: {}",
         ran.stderr
     );
@@ -46,7 +46,7 @@ fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
 
     let alone = without_programs(&place, "load paper-script --for 500ms").ends_with(0);
     assert!(
-        alone.stderr.contains("kernel-build cannot run")
+        alone.stderr.contains("kernel-build:jobs=8 cannot run")
             && alone
                 .stderr
                 .contains("the other loads of the list will run"),

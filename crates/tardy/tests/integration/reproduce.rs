@@ -215,8 +215,8 @@ fn a_long_reproduction_is_planned_in_parts_with_an_estimate_of_what_is_left() {
                  --time-limit 60h";
     assert!(all[0].starts_with(first), "{}", all[0]);
     assert!(
-        estimate.starts_with("20 steps, 64 guests, ")
-            && estimate.contains(" of virtual time, not counting 4 steps for costs. At "),
+        estimate.starts_with("24 steps, 84 guests, ")
+            && estimate.contains(" of virtual time, not counting 8 steps for costs. At "),
         "{estimate}"
     );
     // Two shards share all steps.
@@ -235,7 +235,7 @@ fn a_long_reproduction_is_planned_in_parts_with_an_estimate_of_what_is_left() {
     std::fs::create_dir_all(folder).unwrap();
     let (left, less) = planned("");
     assert_eq!(left, all[1..]);
-    assert!(less.starts_with("19 steps, 61 guests, "), "{less}");
+    assert!(less.starts_with("23 steps, 81 guests, "), "{less}");
 }
 
 #[test]

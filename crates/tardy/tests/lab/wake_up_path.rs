@@ -1,8 +1,13 @@
-//! The wake-up of the probe compared with that of cyclictest in the same guest. With a clock that
-//! counts instructions, both lengths are exact and can be asserted.
+//! The wake-ups of the probe compared with those of other loops in the same guest. With a clock
+//! that counts instructions, all lengths are exact and can be asserted.
 
 use std::path::Path;
 use std::process::Command;
+
+use tardy_core::summary::accumulator::PhaseSpan;
+use tardy_core::units::Nanos;
+use tardy_samples::backlog;
+use tardy_samples::read_series::SeriesFile;
 
 use super::{REAL_TIME, STOCK, compared, lab_is_there, samples};
 
@@ -93,5 +98,76 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
                 "{variant}: the {what} is {own} ns, cyclictest's {peer} ns"
             );
         }
+    }
+}
+
+/// A loop that sleeps until every due time, 1 ms apart, and prints how late it wakes up.
+const LOOP: &str = r#"
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+static long late[500];
+int main(void) {
+    struct sched_param parameters = {.sched_priority = 95};
+    struct timespec due, now;
+    sched_setscheduler(0, SCHED_FIFO, &parameters);
+    clock_gettime(CLOCK_MONOTONIC, &due);
+    for (int i = 0; i < 500; i++) {
+        due.tv_nsec += 1000000;
+        if (due.tv_nsec >= 1000000000) {
+            due.tv_nsec -= 1000000000;
+            due.tv_sec++;
+        }
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, 0);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        late[i] = (now.tv_sec - due.tv_sec) * 1000000000L + now.tv_nsec - due.tv_nsec;
+    }
+    for (int i = 0; i < 500; i++)
+        printf("%ld\n", late[i]);
+}
+"#;
+
+/// The maxima of 45 s in koolwal2009 come from such a loop.
+#[test]
+fn on_ticks_a_loop_that_skips_no_period_falls_behind_as_the_backlog_of_a_run_shows() {
+    if !lab_is_there("the backlog on ticks", false) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("loop.c"), LOOP).unwrap();
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-static", "-o", "loop", "loop.c"]);
+    let built = command.current_dir(folder.path()).output().unwrap();
+    assert!(built.status.success(), "{built:?}");
+    let kernel = ["--kernel", STOCK, "--cmdline", "highres=off nohz=off"];
+    let measured = ["--load", "none", "--for", "2100ms"];
+    let own = compared(&path("own"), &[&kernel[..], &measured].concat());
+    let add = format!("{}:/bin/loop", path("loop").display());
+    let program = ["--add", &add, "--program", "/bin/loop"];
+    compared(&path("peer"), &[&kernel[..], &program].concat());
+    let variant = own.keys().next().unwrap();
+    let of = |place: &str| path(place).join(variant).join("replica-000");
+    let printed = std::fs::read_to_string(of("peer").join("stdout.log")).unwrap();
+    let peer: Vec<i64> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    let file = SeriesFile::open(&of("own").join("samples/cyclic.cpu0.series")).unwrap();
+    let whole = PhaseSpan {
+        begin: Nanos::ZERO,
+        end: Nanos::MAX,
+    };
+    let mut own = Vec::new();
+    let found = backlog::read(&file, whole).unwrap();
+    found
+        .latency
+        .for_each(|late, count| own.extend(std::iter::repeat_n(late, count as usize)));
+    assert!(peer.len() == 500 && own.len() >= 500, "{}", own.len());
+    // The loops start at different times between two ticks.
+    for (place, (own_late, peer_late)) in own.iter().zip(&peer).enumerate() {
+        let (own_behind, peer_behind) = (own_late - own[0], peer_late - peer[0]);
+        let expected = 3_000_000 * place as i64;
+        assert!(
+            (own_behind - expected).abs() < 100_000 && (peer_behind - expected).abs() < 100_000,
+            "wake-up {place}: {own_behind} and {peer_behind} ns later than the first"
+        );
     }
 }

@@ -55,14 +55,15 @@ fn of_load(info: &LoadInfo) -> Entry {
 }
 
 fn of_composite(composite: &Composite) -> Entry {
-    let names: Vec<_> = composite.loads().collect();
+    let requests: Vec<_> = composite.requests().collect();
     let full = format!(
         "{} ({})\n  {}: {}\n",
         composite.name,
         composite.source,
         composite.does,
-        names.join(", ")
+        requests.join(", ")
     );
+    let names: Vec<_> = composite.loads().collect();
     let json = serde_json::json!({ "name": composite.name, "does": composite.does, "source": composite.source, "loads": names });
     Entry {
         name: composite.name.to_owned(),

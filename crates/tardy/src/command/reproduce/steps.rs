@@ -243,7 +243,11 @@ mod tests {
             costs
                 .map(|step| step.command.folder.as_str())
                 .collect::<Vec<_>>(),
-            ["mckenney-overhead", "koolwal-lmbench"]
+            [
+                "mckenney-overhead",
+                "koolwal-lmbench",
+                "koolwal-lmbench-shell"
+            ]
         );
         let local = ReproduceArgs {
             on: crate::cli::reproduce::PlaceArgument::Local,

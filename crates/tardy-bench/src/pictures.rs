@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &PicturesArguments) -> Result<()> {
 
 /// Makes all pictures in a folder, and returns their words.
 fn make(tardy: &Path, out: &Path) -> Result<Words> {
-    workspace::make_folder(&out)?;
+    workspace::make_folder(out)?;
     eprintln!("measuring for about five minutes");
     let mut album = Album {
         runs: ExampleRuns::make(tardy)?,
@@ -296,7 +296,7 @@ fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
     let bytes = STANDARD
         .decode(answer["data"].as_str().unwrap_or_default())
         .while_doing(|| "reading the browser's picture".to_owned())?;
-    workspace::write(&out, bytes)?;
+    workspace::write(out, bytes)?;
     println!("{}", out.display());
     let texts = seen[1].as_array().into_iter().flatten();
     Ok(texts

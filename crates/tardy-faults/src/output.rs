@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "output.svg";
 const OLD: &[u8] = b"an older output\n";
 
 pub(crate) fn write_old(path: &Path) -> Result<()> {
-    workspace::write(&path, OLD)
+    workspace::write(path, OLD)
 }
 
 pub(crate) fn is_old(path: &Path) -> bool {

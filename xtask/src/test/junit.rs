@@ -17,7 +17,7 @@ pub(super) struct Tally {
 impl Tally {
     /// Reads the file.
     pub(super) fn read(file: &Path) -> Result<Self> {
-        let text = workspace::read(&file)?;
+        let text = workspace::read(file)?;
         Ok(Self::parse(&text))
     }
 

@@ -391,8 +391,9 @@ impl Attachment {
                         let home = self.cutter.waiting_place(stint.thread).flatten();
                         is_inside = home.is_some() && place.is_some() && home != place;
                     }
-                    Doing::Ready { last } => {
-                        let chain = self.chains.run(stint.thread, stint.end, last, is_inside);
+                    Doing::Ready { last, held } => {
+                        let (thread, ran) = (stint.thread, stint.end);
+                        let chain = self.chains.run(thread, ran, last, held, is_inside);
                         if let Some(chain) = chain {
                             self.slowest.add(chain);
                         }
@@ -471,7 +472,7 @@ impl Attachment {
             // Only linked threads: the runs of followed threads come from their stints.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
-                self.chains.run(next.pid, time, previous, false);
+                self.chains.run(next.pid, time, previous, None, false);
             }
             _ => {}
         }

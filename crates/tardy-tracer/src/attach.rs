@@ -510,12 +510,11 @@ impl Attachment {
         if !gone.is_empty() {
             observer.left(&gone);
         }
-        let has_changed = !come.is_empty() || !gone.is_empty();
-        if has_changed || self.has_new_link {
+        if !come.is_empty() || !gone.is_empty() || self.has_new_link {
             self.has_new_link = false;
             let (followed, linked) = (&self.followed.now, &self.linked);
             self.traces
-                .follow(&self.functions, followed, linked, has_changed);
+                .follow(&self.functions, followed, linked, !come.is_empty());
         }
         true
     }

@@ -7,7 +7,7 @@ use tardy_trace::chains::Chain;
 use super::cut::{told_thread, told_waker};
 
 /// Maximum number of stored chains.
-pub(super) const KEPT_MAX: usize = 10;
+pub(super) const KEPT_MAX: usize = 100;
 
 /// A thread in a chain of wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -60,6 +60,8 @@ struct Context {
     timer: Option<(u64, u64)>,
     interrupt: Option<(Text, u64)>,
     softirq: Option<(i64, u64)>,
+    /// Whether the CPU switched threads during the softirq, which is possible on PREEMPT_RT.
+    is_preempted: bool,
     held: VecDeque<Held>,
 }
 
@@ -86,13 +88,20 @@ impl Contexts {
         }
     }
 
+    /// Records that a CPU switched to another thread.
+    pub fn switch(&mut self, cpu: u32) {
+        if let Some(context) = self.cpus.get_mut(&cpu) {
+            context.is_preempted = true;
+        }
+    }
+
     /// Forgets all contexts, because events were lost.
     pub fn clear(&mut self) {
         self.cpus.clear();
     }
 
-    /// Returns the longest of the last interrupts and softirqs of a CPU that ended after `since`. On
-    /// PREEMPT_RT, it leaves out softirqs, because other threads may preempt them.
+    /// Returns the longest of the last interrupts and softirqs of a CPU that ended after `since`. It
+    /// leaves out softirqs during which the CPU switched threads.
     #[must_use]
     pub fn longest_after(&self, cpu: u32, since: i64) -> Option<Held> {
         let held = self.cpus.get(&cpu)?.held.iter();
@@ -146,10 +155,13 @@ impl Context {
                     self.hold(Waker::Interrupt(name), entry, event.time);
                 }
             }
-            Kind::SoftirqEntry { vector } => self.softirq = Some((vector, event.time)),
+            Kind::SoftirqEntry { vector } => {
+                self.softirq = Some((vector, event.time));
+                self.is_preempted = false;
+            }
             Kind::SoftirqExit { .. } => {
                 if let Some((vector, entry)) = self.softirq.take()
-                    && event.head.is_in_softirq()
+                    && !self.is_preempted
                 {
                     self.hold(Waker::Softirq(Some(vector)), entry, event.time);
                 }

@@ -146,6 +146,7 @@ impl Stints {
                 previous_state,
                 next,
             } => {
+                self.contexts.switch(event.cpu);
                 self.leaves(time, previous.pid, previous_state, next);
                 self.gets(time, event.cpu, next.pid, previous);
             }

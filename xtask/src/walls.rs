@@ -3,6 +3,8 @@
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use xtask::workspace;
 
     /// Returns the crates in the order of the table in ARCHITECTURE.md.
@@ -101,5 +103,36 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn each_request_that_is_answered_names_a_test_of_the_tree() {
+        let root = workspace::root();
+        let page = std::fs::read_to_string(root.join("docs/requests.md")).unwrap();
+        let named: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_suffix("` |")?.rsplit_once('`'))
+            .map(|(_, test)| test)
+            .collect();
+        let sources = Command::new("git")
+            .args(["grep", "-hE", r"^ *fn [a-z0-9_]+\(\) \{$", "--", "*.rs"])
+            .current_dir(root)
+            .output()
+            .unwrap();
+        let sources = String::from_utf8(sources.stdout).unwrap();
+        for test in &named {
+            assert!(
+                sources
+                    .lines()
+                    .any(|line| line.trim() == format!("fn {test}() {{")),
+                "docs/requests.md names {test}, which is no test"
+            );
+        }
+        let stated = format!("answers {} of them", named.len());
+        assert!(
+            page.contains(&stated),
+            "the page states another number than {}",
+            named.len()
+        );
     }
 }

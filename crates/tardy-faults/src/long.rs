@@ -1,5 +1,5 @@
-//! Long runs: a day of a guest's virtual time, in which the tool must not grow, and a week in a
-//! guest that reboots every day.
+//! Long runs: a day of a guest's virtual time, in which the tool must not grow, a week in a guest
+//! that reboots every day, and a day in which the tool follows a program.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,8 +35,21 @@ pub(crate) const WEEK_VIRTUAL: Fault = Fault {
     attempt: |ground| guests::attempt(ground, week_virtual),
 };
 
+pub(crate) const ATTACH_VIRTUAL: Fault = Fault {
+    name: "attach-virtual",
+    done: "`tardy attach --until-stopped --disk` follows a program that wakes up ten times per \
+           second, for 24 hours of virtual time in a guest of the lab (1 hour in the short form)",
+    demanded: "every wake-up has a latency, and no event is lost; the folder never takes more than \
+               16 MiB; the tool has no more descriptors, threads and files (apart from segments \
+               of samples and traces of the worst wake-ups) than in the first minute, and at most \
+               4 MiB more memory (apart from the pages of its program)",
+    attempt: |ground| guests::attempt(ground, attach_virtual),
+};
+
 /// The `--disk` budget of the week's run, in KiB.
 const DISK_KB: u64 = 8 << 10;
+/// The `--disk` budget of the recording of a followed program, in KiB.
+const ATTACH_DISK_KB: u64 = 16 << 10;
 /// Number of checks of the tool's size in the day's run.
 const LOOKS: u64 = 24;
 /// Allowed growth in KiB: pages of a buffer that is used for the first time.
@@ -105,7 +118,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
         let looks = result.text("looks");
         let grown = growth(&looks, GROWTH_KB_MAX + COUNTING_KB);
         wrong.extend(grown.map(|why| format!("day {day}: {why}")));
-        wrong.extend(too_large(&looks).map(|why| format!("day {day}: {why}")));
+        wrong.extend(too_large(&looks, DISK_KB).map(|why| format!("day {day}: {why}")));
         memories.push(memory(&looks));
         run = Some((place, result));
     }
@@ -126,6 +139,62 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
         wrong,
     );
     Ok(())
+}
+
+fn attach_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
+    let hours = ground.tries(1, 24) as u64;
+    let place = ground.place()?;
+    let result = guests::run_script(
+        &place,
+        &attach_script(hours),
+        &format!("--time-limit {}h --wall-limit 5h --shared 128", hours + 1),
+    )?;
+    let looks = result.text("looks");
+    let mut wrong: Vec<String> = result.failure().into_iter().collect();
+    wrong.extend(growth(&looks, GROWTH_KB_MAX + COUNTING_KB));
+    wrong.extend(too_large(&looks, ATTACH_DISK_KB));
+    wrong.extend(not_every_wake_up(&result.text("text"), hours * 36_000));
+    let (begin, end) = memory(&looks);
+    tally.count(
+        &format!("{hours} h"),
+        format!("{hours} h, {begin} to {end} KiB of memory, no wake-up lost"),
+        wrong,
+    );
+    Ok(())
+}
+
+/// Returns the script that follows a program for some hours, and records the tool's size from the
+/// end of the first minute on.
+fn attach_script(hours: u64) -> String {
+    format!(
+        "/init run --for {}h --period 100ms --load none --quiet --out /run/program >/dev/null 2>&1 \
+         &\nprogram=$!\nuntil [ -s /run/program/state.jsonl ]; do sleep 1; done\n/init attach \
+         $program --until-stopped --disk {ATTACH_DISK_KB}KiB --json --out /run/out/run \
+         >/run/out/text 2>/run/out/said &\ntool=$!\nuntil [ -d /run/out/run/samples ]; do sleep 1; \
+         done\nsleep 60\nlook=0\nwhile [ $look -lt {LOOKS} ]; do\n{}\nsleep {}\n\
+         look=$((look + 1))\ndone\nkill -TERM $tool\nwait $tool\nkill $program\nwait \
+         $program\ntrue\n",
+        hours + 1,
+        look_at_tool("RssAnon", "! -name '*.series.[0-9]*' ! -path '*/trace*'"),
+        hours * 3600 / LOOKS
+    )
+}
+
+/// Checks that a recording has at least this number of wake-ups by the program's own timers, and
+/// lost none. Returns the violation.
+fn not_every_wake_up(result: &str, at_least: u64) -> Option<String> {
+    let Ok(found) = serde_json::from_str::<serde_json::Value>(result) else {
+        return Some(format!("no result: {result}"));
+    };
+    let sleeps = found["threads"].as_array().into_iter().flatten();
+    let most = sleeps.filter_map(|row| row["wake_ups"].as_u64()).max();
+    let lost = [&found["trace"]["losses"], &found["wakings"]["lost"]];
+    (most < Some(at_least) || lost.iter().any(|lost| lost.as_u64() != Some(0))).then(|| {
+        format!(
+            "{most:?} wake-ups of {at_least}, trace {}, wakings {}",
+            found["trace"], found["wakings"]
+        )
+    })
 }
 
 /// Writes the run in `folder` into an archive, which is empty without a run.
@@ -242,13 +311,13 @@ fn growth(looks: &str, memory_kb: i64) -> Option<String> {
     ))
 }
 
-/// Returns the size of the folder, if it ever exceeded the run's limit.
-fn too_large(looks: &str) -> Option<String> {
+/// Returns the size of the folder, if it ever exceeded `most_kb`.
+fn too_large(looks: &str, most_kb: u64) -> Option<String> {
     let kilobytes = looks.lines().filter_map(|look| look.rsplit(' ').next());
     let most = kilobytes
         .filter_map(|most| most.parse::<u64>().ok())
         .max()?;
-    (most > DISK_KB).then(|| format!("the folder took {most} KiB"))
+    (most > most_kb).then(|| format!("the folder took {most} KiB"))
 }
 
 /// Returns the memory at the first and at the last check, in KiB.
@@ -307,8 +376,8 @@ mod tests {
             (memory(&even), memory(&counting)),
             ((5000, 5000), (5000, 9000))
         );
-        assert_eq!(too_large(&even), None);
-        assert!(too_large(&even.replace(" 90\n", " 8193\n")).is_some());
+        assert_eq!(too_large(&even, DISK_KB), None);
+        assert!(too_large(&even.replace(" 90\n", " 8193\n"), DISK_KB).is_some());
     }
 
     #[test]

@@ -64,6 +64,7 @@ const FAULTS: &[Fault] = &[
     guest_power::REBOOT,
     long::LONG_VIRTUAL,
     long::WEEK_VIRTUAL,
+    long::ATTACH_VIRTUAL,
     fleet::FLEET,
     soak::SOAK,
     endless::ENDLESS,

@@ -56,7 +56,8 @@ pub struct Stretch {
     /// The wait place in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
-    /// The waker that ended the sleep, or the first thread that had the CPU.
+    /// The waker that ended the sleep; the interrupt or softirq that had the CPU for most of the
+    /// wait; or the first thread that had the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The last thread that had the CPU, if not the first one.

@@ -67,7 +67,7 @@ impl Story {
             });
         }
         let last = Thread::default();
-        self.does(10, Doing::Ready { last }, None);
+        self.does(10, Doing::Ready { last, held: None }, None);
     }
 
     fn ends(mut self) -> Cycles {

@@ -8,7 +8,7 @@
 
 use foldhash::HashMap;
 
-use crate::contexts::Waker;
+use crate::contexts::{Held, Waker};
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
 
@@ -28,6 +28,8 @@ pub struct Link {
     pub ran: i64,
     /// The thread that had this CPU last; ID 0 is the idle task.
     pub last: Thread,
+    /// The interrupt or softirq that had this CPU for most of the wait.
+    pub held: Option<Held>,
 }
 
 /// A chain of wake-ups that ends when a followed thread runs.
@@ -103,9 +105,16 @@ impl Chains {
     }
 
     /// Records that a woken thread got the CPU from `last`, and returns the chain that ends with
-    /// this thread. A wake-up inside the thread's cycle starts no chain: the wait belongs to the
-    /// cycle.
-    pub fn run(&mut self, thread: i32, time: i64, last: Thread, is_inside: bool) -> Option<&Chain> {
+    /// this thread. `held` is an interrupt or a softirq of this CPU. A wake-up inside the thread's
+    /// cycle starts no chain: the wait belongs to the cycle.
+    pub fn run(
+        &mut self,
+        thread: i32,
+        time: i64,
+        last: Thread,
+        held: Option<Held>,
+        is_inside: bool,
+    ) -> Option<&Chain> {
         let pending = self.pending.remove(&thread)?;
         if is_inside && self.current.contains_key(&thread) {
             return None;
@@ -122,11 +131,13 @@ impl Chains {
             chain.links.remove(0);
             chain.is_longer = true;
         }
+        let (woken, ran) = (pending.woken, time.max(pending.woken));
         chain.links.push(Link {
             thread,
-            woken: pending.woken,
-            ran: time.max(pending.woken),
+            woken,
+            ran,
             last,
+            held: held.filter(|held| held.is_most_of(woken, ran)),
         });
         if self.current.len() >= THREADS_MAX && !self.current.contains_key(&thread) {
             self.current.clear();
@@ -162,14 +173,14 @@ mod tests {
     fn a_chain_goes_back_to_the_interrupt_and_its_parts_add_up() {
         let mut chains = Chains::default();
         wake(&mut chains, 100, IRQ, 1);
-        chains.run(1, 110, thread(0), false).unwrap();
+        chains.run(1, 110, thread(0), None, false).unwrap();
         wake(&mut chains, 150, Waker::Thread(1), 2);
-        chains.run(2, 500, thread(77), false).unwrap();
+        chains.run(2, 500, thread(77), None, false).unwrap();
         // The thread blocks before it wakes the next one: the wait is part of its time.
         wake(&mut chains, 550, IRQ, 2);
-        assert_eq!(chains.run(2, 560, thread(0), true), None);
+        assert_eq!(chains.run(2, 560, thread(0), None, true), None);
         wake(&mut chains, 600, Waker::Thread(2), 3);
-        let chain = chains.run(3, 620, thread(0), false).unwrap();
+        let chain = chains.run(3, 620, thread(0), None, false).unwrap();
         assert_eq!((chain.origin, chain.latency()), (IRQ, 520));
         let parts: Vec<(i32, i64, i64)> = chain
             .parts()
@@ -183,12 +194,12 @@ mod tests {
     fn a_long_chain_keeps_its_last_links_and_a_loss_ends_all() {
         let mut chains = Chains::default();
         wake(&mut chains, 100, IRQ, 1);
-        chains.run(1, 110, thread(0), false).unwrap();
+        chains.run(1, 110, thread(0), None, false).unwrap();
         for pid in 2..=12 {
             let time = 100 * u64::try_from(pid).unwrap();
             wake(&mut chains, time, Waker::Thread(pid - 1), pid);
             let chain = chains
-                .run(pid, i64::from(pid) * 100 + 10, thread(0), false)
+                .run(pid, i64::from(pid) * 100 + 10, thread(0), None, false)
                 .unwrap();
             let parts: i64 = chain.parts().map(|(_, waited, took)| waited + took).sum();
             assert_eq!(parts, chain.latency());
@@ -197,6 +208,6 @@ mod tests {
         }
         wake(&mut chains, 2_000, Waker::Thread(12), 13);
         chains.take_loss(&lost(2_001));
-        assert_eq!(chains.run(13, 2_010, thread(0), false), None);
+        assert_eq!(chains.run(13, 2_010, thread(0), None, false), None);
     }
 }

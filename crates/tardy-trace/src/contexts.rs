@@ -1,8 +1,11 @@
 //! Interrupt contexts of the CPUs: the timer function, interrupt or softirq that interrupts the
-//! thread of a CPU. They identify the waker of a thread, and the time at which the waker started.
+//! thread of a CPU. They identify the waker of a thread, and the time at which the waker started;
+//! and the interrupt or softirq that had a CPU while a thread waited for it.
 //!
 //! Required events: the entries and exits of timers' functions, interrupts and softirqs. Without
 //! them, a waker in an interrupt has no name and no entry.
+
+use std::collections::VecDeque;
 
 use foldhash::HashMap;
 
@@ -28,12 +31,38 @@ pub enum Waker {
     Thread(i32),
 }
 
+/// Number of the last interrupts and softirqs of each CPU that are stored.
+const HELD_MAX: usize = 16;
+
+/// An interrupt or a softirq that had a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The interrupt or softirq.
+    pub by: Waker,
+    /// Its entry, in ns of the trace's clock.
+    pub start: i64,
+    /// Its exit.
+    pub end: i64,
+}
+
+impl Held {
+    /// Returns whether the interrupt or softirq had the CPU for at least half of this interval.
+    #[must_use]
+    pub fn is_most_of(&self, start: i64, end: i64) -> bool {
+        let overlap = self.end.min(end) - self.start.max(start);
+        overlap > 0 && overlap >= (end - start) / 2
+    }
+}
+
 /// Interrupt context of a CPU, which may wake a thread. Each part has the time of its entry.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Context {
     timer: Option<(u64, u64)>,
     interrupt: Option<(Text, u64)>,
     softirq: Option<(i64, u64)>,
+    /// Whether the CPU switched threads during the softirq, which is possible on PREEMPT_RT.
+    is_preempted: bool,
+    held: VecDeque<Held>,
 }
 
 /// The interrupt contexts of all CPUs.
@@ -59,9 +88,26 @@ impl Contexts {
         }
     }
 
+    /// Records that a CPU switched to another thread.
+    pub fn switch(&mut self, cpu: u32) {
+        if let Some(context) = self.cpus.get_mut(&cpu) {
+            context.is_preempted = true;
+        }
+    }
+
     /// Forgets all contexts, because events were lost.
     pub fn clear(&mut self) {
         self.cpus.clear();
+    }
+
+    /// Returns the longest of the last interrupts and softirqs of a CPU that ended after `since`. It
+    /// leaves out softirqs during which the CPU switched threads.
+    #[must_use]
+    pub fn longest_after(&self, cpu: u32, since: i64) -> Option<Held> {
+        let held = self.cpus.get(&cpu)?.held.iter();
+        held.filter(|held| held.end > since)
+            .max_by_key(|held| held.end - held.start)
+            .copied()
     }
 
     /// Returns the waker of a thread in this event.
@@ -75,7 +121,8 @@ impl Contexts {
     /// reference is the event itself.
     #[must_use]
     pub fn waker_and_reference(&self, event: &Event) -> (Waker, Option<u64>) {
-        let context = self.cpus.get(&event.cpu).copied().unwrap_or_default();
+        let none = Context::default();
+        let context = self.cpus.get(&event.cpu).unwrap_or(&none);
         let is_interrupt = event.head.is_in_interrupt() || event.head.is_in_nmi();
         if let Some((_, entry)) = context.timer
             && (is_interrupt || event.head.is_in_softirq())
@@ -103,10 +150,31 @@ impl Context {
                 self.timer = None;
             }
             Kind::IrqEntry { name, .. } => self.interrupt = Some((name, event.time)),
-            Kind::IrqExit { .. } => self.interrupt = None,
-            Kind::SoftirqEntry { vector } => self.softirq = Some((vector, event.time)),
-            Kind::SoftirqExit { .. } => self.softirq = None,
+            Kind::IrqExit { .. } => {
+                if let Some((name, entry)) = self.interrupt.take() {
+                    self.hold(Waker::Interrupt(name), entry, event.time);
+                }
+            }
+            Kind::SoftirqEntry { vector } => {
+                self.softirq = Some((vector, event.time));
+                self.is_preempted = false;
+            }
+            Kind::SoftirqExit { .. } => {
+                if let Some((vector, entry)) = self.softirq.take()
+                    && !self.is_preempted
+                {
+                    self.hold(Waker::Softirq(Some(vector)), entry, event.time);
+                }
+            }
             _ => {}
         }
+    }
+
+    fn hold(&mut self, by: Waker, start: u64, end: u64) {
+        if self.held.len() == HELD_MAX {
+            self.held.pop_front();
+        }
+        let [start, end] = [start, end].map(|time| i64::try_from(time).unwrap_or(i64::MAX));
+        self.held.push_back(Held { by, start, end });
     }
 }

@@ -10,7 +10,7 @@
 
 use foldhash::HashMap;
 
-use crate::contexts::{Contexts, Waker};
+use crate::contexts::{Contexts, Held, Waker};
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
 use crate::text::Text;
@@ -43,6 +43,9 @@ pub enum Doing {
     Ready {
         /// The thread that had the CPU last; ID 0 is the idle task.
         last: Thread,
+        /// The longest interrupt or softirq of this CPU that ended after the thread fell asleep, of
+        /// the last ones.
+        held: Option<Held>,
     },
 }
 
@@ -135,7 +138,7 @@ impl Stints {
         let time = i64::try_from(event.time).unwrap_or(i64::MAX);
         // A stack event has the ID of the thread that left the CPU.
         if !matches!(event.kind, Kind::Stack { .. }) {
-            self.runs(time, event.head.pid);
+            self.runs(time, event.cpu, event.head.pid);
         }
         match event.kind {
             Kind::Switch {
@@ -143,8 +146,9 @@ impl Stints {
                 previous_state,
                 next,
             } => {
+                self.contexts.switch(event.cpu);
                 self.leaves(time, previous.pid, previous_state, next);
-                self.gets(time, next.pid, previous);
+                self.gets(time, event.cpu, next.pid, previous);
             }
             Kind::Waking { thread, .. } if self.threads.contains_key(&thread.pid) => {
                 let waker = self.waker(event);
@@ -178,7 +182,7 @@ impl Stints {
     /// Records that a thread has a CPU, as an event shows that the thread wrote. If the kernel does
     /// not trace the switch from the idle task, this event is the first sign. A thread that slept
     /// got the idle CPU when it was woken; for a preempted thread, the time of the event is used.
-    fn runs(&mut self, time: i64, thread: i32) {
+    fn runs(&mut self, time: i64, cpu: u32, thread: i32) {
         let since = match self.threads.get(&thread) {
             // The wake-up may precede the sleep.
             Some(Some(State::Asleep {
@@ -194,7 +198,7 @@ impl Stints {
             priority: 120,
             name: Text::default(),
         };
-        self.gets(since.min(time), thread, idle);
+        self.gets(since.min(time), cpu, thread, idle);
     }
 
     /// Records that a thread loses its CPU to `next`.
@@ -235,8 +239,8 @@ impl Stints {
         };
     }
 
-    /// Records that a thread gets the CPU that `last` had.
-    fn gets(&mut self, time: i64, thread: i32, last: Thread) {
+    /// Records that a thread gets this CPU, which `last` had.
+    fn gets(&mut self, time: i64, cpu: u32, thread: i32, last: Thread) {
         let Some(known) = self.threads.get_mut(&thread) else {
             return;
         };
@@ -272,7 +276,8 @@ impl Stints {
                     waker,
                 };
                 push(since, woke, asleep);
-                push(woke, time, Doing::Ready { last });
+                let held = self.contexts.longest_after(cpu, since);
+                push(woke, time, Doing::Ready { last, held });
             }
             Some(State::Running { .. }) | None => {}
         }

@@ -391,8 +391,9 @@ impl Attachment {
                         let home = self.cutter.waiting_place(stint.thread).flatten();
                         is_inside = home.is_some() && place.is_some() && home != place;
                     }
-                    Doing::Ready { last } => {
-                        let chain = self.chains.run(stint.thread, stint.end, last, is_inside);
+                    Doing::Ready { last, held } => {
+                        let (thread, ran) = (stint.thread, stint.end);
+                        let chain = self.chains.run(thread, ran, last, held, is_inside);
                         if let Some(chain) = chain {
                             self.slowest.add(chain);
                         }
@@ -473,7 +474,7 @@ impl Attachment {
             // stints.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
-                self.chains.run(next.pid, time, previous, false);
+                self.chains.run(next.pid, time, previous, None, false);
             }
             _ => {}
         }
@@ -511,12 +512,11 @@ impl Attachment {
         if !gone.is_empty() {
             observer.left(&gone);
         }
-        let has_changed = !come.is_empty() || !gone.is_empty();
-        if has_changed || self.has_new_link {
+        if !come.is_empty() || !gone.is_empty() || self.has_new_link {
             self.has_new_link = false;
             let (followed, linked) = (&self.followed.now, &self.linked);
             self.traces
-                .follow(&self.functions, followed, linked, has_changed);
+                .follow(&self.functions, followed, linked, !come.is_empty());
         }
         true
     }

@@ -7,7 +7,7 @@ use tardy_trace::chains::Chain;
 use super::cut::{told_thread, told_waker};
 
 /// Maximum number of stored chains.
-pub(super) const KEPT_MAX: usize = 10;
+pub(super) const KEPT_MAX: usize = 100;
 
 /// A thread in a chain of wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +18,8 @@ pub struct ChainLink {
     pub name: String,
     /// Time that the thread waited for a CPU after the wake-up.
     pub waited_ns: Nanos,
-    /// The last thread that had the CPU during this wait; absent if the CPU was idle.
+    /// The interrupt or softirq that had the CPU for most of this wait, or else the last thread that
+    /// had it; absent if the CPU was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
     /// Time from the end of this wait until the thread woke the next one.
@@ -83,7 +84,10 @@ fn told(chain: &Chain, name: &impl Fn(i32) -> String) -> WakeUpChain {
         thread: link.thread,
         name: name(link.thread),
         waited_ns: Nanos(waited),
-        behind: told_thread(link.last),
+        behind: match link.held {
+            Some(held) => told_waker(held.by, name),
+            None => told_thread(link.last),
+        },
         took_ns: Nanos(took),
     });
     WakeUpChain {

@@ -14,7 +14,7 @@
 use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
-use tardy_trace::contexts::Waker;
+use tardy_trace::contexts::{Held, Waker};
 use tardy_trace::event::Thread;
 use tardy_trace::stints::{Doing, Stint};
 use tardy_trace::wake_ups::{Cause, WakeUp};
@@ -427,7 +427,7 @@ impl ThreadCut {
                 }
                 self.slept_at_home = Some(stint.start);
             }
-            Doing::Ready { last } => match (self.slept_at_home.take(), &mut self.open) {
+            Doing::Ready { last, held } => match (self.slept_at_home.take(), &mut self.open) {
                 (Some(slept), _) => {
                     let begin = piece.due.map_or(stint.start, |due| due.max(slept));
                     let mut cycle = OpenCycle {
@@ -435,13 +435,15 @@ impl ThreadCut {
                         ..OpenCycle::default()
                     };
                     cycle.shares.wake_up_ns = Nanos(stint.end - begin);
-                    cycle.push(StretchKind::WakeUp, begin, stint.end, None, by_last(last));
+                    let by = holder(last, held, begin, stint.end);
+                    cycle.push(StretchKind::WakeUp, begin, stint.end, None, by);
                     self.open = Some(cycle);
                 }
                 (None, Some(cycle)) => {
                     cycle.shares.preempted_ns += Nanos(length);
                     let (start, end) = (stint.start, stint.end);
-                    cycle.push(StretchKind::Preempted, start, end, None, by_last(last));
+                    let by = holder(last, held, start, end);
+                    cycle.push(StretchKind::Preempted, start, end, None, by);
                 }
                 (None, None) => {}
             },
@@ -636,8 +638,13 @@ impl RawCycle {
     }
 }
 
-fn by_last(last: Thread) -> By {
-    By::Threads(last, last)
+/// Returns the holder of the CPU in this interval: an interrupt or softirq, if it had the CPU for
+/// most of it, or else the last thread.
+fn holder(last: Thread, held: Option<Held>, start: i64, end: i64) -> By {
+    match held {
+        Some(held) if held.is_most_of(start, end) => By::Waker(held.by),
+        _ => By::Threads(last, last),
+    }
 }
 
 /// Returns the printable name of a thread, or `None` for an idle CPU.
@@ -712,7 +719,15 @@ mod tests {
         assert_eq!(cutter.mark(THREAD, 100, false), None);
         cutter.take(stint(40, 130, Doing::Running), None);
         cutter.take(stint(130, 190, asleep()), Some(0));
-        cutter.take(stint(190, 200, Doing::Ready { last: other(8) }), None);
+        let ready = Doing::Ready {
+            last: other(8),
+            held: Some(Held {
+                by: Waker::Softirq(Some(3)),
+                start: 180,
+                end: 196,
+            }),
+        };
+        cutter.take(stint(190, 200, ready), None);
         cutter.take(stint(200, 205, Doing::Running), None);
         let (first, last) = (other(5), other(6));
         cutter.take(stint(205, 225, Doing::Preempted { first, last }), None);
@@ -735,7 +750,9 @@ mod tests {
             blocked_ns: Nanos(60),
         };
         assert_eq!((cycle.shares, cycle.response_ns), (shares, Nanos(132)));
-        assert_eq!(cycle.stretches.len(), 3);
+        let by = |stretch: &Stretch| stretch.by.clone().unwrap();
+        let by: Vec<String> = cycle.stretches.iter().map(by).collect();
+        assert_eq!(by, ["loop/9", "softirq NET_RX", "/5"]);
         assert_eq!(cycles.threads[0].blocked_in[0].place.call, "read");
     }
 

@@ -23,7 +23,44 @@ fn asleep(stack: Option<u32>, is_relative: bool, waker: Waker) -> Doing {
 }
 
 fn ready(last: i32) -> Doing {
-    Doing::Ready { last: thread(last) }
+    Doing::Ready {
+        last: thread(last),
+        held: None,
+    }
+}
+
+#[test]
+fn the_longest_softirq_while_a_thread_waits_is_stored_unless_a_thread_preempted_it() {
+    let softirq = |switch: &[Item]| {
+        let enter = Kind::SoftirqEntry { vector: 3 };
+        let flags = SOFT_INTERRUPT;
+        let before = [
+            switch_of(100, 0, (OTHER, 1), LOOP),
+            switch_of(200, 0, (LOOP, 1), OTHER),
+            event(210, 0, OTHER, flags, Kind::SoftirqEntry { vector: 6 }),
+            event(215, 0, OTHER, flags, Kind::SoftirqExit { vector: 6 }),
+            event(220, 0, OTHER, flags, enter),
+            waking(230, OTHER, HARD_INTERRUPT, LOOP),
+        ];
+        let after = [
+            event(290, 0, OTHER, flags, Kind::SoftirqExit { vector: 3 }),
+            switch_of(300, 0, (OTHER, 0), LOOP),
+        ];
+        let found = stints(&[&before[..], switch, &after].concat());
+        match found.last() {
+            Some((230, 300, Doing::Ready { held, .. })) => *held,
+            other => panic!("{other:?}"),
+        }
+    };
+    let held = softirq(&[]).unwrap();
+    let by = Waker::Softirq(Some(3));
+    assert_eq!((held.by, held.start, held.end), (by, 220, 290));
+    assert!(held.is_most_of(230, 300) && !held.is_most_of(100, 300) && !held.is_most_of(290, 300));
+    let switch = switch_of(240, 0, (OTHER, 0), 21);
+    assert_eq!(
+        softirq(&[switch]).map(|held| held.by),
+        Some(Waker::Softirq(Some(6)))
+    );
 }
 
 #[test]

@@ -166,19 +166,20 @@ impl Traces {
     }
 
     /// Records the events of the threads in `followed` from now on, and the wake-ups of those in
-    /// `linked`; [`filters`] leaves out `linked` if there are many threads. `has_changed` states
-    /// whether `followed` differs from the threads followed so far.
+    /// `linked`; [`filters`] leaves out `linked` if there are many threads. `has_new` states whether
+    /// `followed` contains new threads. If threads only ended, the filters of explanations keep them:
+    /// the kernel records no stacks while it replaces the filter of stacks.
     pub(super) fn follow(
         &mut self,
         functions: &[(u64, TimerKind)],
         followed: &BTreeSet<i32>,
         linked: &BTreeSet<i32>,
-        has_changed: bool,
+        has_new: bool,
     ) {
         // If an event does not support filters, all events of this kind are recorded.
         let followed = || followed.iter().copied();
         self.wake_ups.filter(filters(functions, followed(), linked));
-        if !has_changed {
+        if !has_new {
             return;
         }
         if self.is_between_functions {
@@ -187,7 +188,6 @@ impl Traces {
         }
         if let Some(trace) = &self.explanations {
             trace.filter(of_rules(followed()));
-            // The kernel records no stacks while their trigger is replaced.
             if self.no_stacks.is_none() {
                 self.no_stacks = trace.record_stacks(followed());
             }

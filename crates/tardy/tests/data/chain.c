@@ -3,13 +3,13 @@
  *
  *     chain LINK CYCLES PERIOD_US
  *
- * Every 20th cycle has a delay of 3 ms in one link. LINK: recv (it computes for 3 ms), control (it sleeps), motor (a thread of higher priority occupies
- * its CPU). The program starts its cycles when it reads a line from standard input, and ends after the last cycle.
+ * Every 20th cycle has a delay of 3 ms in one link. LINK: recv (it computes for 3 ms), control (it sleeps), motor (the thread hog, which has a higher
+ * priority, occupies the CPU). All threads run on CPU 0. The program starts its cycles when it reads a line from standard input, and ends after the last
+ * cycle.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +22,6 @@
 #define DELAY_NS 3000000
 
 static sem_t to_control, to_motor, to_hog;
-static atomic_int hogging;
 static const char *late;
 static int cycles;
 
@@ -47,7 +46,7 @@ static int is_late(const char *link, int cycle)
     return cycle % EVERY == EVERY / 2 && !strcmp(link, late);
 }
 
-static void begin(const char *name, int priority, int cpu)
+static void begin(const char *name, int priority)
 {
     struct sched_param param = { .sched_priority = priority };
     cpu_set_t set;
@@ -55,7 +54,7 @@ static void begin(const char *name, int priority, int cpu)
     prctl(PR_SET_NAME, name);
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
     CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
+    CPU_SET(0, &set);
     sched_setaffinity(0, sizeof(set), &set);
 }
 
@@ -63,37 +62,32 @@ static void *control(void *unused)
 {
     struct timespec delay = { .tv_nsec = DELAY_NS };
 
-    begin("control", 20, 0);
+    begin("control", 22);
     for (int cycle = 0; cycle < cycles; cycle++) {
         sem_wait(&to_control);
         if (is_late("control", cycle))
             nanosleep(&delay, NULL);
-        if (is_late("motor", cycle)) {
-            hogging = 0;
-            sem_post(&to_hog);
-            while (!hogging)
-                ;
-        }
         sem_post(&to_motor);
+        if (is_late("motor", cycle))
+            sem_post(&to_hog);
     }
     return unused;
 }
 
 static void *motor(void *unused)
 {
-    begin("motor", 20, 1);
+    begin("motor", 21);
     for (int cycle = 0; cycle < cycles; cycle++)
         sem_wait(&to_motor);
     return unused;
 }
 
-/* Occupies the CPU of motor before motor is woken. */
+/* Gets the CPU when control sleeps, before motor does. */
 static void *hog(void *unused)
 {
-    begin("hog", 30, 1);
+    begin("hog", 22);
     for (;;) {
         sem_wait(&to_hog);
-        hogging = 1;
         spin();
     }
     return unused;
@@ -115,7 +109,7 @@ int main(int argc, char **argv)
         return 1;
     if (getchar() == EOF)
         return 0;
-    begin("recv", 20, 0);
+    begin("recv", 20);
     int64_t due = now();
     for (int cycle = 0; cycle < cycles; cycle++) {
         due += period;

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use support::chains::is_delayed_in;
 use support::machine;
 use support::workplace::{RunningCommand, Workplace, finish};
 
@@ -221,31 +222,8 @@ fn a_delay_in_a_link_of_a_chain_is_found_in_this_link() {
         program.wait().unwrap();
         let found = attach.wait().ends_with(0).json();
         let chains = found["cycles"]["chains"].as_array().unwrap();
-        let mut right = 0;
-        for chain in chains {
-            let links = chain["links"].as_array().unwrap();
-            let parts = |link: &Value| [number(&link["waited_ns"]), number(&link["took_ns"])];
-            let sum: i64 = links.iter().flat_map(parts).sum();
-            assert_eq!(sum, number(&chain["latency_ns"]), "{chain}");
-            let names: Vec<&str> = links
-                .iter()
-                .map(|link| link["name"].as_str().unwrap())
-                .collect();
-            let worst = links
-                .iter()
-                .max_by_key(|link| parts(link).into_iter().max())
-                .unwrap();
-            let is_behind = |name: &str| {
-                let behind = worst["behind"].as_str();
-                behind.is_some_and(|behind| behind.starts_with(name))
-            };
-            right += usize::from(
-                chain["origin"] == "timer"
-                    && names == ["recv", "control", "motor"]
-                    && worst["name"] == link
-                    && (link != "motor" || is_behind("hog/")),
-            );
-        }
+        let right = chains.iter().filter(|chain| is_delayed_in(chain, link));
+        let right = right.count();
         // Another program may delay the thread too, and unrelated threads wake one another.
         assert!(right >= 3, "{link}: {right} of {chains:?}");
     }

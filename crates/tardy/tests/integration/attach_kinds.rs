@@ -16,7 +16,15 @@ use support::workplace::{RunningCommand, Workplace, finish};
 use tardy_core::series::Reference;
 
 const ROUNDS: u64 = 100;
-const CALLS: [&str; 5] = ["read", "futex", "epoll_wait", "recvfrom", "rt_sigtimedwait"];
+const CALLS: [&str; 7] = [
+    "read",
+    "futex",
+    "epoll_wait",
+    "recvfrom",
+    "rt_sigtimedwait",
+    "mq_timedreceive",
+    "io_uring_enter",
+];
 
 /// Starts tests/data/wakers.c under the command `before`. The program waits for a line of input.
 fn wakers(place: &Workplace, before: &[&str]) -> Child {

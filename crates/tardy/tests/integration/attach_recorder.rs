@@ -10,7 +10,7 @@ use serde_json::Value;
 use support::machine;
 use support::series;
 use support::terminal::InTerminal;
-use support::workplace::{RunningCommand, Workplace};
+use support::workplace::{RunningCommand, Workplace, finish};
 use tardy_samples::cycles::Cycles;
 use tardy_samples::read_series::SeriesFile;
 use tardy_sys::sched::{self, Policy};
@@ -401,6 +401,15 @@ fn a_miss_runs_the_command_and_its_trace_is_in_the_folder_by_then() {
             .tardy("explain seen.dat --task timers --json")
             .ends_with(0)
             .json();
+        // Raw fields (`-R`), because trace-cmd 3.1 crashed once while it formatted them.
+        let report = finish(place.prepared(
+            machine::program("trace-cmd", "trace-cmd"),
+            ["report", "-R", "-i", "seen.dat"],
+        ));
+        let report = report.ends_with(0).stdout;
+        for event in ["hrtimer_expire_entry", "sched_waking", "sched_switch"] {
+            assert!(report.contains(&format!(" {event}: ")), "{event}: {report}");
+        }
     }
 }
 

@@ -39,6 +39,17 @@ pub(crate) fn write_script(folder: &Path, script: &str) -> PathBuf {
 /// Runs a script in a guest of the lab, and returns the folder with the files that the script wrote
 /// to /run/out.
 fn run_script(folder: &Path, script: &str) -> PathBuf {
+    run_script_on(STOCK, folder, &[], script)
+}
+
+/// Runs a script in a guest with this kernel of Debian, and further arguments for `tardy lab run`.
+/// Returns the folder with the files that the script wrote to /run/out.
+pub(crate) fn run_script_on(
+    kernel: &str,
+    folder: &Path,
+    further: &[&str],
+    script: &str,
+) -> PathBuf {
     let (out, add) = (
         folder.join("guests"),
         format!("{}:/bin/script", write_script(folder, script).display()),
@@ -55,12 +66,13 @@ fn run_script(folder: &Path, script: &str) -> PathBuf {
         &[
             "run",
             "--kernel",
-            STOCK,
+            kernel,
             "--time-limit",
             "2m",
             "--out",
             out.to_str().unwrap(),
         ],
+        further,
         &add[..],
     ]
     .concat());
@@ -69,7 +81,8 @@ fn run_script(folder: &Path, script: &str) -> PathBuf {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    out.join("6.1/replica-000")
+    let name = kernel.strip_prefix("debian:").unwrap();
+    out.join(name).join("replica-000")
 }
 
 fn text(folder: &Path, name: &str) -> String {

@@ -32,6 +32,7 @@ mod support;
 
 mod app;
 mod atlas;
+mod attach;
 mod bisect;
 mod blame;
 mod breakdown;

@@ -4,6 +4,7 @@
     reason = "each test file is a separate program, and uses its part"
 )]
 
+pub(crate) mod chains;
 pub(crate) mod document;
 pub(crate) mod lab_host;
 pub(crate) mod large;

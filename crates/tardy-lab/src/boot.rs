@@ -249,6 +249,15 @@ impl Guest<'_> {
         ))
     }
 
+    /// Returns the digest of everything that determines the guest up to its snapshot.
+    ///
+    /// # Errors
+    /// Returns errors of reading the guest's files.
+    pub fn digest(&self, qemu: &Qemu) -> std::io::Result<Digest> {
+        let initramfs = initramfs::digest(self.binary, &self.job.until_pause(), self.added)?;
+        Ok(self.inputs(qemu, initramfs).digest())
+    }
+
     /// Returns the inputs of a run with this initial file system, before its snapshot and job are
     /// known.
     pub(super) fn inputs(&self, qemu: &Qemu, initramfs: Digest) -> Inputs {

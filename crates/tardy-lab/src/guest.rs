@@ -34,7 +34,8 @@ use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
 use super::exchange;
 use super::guest_job::{
-    Ending, GuestJob, GuestReport, JOB_PATH, OUTPUT_FOLDER, Program, SYMBOLS_NAME, Task, VERSION,
+    Ending, GuestJob, GuestReport, JOB_PATH, OUTPUT_FOLDER, Program, SCENARIO_PATH, SYMBOLS_NAME,
+    Task, VERSION,
 };
 
 /// Path of the program that provides the shell.
@@ -143,6 +144,9 @@ fn try_run() -> io::Result<()> {
         Task::Pause => pause::pause_for_job()?,
         _ => job,
     };
+    if let Some(scenario) = &job.scenario {
+        std::fs::write(SCENARIO_PATH, scenario)?;
+    }
     // The plugin takes the last clock read before the mark as the program's start, so no other read
     // may follow this one.
     let (count_at_start, started_at) = clocks::read();

@@ -12,6 +12,8 @@ use super::injection::Injection;
 
 /// Path of the job in the guest.
 pub const JOB_PATH: &str = "/plan.json";
+/// Path of a user's scenario in the guest.
+pub const SCENARIO_PATH: &str = "/scenario.toml";
 /// The folder that the guest exports: the guest's program stores its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
 /// Name of the guest's kernel symbols in [`OUTPUT_FOLDER`].
@@ -51,6 +53,9 @@ pub struct GuestJob {
     /// Whether the guest exports the kernel's symbols with the program's files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hand_out_symbols: bool,
+    /// Text of the user's scenario, which the guest writes to [`SCENARIO_PATH`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
 }
 
 /// The guest's task, which it starts after the sleep [`GuestJob::settle`].
@@ -156,8 +161,8 @@ pub enum Ending {
 }
 
 impl GuestJob {
-    /// Returns the part of this job up to the snapshot: everything but its task, time limit, loads
-    /// and delays.
+    /// Returns the part of this job up to the snapshot: everything but its task, time limit, loads,
+    /// delays and scenario.
     #[must_use]
     pub fn until_pause(&self) -> Self {
         Self {
@@ -165,6 +170,7 @@ impl GuestJob {
             time_limit: Nanos::ZERO,
             loads: Vec::new(),
             injection: None,
+            scenario: None,
             ..self.clone()
         }
     }

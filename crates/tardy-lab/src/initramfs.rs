@@ -123,6 +123,7 @@ mod tests {
             loads: vec![],
             injection: None,
             hand_out_symbols: false,
+            scenario: None,
         };
         write(Vec::new(), &folder.join("binary"), &job, added)
     }

@@ -7,7 +7,7 @@
 //!   [`machine`] run it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and
 //!   [`snapshot`] start it, [`stop`] stops it at a moment of an earlier run, [`exchange`] and [`diagnosis`] read its result
 //! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their results are in
-//!   [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
+//!   [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`], [`hunt`]
 //! - Checks of explanations: [`injection`] makes delays of known cause; [`blame`], [`agreement`]
 //!   and [`seen_delays`] compare explanations with them; [`watch`] observes a guest with the QEMU
 //!   plugin, and [`kept_digests`] shows whether watching changed the samples
@@ -34,6 +34,7 @@ pub mod experiment;
 pub mod guest;
 pub mod guest_job;
 pub mod host_cpu;
+pub mod hunt;
 pub mod image;
 pub mod initramfs;
 pub mod injection;

@@ -86,6 +86,7 @@ pub fn boot_once(
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,
+        scenario: None,
     };
     let guest = Guest {
         variant,

@@ -144,6 +144,7 @@ pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, Guest
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,
+        scenario: None,
     };
     let added = [files, &modules].concat();
     initramfs::write(

@@ -198,6 +198,7 @@ impl WatchSetup {
             loads: Vec::new(),
             injection: None,
             hand_out_symbols: true,
+            scenario: None,
             ..job.clone()
         };
         boot(&job, folder.path()).map_err(WatchError::Boot)?;

@@ -37,6 +37,7 @@ mod memory_group;
 pub mod mmap_lock;
 pub mod netlink;
 pub mod nfs_compile;
+pub mod operations;
 mod pace;
 pub mod pi_futex;
 pub mod ping_flood;
@@ -100,6 +101,7 @@ pub const LOADS: &[&LoadInfo] = &[
     &cpu_hotplug::INFO,
     &busy::INFO,
     &exec::INFO,
+    &operations::INFO,
 ];
 
 /// Old names of loads, with the new ones. Requests may use the old names for one more minor

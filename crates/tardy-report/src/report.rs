@@ -18,6 +18,7 @@ pub mod html;
 pub mod junit;
 pub mod lab_app_text;
 pub mod lab_cost_text;
+pub mod lab_hunt_text;
 pub mod lab_text;
 pub mod ladder_text;
 mod page;

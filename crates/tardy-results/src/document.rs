@@ -62,6 +62,7 @@ impl Format {
     pub const LAB_BISECT: Self = Self::first("lab-bisect");
     pub const LAB_CHECK: Self = Self::first("lab-check");
     pub const LAB_COST: Self = Self::first("lab-cost");
+    pub const LAB_HUNT: Self = Self::first("lab-hunt");
     pub const LAB_KERNELS: Self = Self::first("lab-kernels");
     pub const LAB_RUN: Self = Self::first("lab-run");
     pub const LIST: Self = Self::first("list");

@@ -11,6 +11,7 @@
 //! - [`cost`]: summaries of folders of kind `cost`, and published costs
 //! - [`atlas`]: kernels under loads: cells of several replicas, and changes from release to release
 //! - [`lab_app`]: a user's program on several kernels: verdict, margin, culprit
+//! - [`lab_hunt`]: the search for the longest section of a kernel, and its findings
 //! - [`reproduce`]: claims of papers, tested on the folders of their experiments
 //! - [`explain`]: late wake-ups of a trace: their ranking, the worst ones, rules for loops, due
 //!   times on a fitted grid. `tardy-trace` finds the holders of the CPU for each wake-up
@@ -35,6 +36,7 @@ pub mod exit;
 pub mod explain;
 pub mod history;
 pub mod lab_app;
+pub mod lab_hunt;
 pub mod reproduce;
 pub mod statistics;
 pub mod summary;

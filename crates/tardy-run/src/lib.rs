@@ -15,6 +15,7 @@ pub mod imported;
 pub mod interference;
 pub mod keep;
 pub mod nearest;
+pub mod operations;
 pub mod output_file;
 pub mod overhead;
 pub mod parameter;

@@ -1,5 +1,5 @@
-//! Starts, reaps and ends processes: fork(2), waitpid(2), kill(2), setsid(2), and prctl(2) for
-//! relations between parent and child.
+//! Starts, reaps and ends processes: fork(2), waitpid(2), kill(2), setpgid(2), setsid(2), and
+//! prctl(2) for relations between parent and child.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -161,6 +161,17 @@ pub fn kill_group(group: i32, signal: i32) -> io::Result<()> {
     }
     // SAFETY: kill takes two integers.
     crate::check(unsafe { libc::kill(-group, signal) }).map(drop)
+}
+
+/// Moves process `pid` (0: the calling one) into process group `group`; 0 makes it the leader of a
+/// new group.
+///
+/// # Errors
+/// Returns EACCES after the process has executed another program; EPERM if the group belongs to
+/// another session; ESRCH.
+pub fn join_group(pid: i32, group: i32) -> io::Result<()> {
+    // SAFETY: setpgid takes two integers.
+    crate::check(unsafe { libc::setpgid(pid, group) }).map(drop)
 }
 
 /// Starts a new session, so that the process gets no signals of the terminal.

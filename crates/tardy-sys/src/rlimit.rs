@@ -21,6 +21,8 @@ pub enum Resource {
     Processes,
     /// Number of the process's open descriptors.
     OpenFiles,
+    /// Number of the user's queued signals, and of timers that send signals.
+    PendingSignals,
 }
 
 /// No limit.
@@ -42,6 +44,7 @@ impl Resource {
             Self::FileBytes => libc::RLIMIT_FSIZE as u32,
             Self::Processes => libc::RLIMIT_NPROC as u32,
             Self::OpenFiles => libc::RLIMIT_NOFILE as u32,
+            Self::PendingSignals => libc::RLIMIT_SIGPENDING as u32,
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod app;
 pub mod atlas;
 pub mod bisect;
+pub mod hunt;
 pub mod kernels;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use tardy_results::compare::margin::Margin;
 use app::AppArguments;
 use atlas::AtlasArguments;
 use bisect::BisectArguments;
+use hunt::HuntArguments;
 use kernels::KernelArguments;
 
 use super::on::OnArgs;
@@ -50,6 +52,8 @@ pub enum LabCommand {
     Sections(SectionsArguments),
     /// Show which functions make the second kernel slower than the first
     Why(WhyArguments),
+    /// Search for the program with the longest section, and reduce it to a reproducer
+    Hunt(Box<HuntArguments>),
     /// Run your program unchanged on several kernels, and show which kernel meets its deadline
     App(Box<AppArguments>),
     /// Boot the guest of a finished run again, stop it at the due time of its worst sample, and open

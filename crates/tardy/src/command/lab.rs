@@ -8,6 +8,7 @@ mod cost;
 mod debug;
 mod ensemble;
 mod fetch;
+mod hunt;
 mod list;
 mod progress;
 mod request;
@@ -33,6 +34,7 @@ pub fn run(lab: &Lab) -> Exit {
         LabCommand::Bisect(arguments) => bisect::run(arguments),
         LabCommand::Sections(arguments) => sections::run(arguments),
         LabCommand::Why(arguments) => why::run(arguments),
+        LabCommand::Hunt(arguments) => hunt::run(arguments),
         LabCommand::App(arguments) => app::run(arguments),
         LabCommand::Debug(arguments) => debug::debug(arguments),
         LabCommand::Shell(arguments) => shell::shell(arguments),

@@ -86,6 +86,11 @@ pub const SCHEMAS: &[Schema] = &[
     schema!(LAB_BISECT, "lab-bisect", "tardy lab bisect ... --json"),
     schema!(LAB_CHECK, "lab-check", "tardy lab check ... --json"),
     schema!(LAB_COST, "lab-cost", "tardy lab run --cost METRIC --json"),
+    schema!(
+        LAB_HUNT,
+        "lab-hunt",
+        "tardy lab hunt ... --json, and result.json in its folder"
+    ),
     schema!(LAB_KERNELS, "lab-kernels", "tardy lab kernels --json"),
     schema!(LAB_RUN, "lab-run", "tardy lab run ... --json"),
     schema!(LIST, "list", "tardy list LIST --json"),

@@ -40,6 +40,7 @@ mod costs;
 mod debug;
 mod doctor;
 mod hostile;
+mod hunt;
 mod loads;
 mod outside;
 mod probes;

@@ -400,6 +400,7 @@ impl AnsweringGuest {
             loads: Vec::new(),
             injection: None,
             hand_out_symbols: false,
+            scenario: None,
         };
         let initial = folder.join("initial");
         initramfs::write(

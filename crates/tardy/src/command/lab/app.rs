@@ -79,6 +79,7 @@ pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {
         },
         injection: None,
         hand_out_symbols: false,
+        scenario: None,
     };
     let grid = Grid {
         variants,

@@ -114,6 +114,7 @@ pub(in crate::command) fn make(
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,
+        scenario: None,
     };
     let grid = Grid {
         variants,

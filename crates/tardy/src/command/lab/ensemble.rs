@@ -115,6 +115,10 @@ pub(super) fn run_task(
     check_modules(variants, measure)?;
     let modules = modules_of_variants(setting, variants, measure)?;
     let loaded = lines_of_modules(&modules)?;
+    let scenario = request::scenario_file(measure)
+        .map(std::fs::read_to_string)
+        .transpose()
+        .map_err(|error| LabError::Usage(format!("the scenario cannot be read: {error}")))?;
     let job_of_replica = |replica: u32| GuestJob {
         version: guest_job::VERSION,
         task: of_replica(task, replica),
@@ -132,16 +136,12 @@ pub(super) fn run_task(
         },
         injection: measure.inject,
         hand_out_symbols: false,
+        scenario: scenario.clone(),
     };
     let added = |variant: &Variant| {
         let module = module_of(variant, measure).map(|source| AddedFile {
             source,
             path: MODULE_PATH.trim_start_matches('/').to_owned(),
-            executable: false,
-        });
-        let scenario = request::scenario_file(measure).map(|file| AddedFile {
-            source: file.into(),
-            path: request::SCENARIO_PATH.trim_start_matches('/').to_owned(),
             executable: false,
         });
         let modules = modules[&variant.name]
@@ -153,7 +153,6 @@ pub(super) fn run_task(
             .map(|add| add.0.clone())
             .chain(modules)
             .chain(module)
-            .chain(scenario)
             .collect()
     };
     if measure.snapshots {

@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use tardy_core::units::Nanos;
-use tardy_lab::guest_job::{OUTPUT_FOLDER, Program, Task};
+use tardy_lab::guest_job::{OUTPUT_FOLDER, Program, SCENARIO_PATH, Task};
 use tardy_loads::load::{self, LoadRequest};
 use tardy_measure::request;
 use tardy_measure::scenario::PhaseRequest;
@@ -18,9 +18,6 @@ pub(super) const NO_LOAD: &str = "none";
 
 /// The scenario if no length, cycles, load or further arguments are given.
 const SCENARIO_DEFAULT: &str = "lab";
-
-/// Path of a user's scenario in the guest.
-pub(super) const SCENARIO_PATH: &str = "/scenario.toml";
 
 /// Checks the guests' task. Requirements that a guest lacks are only found in the guest.
 pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
@@ -56,14 +53,22 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
         seed: Some(measure.seed),
         ..Request::default()
     };
-    let mut request = read(asked, &measure.arguments)?;
-    if scenario_file(measure).is_some() {
-        request.scenario = Some(SCENARIO_PATH.to_owned());
-        // Loads that can do harm are allowed, because a guest cannot be harmed.
-        let harmful = load::LOADS.iter().filter(|load| load.can_do_harm);
-        request.allow = harmful.map(|load| load.name.to_owned()).collect();
+    let request = read(asked, &measure.arguments)?;
+    Ok(Task::Measure(Box::new(match scenario_file(measure) {
+        Some(_) => of_scenario(request),
+        None => request,
+    })))
+}
+
+/// Returns the request for a guest that follows the scenario of its job.
+pub(super) fn of_scenario(request: Request) -> Request {
+    // Loads that can do harm are allowed, because a guest cannot be harmed.
+    let harmful = load::LOADS.iter().filter(|load| load.can_do_harm);
+    Request {
+        scenario: Some(SCENARIO_PATH.to_owned()),
+        allow: harmful.map(|load| load.name.to_owned()).collect(),
+        ..request
     }
-    Ok(Task::Measure(Box::new(request)))
 }
 
 /// Virtual time from the start of a phase to the first counted work of its load in a guest. Shorter

@@ -41,6 +41,7 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
         loads: Vec::new(),
         injection: None,
         hand_out_symbols: false,
+        scenario: None,
     };
     let busybox = AddedFile {
         source: arguments.busybox.clone(),

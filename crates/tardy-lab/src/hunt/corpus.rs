@@ -1,0 +1,210 @@
+//! The best programs of a round: for each call path of a long section, the program with the longest
+//! such section; and the program with the largest latency.
+
+use std::collections::BTreeMap;
+
+use tardy_core::units::Nanos;
+use tardy_outside::kind::Kind;
+use tardy_results::lab_hunt::{LongSection, ProgramResult};
+use tardy_run::operations::Program;
+
+/// The key of the largest latency, which is no call path.
+const LATENCY: &str = "latency";
+
+/// The sections of a guest in which no program runs. They come from the tool and the kernel
+/// themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Idle(BTreeMap<String, Nanos>);
+
+/// A section with the call path of an idle one counts if it is longer by this factor, in percent.
+const LONGER_PERCENT: i64 = 125;
+
+impl Idle {
+    /// Collects the sections of programs that do nothing.
+    #[must_use]
+    pub fn new(results: &[ProgramResult]) -> Self {
+        let mut idle: BTreeMap<String, Nanos> = BTreeMap::new();
+        for section in results.iter().flat_map(|result| &result.sections) {
+            let known = idle.entry(key(section)).or_default();
+            *known = (*known).max(section.length_ns);
+        }
+        Self(idle)
+    }
+
+    /// Returns whether a section of this length also occurs in an idle guest.
+    #[must_use]
+    pub fn explains(&self, section: &LongSection) -> bool {
+        let known = self.0.get(&key(section));
+        known.is_some_and(|known| section.length_ns.0 * 100 <= known.0 * LONGER_PERCENT)
+    }
+
+    /// Returns the longest section.
+    #[must_use]
+    pub fn longest_ns(&self) -> Nanos {
+        self.0.values().copied().max().unwrap_or_default()
+    }
+}
+
+fn key(section: &LongSection) -> String {
+    format!("{}: {}", section.kind.title(), section.call_path())
+}
+
+/// A kept program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub length_ns: Nanos,
+    pub program: Program,
+}
+
+/// The kept programs.
+#[derive(Debug, Clone)]
+pub struct Corpus<'a> {
+    idle: &'a Idle,
+    entries: BTreeMap<String, Entry>,
+}
+
+impl<'a> Corpus<'a> {
+    /// Makes an empty corpus.
+    #[must_use]
+    pub fn new(idle: &'a Idle) -> Self {
+        Self {
+            idle,
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps the program if it has a new call path, or the longest section of one. Of programs with
+    /// equal results, the first is kept.
+    pub fn add(&mut self, result: &ProgramResult) {
+        let sections = result.sections.iter();
+        let lengths = sections
+            .filter(|section| !self.idle.explains(section))
+            .map(|section| (key(section), section.length_ns));
+        let latency = result
+            .largest_latency_ns
+            .map(|latency| (LATENCY.to_owned(), latency));
+        let lengths: Vec<_> = lengths.chain(latency).collect();
+        for (key, length_ns) in lengths {
+            let entry = || Entry {
+                length_ns,
+                program: result.program.clone(),
+            };
+            let kept = self.entries.entry(key).or_insert_with(entry);
+            if kept.length_ns < length_ns {
+                *kept = entry();
+            }
+        }
+    }
+
+    /// Returns the kept programs, those with the longest sections first.
+    #[must_use]
+    pub fn best(&self) -> Vec<&Entry> {
+        let mut entries: Vec<&Entry> = self.entries.values().collect();
+        // The sort is stable, and the map is ordered, so the order depends on nothing else.
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.length_ns));
+        entries
+    }
+}
+
+/// For each call path of a section in which no other task could run: the result with the longest
+/// one, the longest first. Leaves out sections of an idle guest.
+#[must_use]
+pub fn longest_of_paths<'a>(
+    results: impl Iterator<Item = &'a ProgramResult>,
+    idle: &Idle,
+) -> Vec<(&'a LongSection, &'a ProgramResult)> {
+    let mut longest: BTreeMap<String, (&LongSection, &ProgramResult)> = BTreeMap::new();
+    for result in results {
+        for section in &result.sections {
+            if section.kind != Kind::Blocked || idle.explains(section) {
+                continue;
+            }
+            let kept = longest
+                .entry(section.call_path())
+                .or_insert((section, result));
+            if kept.0.length_ns < section.length_ns {
+                *kept = (section, result);
+            }
+        }
+    }
+    let mut longest: Vec<_> = longest.into_values().collect();
+    longest.sort_by_key(|(section, _)| std::cmp::Reverse(section.length_ns));
+    longest
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use tardy_results::lab_hunt::HuntQuestion;
+    use tardy_run::operations::Action;
+
+    pub(crate) fn question() -> HuntQuestion {
+        HuntQuestion {
+            kernel: "6.1".to_owned(),
+            package: None,
+            guest: "ab".to_owned(),
+            seed: 7,
+            guests_a_round: 3,
+            programs_a_guest: 8,
+            meaning: "made".to_owned(),
+        }
+    }
+
+    /// A result whose section lasts as many us as the program has timers, and whose path is the
+    /// program's first operation.
+    pub(crate) fn made_result(program: &Program) -> ProgramResult {
+        let steps = program.0.iter();
+        let timers = steps.filter(|step| step.operation.action == Action::Timers);
+        let timers: u64 = timers.map(|step| step.amount).sum();
+        ProgramResult {
+            program: program.clone(),
+            largest_latency_ns: Some(Nanos(500)),
+            sections: vec![LongSection {
+                kind: Kind::Blocked,
+                length_ns: Nanos(1000 * timers as i64 + 1),
+                begin: program.0[0].operation.name.to_owned(),
+                end: "end".to_owned(),
+                task: "made".to_owned(),
+                path: Vec::new(),
+            }],
+        }
+    }
+
+    fn results(texts: &[&str]) -> Vec<ProgramResult> {
+        let made = |text: &&str| made_result(&text.parse().unwrap());
+        texts.iter().map(made).collect()
+    }
+
+    #[test]
+    fn the_longest_of_each_path_is_kept() {
+        let idle = Idle::default();
+        let mut corpus = Corpus::new(&idle);
+        let results = results(&["timers=5", "timers=9", "timers=7", "kill,timers=8", "kill"]);
+        results.iter().for_each(|result| corpus.add(result));
+        let best: Vec<String> = corpus
+            .best()
+            .iter()
+            .map(|entry| entry.program.to_string())
+            .collect();
+        // The last one has the largest latency.
+        assert_eq!(best, ["timers=9", "kill,timers=8", "timers=5"]);
+        let longest = longest_of_paths(results.iter(), &idle);
+        let programs: Vec<String> = longest
+            .iter()
+            .map(|(_, result)| result.program.to_string())
+            .collect();
+        assert_eq!(programs, ["timers=9", "kill,timers=8"]);
+    }
+
+    #[test]
+    fn what_an_idle_guest_shows_does_not_count() {
+        let idle = Idle::new(&results(&["timers=100", "kill,timers=3"]));
+        assert_eq!(idle.longest_ns(), Nanos(100_001));
+        let mut corpus = Corpus::new(&idle);
+        let results = results(&["timers=125", "kill,timers=5"]);
+        results.iter().for_each(|result| corpus.add(result));
+        // Both are kept for their latency or path; only the second is longer than when idle.
+        assert_eq!(corpus.best()[0].program.to_string(), "kill,timers=5");
+        assert_eq!(longest_of_paths(results.iter(), &idle).len(), 1);
+    }
+}

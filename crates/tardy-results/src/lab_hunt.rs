@@ -1,0 +1,179 @@
+//! The search for the longest section of a kernel, as `tardy lab hunt` shows it: programs, their
+//! sections, and the findings that were reduced to a reproducer.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+use tardy_outside::kind::Kind;
+use tardy_run::operations::Program;
+
+/// The longest section of a kind while a program ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LongSection {
+    pub kind: Kind,
+    pub length_ns: Nanos,
+    /// The function in which the section starts.
+    pub begin: String,
+    /// The function in which the section ends.
+    pub end: String,
+    /// The task that had the CPU at the start of the section.
+    pub task: String,
+    /// The function that was executing at the start of the section, and its callers, from the
+    /// inside to the outside.
+    pub path: Vec<String>,
+}
+
+/// Functions through which the CPU enters the kernel. The code before an entry varies, because
+/// interrupts come at any moment, so a call path ends there.
+const ENTRIES: [&str; 4] = [
+    "asm_sysvec_",
+    "asm_common_interrupt",
+    "asm_exc_",
+    "entry_SYSCALL_64",
+];
+
+impl LongSection {
+    /// Returns the functions by which a section is recognised: where it starts, the callers up to
+    /// the entry into the kernel, and where it ends.
+    #[must_use]
+    pub fn call_path(&self) -> String {
+        let is_entry = |name: &str| ENTRIES.iter().any(|entry| name.starts_with(entry));
+        let mut functions = vec![self.begin.as_str()];
+        if !is_entry(&self.begin) {
+            // A function that locks for its caller is left out: the section begins in the caller.
+            let inside = self.path.iter().position(|name| *name == self.begin);
+            for caller in &self.path[inside.map_or(0, |inside| inside + 1)..] {
+                functions.push(caller.as_str());
+                if is_entry(caller) {
+                    break;
+                }
+            }
+        }
+        format!("{} -> {}", functions.join(" < "), self.end)
+    }
+}
+
+/// The effect of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramResult {
+    pub program: Program,
+    /// The largest latency of the probe while the program ran; absent without a sample.
+    pub largest_latency_ns: Option<Nanos>,
+    /// The longest section of each kind.
+    pub sections: Vec<LongSection>,
+}
+
+impl ProgramResult {
+    /// Returns the longest section in which no other task could run.
+    #[must_use]
+    pub fn longest(&self) -> Option<&LongSection> {
+        let blocked = self.sections.iter();
+        blocked
+            .filter(|section| section.kind == Kind::Blocked)
+            .max_by_key(|section| section.length_ns)
+    }
+
+    /// Returns the length of [`Self::longest`]; zero if there is none.
+    #[must_use]
+    pub fn longest_ns(&self) -> Nanos {
+        self.longest()
+            .map_or(Nanos::ZERO, |section| section.length_ns)
+    }
+}
+
+/// What is searched, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HuntQuestion {
+    /// Name of the kernel with its preemption model.
+    pub kernel: String,
+    /// The kernel's package, if it comes from one.
+    pub package: Option<String>,
+    /// Digest of everything that determines the guest: kernel, command line, binary, QEMU.
+    pub guest: String,
+    pub seed: u64,
+    /// Number of guests of a round. Each round is a search of its own.
+    pub guests_a_round: u32,
+    /// Number of programs that a guest executes, one after the other.
+    pub programs_a_guest: u32,
+    /// The meaning of the figures.
+    pub meaning: String,
+}
+
+/// The programs of a search.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Search {
+    /// Whether results guided the choice of programs. A random search is the control.
+    pub is_guided: bool,
+    /// Number of rounds with at least one guest.
+    pub rounds: u32,
+    pub guests: u32,
+    /// Number of guests without a result, for example because the kernel panicked.
+    pub failed_guests: u32,
+    pub programs: u32,
+    /// Time on the host over all guests, in seconds.
+    pub wall_s: f64,
+    pub programs_a_minute: f64,
+    /// The program with the longest section; absent without a program.
+    pub longest: Option<ProgramResult>,
+    /// The largest latency of all programs.
+    pub largest_latency_ns: Option<Nanos>,
+    /// Number of call paths of sections that are longer than those of an idle guest.
+    pub call_paths: u32,
+}
+
+/// A program that causes a long section when it runs alone, reduced to the steps that it needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The functions by which the section is recognised.
+    pub call_path: String,
+    /// The program before the reduction.
+    pub found: Program,
+    /// Length of the section when the search found it, after other programs in the same guest.
+    pub found_ns: Nanos,
+    /// The reduced program, its section and its latency.
+    pub reduced: ProgramResult,
+    /// Number of guests that the reduction took.
+    pub reductions: u32,
+    /// Number of runs of the reproducer, and how many of them were equal to the first, bit for bit.
+    pub repeats: u32,
+    pub equal: u32,
+    /// Folder of the reproducer, in the folder of the hunt.
+    pub folder: String,
+}
+
+/// The result of a hunt.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LabHunt {
+    pub question: HuntQuestion,
+    /// The longest section while no program ran.
+    pub idle_ns: Nanos,
+    /// The longest section of a census (`tardy lab sections`) of the same kernel; absent if none
+    /// was named.
+    pub census_ns: Option<Nanos>,
+    pub searches: Vec<Search>,
+    /// The findings, the longest section first.
+    pub findings: Vec<Finding>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_path_ends_where_the_kernel_is_entered() {
+        let section = |begin: &str, path: &[&str]| LongSection {
+            kind: Kind::Blocked,
+            length_ns: Nanos(1),
+            begin: begin.to_owned(),
+            end: "e".to_owned(),
+            task: String::new(),
+            path: path.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let inside = section("b", &["b", "c", "asm_exc_page_fault", "d"]);
+        assert_eq!(inside.call_path(), "b < c < asm_exc_page_fault -> e");
+        let behind_a_lock = section("b", &["lock", "b", "c"]);
+        assert_eq!(behind_a_lock.call_path(), "b < c -> e");
+        let timer = "asm_sysvec_apic_timer_interrupt";
+        let one = section(timer, &["x", "entry_SYSCALL_64"]);
+        assert_eq!(one.call_path(), section(timer, &["y"]).call_path());
+    }
+}

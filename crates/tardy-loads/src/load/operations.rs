@@ -178,7 +178,7 @@ impl State {
                 area.set_writable(0, whole, true)
             }),
             Action::Write => self.write(amount, go_on),
-            Action::Read => self.read(worker),
+            Action::Read => self.read(go_on),
             Action::Truncate => self.file.set_len(0).and_then(|()| self.file.rewind()),
             Action::Duplicate => each(amount, go_on, || {
                 self.duplicates.push(self.file.try_clone()?);

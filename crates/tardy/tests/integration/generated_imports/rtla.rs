@@ -223,12 +223,13 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
     let table_end = rows.last().map_or(0, |row| row[0] + width.max(1)) * unit;
     let mut found = Vec::new();
     for (column, name) in names.iter().enumerate() {
+        let most = stated("max:", column).map_or(i64::MAX, |max| (max + 1) * unit - 1);
         let rows: Vec<Row> = rows
             .iter()
             .filter(|row| row[1 + column] > 0)
             .map(|row| Row {
                 low: row[0] * unit,
-                high: (row[0] + width.max(1)) * unit - 1,
+                high: most.min((row[0] + width.max(1)) * unit - 1),
                 count: row[1 + column] as u64,
             })
             .collect();

@@ -508,8 +508,8 @@ fn facts(options: &Options<'_>, symbols: &Symbols) -> Facts {
 /// `setup_proxy_exec`; lib/kstrtox.c, `kstrtobool`).
 fn is_proxy_execution_off(command_line: &str) -> bool {
     let words = command_line.split_ascii_whitespace();
-    let values = words.filter_map(|word| word.strip_prefix("sched_proxy_exec="));
-    values.last().is_some_and(|value| {
+    let mut values = words.filter_map(|word| word.strip_prefix("sched_proxy_exec="));
+    values.next_back().is_some_and(|value| {
         let value = value.to_ascii_lowercase();
         value.starts_with(['0', 'd', 'f', 'n']) || value.starts_with("of")
     })

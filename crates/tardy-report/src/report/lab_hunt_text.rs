@@ -202,9 +202,9 @@ guided       160        80          30.0 ms     3.00 x          27.0 ms         
 random       160        80          15.0 ms     1.50 x          13.5 ms           7
 
 findings/001: section 29.0 ms, largest latency 26.1 ms; 3 of 3 runs equal; found after other programs with 30.0 ms
-  program  timers=150
-  section  begin -> end (begins in the task tardy-load-oper)
-  next     tardy explain hunt/findings/001/run | tardy run --scenario hunt/findings/001/scenario.toml --allow operations
+program  timers=150
+section  begin -> end (begins in the task tardy-load-oper)
+next     tardy explain hunt/findings/001/run | tardy run --scenario hunt/findings/001/scenario.toml --allow operations
 ! 2 of 10 guests of the random search have no result: the files of the guests name the reasons
 virtual time
 ";

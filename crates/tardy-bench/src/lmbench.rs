@@ -226,8 +226,8 @@ fn ask_all(
     files: (&Path, &Path),
     bytes: Option<f64>,
 ) -> Result<Option<f64>> {
-    // The file is new each time, like that of `tardy cost`, because each file has a random and
-    // permanent placement in memory.
+    // Each measurement writes a new file, as `tardy cost` does. The placement of a file in memory
+    // is random, and does not change as long as the file exists.
     if peer.programs().any(|words| words.contains(&"FILE")) {
         write_like_tardy(files.1).while_doing(|| format!("writing {}", files.1.display()))?;
     }

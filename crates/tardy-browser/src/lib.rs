@@ -206,7 +206,7 @@ impl Browser {
     }
 
     /// Scrolls the first visible element that the selector finds into view, and returns a point in
-    /// it. `x` and `y` are shares of the element's width and height, from its upper left corner.
+    /// it. `x` and `y` are fractions of the element's width and height, from its upper left corner.
     #[track_caller]
     pub fn point(&mut self, selector: &str, x: f64, y: f64) -> (f64, f64) {
         let script = format!(

@@ -110,7 +110,7 @@ fn fleet(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs one command on all boards, whose faults occur at this step.
+/// Runs one command on all boards. All harmful faults of the boards occur at `step`.
 fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -> Result<()> {
     let place = ground.place()?;
     let rack = Rack::new(&place)?;

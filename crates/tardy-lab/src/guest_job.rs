@@ -73,7 +73,7 @@ pub enum Task {
 /// A program of the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Path of the program in the guest; absent for this binary.
+    /// Path of the program in the guest; absent if the program is tardy itself.
     pub path: Option<String>,
     pub arguments: Vec<String>,
 }

@@ -503,8 +503,9 @@ impl Walk<'_> {
                 .is_some_and(|parent| matches!(self.result.calls[parent].callee, Callee::Task(_)))
     }
 
-    /// Inserts the call of a function that resumes, but whose call was not seen. It was active
-    /// before the first block of its task, so it becomes the caller of all calls seen since then.
+    /// Inserts the call of a function that resumes although its call was not seen. The function was
+    /// active before the first observed block of its task, so it becomes the caller of all calls
+    /// seen since then.
     fn insert_caller(&mut self, callee: Callee) {
         let root = self.stack()[0].call;
         let begin = self.result.calls[root].begin;

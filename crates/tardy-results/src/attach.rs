@@ -170,7 +170,7 @@ pub struct AttachResult {
     /// Start of the recording on the monotonic clock.
     pub begin_ns: Nanos,
     pub length_ns: Nanos,
-    /// Latencies of all threads together; absent without a wake-up.
+    /// Latencies of all threads together; absent if no thread woke up.
     pub all: Option<Figures>,
     pub wake_ups: u64,
     /// The threads, worst first.

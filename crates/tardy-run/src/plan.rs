@@ -32,8 +32,8 @@ use crate::tracing::ExplainLevel;
 
 /// Name of a responder's probe, of its series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
-/// Planned length of the last phase of an endless run: 100 years. Runs never reach this length, and
-/// sums of such lengths and times do not overflow.
+/// Planned length of the last phase of an endless run: 100 years. No run lasts that long, and the
+/// length is small enough that sums with other times do not overflow.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
 /// The time for which the amounts of an endless run are estimated: bytes on the disk, and bytes
 /// that loads write.

@@ -143,9 +143,9 @@ pub struct Agreement {
     pub compared: u64,
     /// Number of wake-ups that agree within [`Agreement::WITHIN_NS`] or 2 %.
     pub agreeing: u64,
-    /// Minimum of timerlat's figure minus tardy's.
+    /// Smallest difference between timerlat's figure and tardy's (timerlat - tardy).
     pub difference_min_ns: i64,
-    /// Maximum of timerlat's figure minus tardy's.
+    /// Largest difference between timerlat's figure and tardy's (timerlat - tardy).
     pub difference_max_ns: i64,
     /// The largest of timerlat's figures.
     pub theirs_max_ns: u64,

@@ -53,7 +53,7 @@ pub struct Stretch {
     pub at_ns: Nanos,
     /// Duration of the part.
     pub length_ns: Nanos,
-    /// The wait place in which the thread slept.
+    /// The system call and the kernel function in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
     /// The waker that ended the sleep, or the first thread that had the CPU.
@@ -163,8 +163,8 @@ pub struct CycleRow {
     pub name: String,
     /// Number of complete cycles.
     pub cycles: u64,
-    /// The wait place in which the thread sleeps between cycles; absent if the kernel does not show
-    /// where threads sleep.
+    /// The system call and the kernel function in which the thread sleeps between cycles; absent if
+    /// the kernel does not show where threads sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in: Option<WaitPlace>,
     /// Median of the response times.

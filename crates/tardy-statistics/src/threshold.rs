@@ -98,8 +98,9 @@ pub struct Question {
     pub extremal_index: f64,
 }
 
-/// Scans thresholds with 50 to 10,000 exceedances and at most 2 % of the samples, or 50 samples if
-/// 2 % is fewer. `tally` must contain at least the largest 10,000 samples.
+/// Scans thresholds that 50 to 10,000 samples exceed. At most 2 % of the samples may exceed a
+/// threshold; if 2 % is fewer than 50 samples, the limit is 50 samples. `tally` must contain at
+/// least the largest 10,000 samples.
 #[must_use]
 pub fn scan(tally: &Tally, question: Question) -> Scan {
     let most =

@@ -41,7 +41,7 @@ pub(crate) struct Evidence {
     /// Index of the first place whose pages belong to the instance, and the name of the instance.
     /// All earlier places belong to the main buffer.
     instance: Option<(usize, &'static str)>,
-    /// Maximum number of bytes of the worst samples' pages.
+    /// Maximum size, in bytes, of all pages that are kept for the worst samples.
     bytes_max: u64,
     has_changed: bool,
 }

@@ -152,7 +152,7 @@ impl SampleExplainer {
             return;
         };
         if self.loops.iter().any(|looped| looped.place == place) {
-            // The tool's own thread for a program's loop only passes samples on.
+            // This thread belongs to tardy and only passes on the samples of a program's loop.
             self.samples.add_observer(event.head.pid);
             return;
         }

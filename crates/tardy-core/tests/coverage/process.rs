@@ -87,7 +87,7 @@ impl Process {
     }
 }
 
-/// A run: the random events that its CPUs have in common.
+/// A run, with the random events that all its CPUs share.
 pub(crate) struct MadeRun {
     process: Process,
     length: usize,

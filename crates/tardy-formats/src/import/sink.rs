@@ -412,14 +412,14 @@ pub(super) fn missing_from_rows(
     })
 }
 
-/// The quantity of wake-up latencies. [`descriptor`] treats quantities other than this one,
-/// [`ROUND_TRIP`] and [`INTERVAL_ERROR`] as gaps.
+/// Name of the quantity for wake-up latencies. [`descriptor`] treats quantities other than this
+/// one, [`ROUND_TRIP`] and [`INTERVAL_ERROR`] as gaps.
 pub(super) const LATENCY: &str = "latency";
 
-/// The quantity of times from the cause of an event to the answer.
+/// Name of the quantity for times from the cause of an event to the answer.
 pub(super) const ROUND_TRIP: &str = "round trip";
 
-/// The quantity of times between two wake-ups, minus the period.
+/// Name of the quantity for differences between the interval of two wake-ups and the period.
 pub(super) const INTERVAL_ERROR: &str = "interval error";
 
 /// A note for tools that state no distribution.

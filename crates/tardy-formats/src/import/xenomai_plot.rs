@@ -225,7 +225,7 @@ impl Plot {
         }
     }
 
-    /// Returns the distance from a bucket's lower end to its name.
+    /// Returns the distance from a bucket's lower end to its label, the number in the first column.
     fn half(&self) -> i64 {
         if self.is_xenomai { self.width() / 2 } else { 0 }
     }

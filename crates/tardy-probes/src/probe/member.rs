@@ -145,8 +145,8 @@ impl Start<'_> {
 }
 
 impl<'a> StartGate<'a> {
-    /// Makes the gate from `wait`, which reports that the thread is ready, and returns the time of
-    /// the start when it has come.
+    /// Makes a gate. The function `wait` must report that the thread is ready, block until the
+    /// start, and return the start time.
     pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {
         Self {
             control,

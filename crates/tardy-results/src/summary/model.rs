@@ -176,7 +176,7 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// Returns the number of misses as text, or the minimum and the maximum number.
+    /// Returns the number of misses as text: the exact number, or a range such as `3 to 7`.
     #[must_use]
     pub fn misses_in_words(&self) -> String {
         match self.misses_at_least {

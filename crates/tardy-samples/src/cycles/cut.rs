@@ -340,7 +340,8 @@ impl Cutter {
 }
 
 impl ThreadCut {
-    /// Cuts the stored stints, and returns the number of cycles that were cut off.
+    /// Divides the stored stints into cycles. Returns the number of incomplete cycles, which are
+    /// dropped.
     fn cut_group(&mut self) -> u64 {
         let home = self.waiting_place();
         let mut cut_off = 0;

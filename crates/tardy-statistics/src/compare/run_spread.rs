@@ -125,8 +125,8 @@ pub fn interval_of_few(
     }
 }
 
-/// Returns `interval` with its halves stretched by `factor` and extended by `reach`. The stretched
-/// halves and `reach` are combined as independent errors.
+/// Returns `interval`, widened on both sides of `difference`. The distance to each end is
+/// multiplied by `factor`, and combined with `reach` as an independent error.
 #[must_use]
 pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -> Interval {
     let half = |half: f64, reach: f64| (factor * half).hypot(reach);

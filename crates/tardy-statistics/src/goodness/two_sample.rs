@@ -1,5 +1,5 @@
-//! Tests whether two samples come from the same distribution. They answer whether a run drifts, and
-//! do not measure a difference.
+//! Tests whether two samples come from the same distribution. The tests detect whether a run
+//! drifts, but do not measure the size of the drift.
 
 use std::f64::consts::PI;
 

@@ -31,7 +31,7 @@ const THREADS_MAX: usize = 1 << 12;
 const WORKERS_MAX: usize = 1 << 18;
 /// Number of pieces that most wake-ups need; space for them is reserved at once.
 pub(super) const PIECES_USUAL: usize = 8;
-/// Maximum number of buffers for pieces that are kept for reuse.
+/// Maximum number of unused piece buffers that are kept for reuse.
 const SPARE_MAX: usize = 64;
 /// Maximum distance, in ns, between the time of an event on the monotonic clock and the time that a
 /// timer of this clock read.

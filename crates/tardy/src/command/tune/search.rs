@@ -32,7 +32,8 @@ use crate::command::output;
 
 const LENGTH: Nanos = Nanos::from_secs(5);
 const GOAL: Goal = Goal::Quantile(0.999);
-/// Additional time of a run: the tool and the loads start and stop, and samples are written.
+/// Time that a run takes beyond its length, for starting and stopping tardy and the loads, and for
+/// writing samples.
 const BESIDE: Nanos = Nanos::from_millis(700);
 const QUESTION: &str = "search.json";
 const ANSWER: &str = "result.json";

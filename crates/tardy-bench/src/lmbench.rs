@@ -1,8 +1,8 @@
 //! Compares the costs found by `tardy cost` with those of LMbench's own programs.
 //!
 //! LMbench is not part of this project, and its licence allows publishing only results of its
-//! unmodified programs. They are looked for in the folder that the environment variable LMBENCH
-//! names, then in the folder of Debian's package `lmbench` (non-free).
+//! unmodified programs. The programs are searched in the folder that the environment variable
+//! LMBENCH names, then in the folder of Debian's package `lmbench` (non-free).
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! Headless Chromium for tests and benchmarks of reports. It is driven by its DevTools protocol
-//! over a pair of pipes, without a port or a driver program.
+//! Headless Chromium for tests and benchmarks of reports. Tests control Chromium by its DevTools
+//! protocol over a pair of pipes, without a port or a driver program.
 //!
 //! Functions panic instead of returning errors: a test or a benchmark ends when the browser does
 //! something unexpected.

@@ -1,5 +1,5 @@
 //! Traces of a command on the machine: trace instances, control groups, mounts, folders and
-//! settings. They are read before and after the command.
+//! settings. The traces are read before and after the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -142,8 +142,8 @@ fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     program::run(&mut tar).while_doing(|| "archiving a run".to_owned())
 }
 
-/// Returns the script for one day of the run. It sets the guest's clock to that day, because all
-/// guests' clocks start at the same time.
+/// Returns the script for one day of the run. The script sets the guest's clock to that day,
+/// because the clocks of all guests start at the same time.
 fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     let begin = 1_800_000_000 + day * (seconds + 60);
     let end = if is_last { "TERM" } else { "KILL" };

@@ -2,8 +2,8 @@
 //! user's cache, so an ordinary user can fetch a kernel of any release in the machine's sources,
 //! and nothing is installed or changed.
 //!
-//! The private configuration contains the system's settings for fetching (proxies, time-outs). It
-//! leaves out the system's hooks, because they act on the system's own folders.
+//! The private configuration contains the system's settings for fetching (proxies, time-outs). The
+//! system's hooks are left out, because they act on the system's own folders.
 
 pub mod sources;
 

@@ -193,8 +193,8 @@ pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> S
     words.join(" ")
 }
 
-/// Returns a word that the kernel parses and ignores. It delays the boot by some instructions, and
-/// thereby shifts the phase of all later activity.
+/// Returns a word that the kernel parses and ignores. The word delays the boot by some
+/// instructions, and thereby shifts the phase of all later activity.
 fn pad_word(pad: u32) -> String {
     format!("tardy.pad={pad}{}", "-".repeat(pad as usize % 64))
 }

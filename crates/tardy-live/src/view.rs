@@ -1,5 +1,5 @@
-//! The thread that draws a run and reads keys, on the housekeeping CPUs. It sleeps between frames
-//! and keys.
+//! The thread that draws a run and reads keys, on the housekeeping CPUs. The thread sleeps between
+//! frames and keys.
 //!
 //! Ctrl-C stays a signal, because stopping a run must not depend on the view's thread, which may
 //! hang in a terminal that accepts no output. Ctrl-Z and Ctrl-\ are disabled, because they would

@@ -35,8 +35,8 @@ pub struct Entries {
     pub boot_id: Option<String>,
     /// The process that made the changes.
     pub process: u32,
-    /// Start time of that process, in clock ticks since boot. It distinguishes the process from a
-    /// later one with the same number.
+    /// Start time of that process, in clock ticks since boot. The start time distinguishes the
+    /// process from a later one with the same number.
     pub process_start: Option<u64>,
     /// Interrupts that were moved.
     #[serde(default)]
@@ -446,8 +446,8 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(is_same.then_some(file))
 }
 
-/// Reads a journal. It names folders to remove and files to write, so only the user's own journals
-/// are trusted.
+/// Reads a journal. A journal names folders to remove and files to write, so only the user's own
+/// journals are trusted.
 fn read(path: &Path) -> io::Result<Entries> {
     let owner = fs::symlink_metadata(path)?.uid();
     if owner != user::user_and_group().0 {

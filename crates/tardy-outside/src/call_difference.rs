@@ -27,8 +27,8 @@ pub struct FunctionDifference {
     /// How often it was called or resumed.
     pub base_calls: u64,
     pub new_calls: u64,
-    /// The chain of callers in which the function took longest, the outermost first. It is taken
-    /// from the side where the function took longer.
+    /// The chain of callers in which the function took longest, the outermost first. The chain is
+    /// taken from the side where the function took longer.
     pub callers: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
 //! Every section of one or more watched guests, counted by kind, length and place.
 //!
 //! In the distribution of latencies by sections (`census::latencies`), due times that passed during
-//! a late wake-up count, too. They were in the same section. Without them, long sections would seem
-//! as frequent as short ones.
+//! a late wake-up count, too. These due times were in the same section. Without them, long sections
+//! would seem as frequent as short ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The symbols of a guest's kernel, from its own /proc/kallsyms. They are the input of the plugin,
-//! and give names to addresses.
+//! The symbols of a guest's kernel, from its own /proc/kallsyms. The symbols are the input of the
+//! plugin, and map addresses to names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

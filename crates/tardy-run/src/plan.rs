@@ -1,5 +1,5 @@
-//! The plan of a run. It is stored in the run's folder, and is the same for a guest, a board over
-//! SSH and this machine.
+//! The plan of a run. The plan is stored in the run's folder, and is the same for a guest, a board
+//! over SSH and this machine.
 //!
 //! A probe's `name` is the name of its series; its `kind` identifies the probe. Names let several
 //! probes of one kind run side by side without a further key in the files. A name contains no dots,
@@ -55,8 +55,8 @@ pub enum Origin {
     Responder,
 }
 
-/// The plan of a run. It can be serialised: a guest, a board over SSH and this machine use the same
-/// plan.
+/// The plan of a run. The plan can be serialised: a guest, a board over SSH and this machine use
+/// the same plan.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
@@ -504,8 +504,8 @@ pub struct LoadPlan {
     pub finish_limit: Nanos,
     /// Path of the load's named scratch files, if it needs names.
     pub scratch: Option<PathBuf>,
-    /// The changes that the load makes to the machine. They are journaled before the start. The
-    /// guardian undoes them.
+    /// The changes that the load makes to the machine. The changes are journaled before the start.
+    /// The guardian undoes them.
     pub undo: Vec<Undo>,
     /// The load's writes to a device; `None` if it writes to no device.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -71,8 +71,8 @@ impl SummaryOptions {
         Cell::with_stretches(self.stretches)
     }
 
-    /// Returns the stratum of samples in these phases. It depends on the kinds of the phases only,
-    /// because phases of one kind are one population.
+    /// Returns the stratum of samples in these phases. The stratum depends only on the kinds of the
+    /// phases, because phases of one kind are one population.
     fn stratum(&self, phases: &[usize]) -> Stratum {
         let kind =
             |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;

@@ -1,9 +1,9 @@
 //! cyclictest -v: one line per sample, `thread: cycle: value`. The file can be large, so the reader
 //! is optimised for speed.
 //!
-//! The lines lack due times. They follow from the interval and from cyclictest's behaviour after a
-//! late wake-up: it skips the due times that have passed, without counting them. So a sample that
-//! is late by k intervals implies k skipped due times. Source: rt-tests,
+//! The lines lack due times. This module computes the due times from the interval. After a late
+//! wake-up, cyclictest skips the due times that have passed, without counting them. So a sample
+//! that is late by k intervals implies k skipped due times. Source: rt-tests,
 //! src/cyclictest/cyclictest.c, `timerthread`.
 //!
 //! Caution: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
@@ -11,7 +11,7 @@
 //! and each value appears again 16,384 cycles later. This module detects such output.
 //!
 //! cyclictest prints no sample after the latency at which it stopped (-b), nor that latency itself.
-//! It states the latency below the samples, and this module appends it to them.
+//! cyclictest prints this latency below the samples, and this module adds it as the last sample.
 
 use std::collections::BTreeMap;
 use std::io::Read;

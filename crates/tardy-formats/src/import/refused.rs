@@ -162,7 +162,7 @@ fn first(
     Some((found.1, found.2))
 }
 
-/// A table that may hold counts. It is only read if the user names its format.
+/// A table that may hold counts. The table is only read if the user names its format.
 pub(super) const HISTOGRAM: (&str, &str) = (
     "a table whose columns look like counts of a histogram",
     "a count is not a latency; give --as values if the numbers are latencies",

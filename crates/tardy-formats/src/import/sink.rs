@@ -151,8 +151,8 @@ impl BucketSeries {
         self.stated.below_ns = Nanos(width - unit);
     }
 
-    /// Records samples beyond the buckets, at or above `from_ns`. They count at the maximum, so
-    /// that no percentile looks better than it was.
+    /// Records samples beyond the buckets, at or above `from_ns`. These samples count as the
+    /// maximum, so that no percentile looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
             let from_ns = Nanos(from_ns)

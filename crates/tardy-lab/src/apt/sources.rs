@@ -197,7 +197,7 @@ pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     turned
 }
 
-/// Returns the paragraph for a `.sources` file. It makes apt fetch only package lists.
+/// Returns the paragraph for a `.sources` file. The paragraph makes apt fetch only package lists.
 #[must_use]
 pub fn paragraph(source: &Source) -> String {
     let mut text = format!(

@@ -1,10 +1,10 @@
 //! Empties the CPU's list of free pages, which the boot has left full.
 //!
-//! The kernel frees the initial file system's archive page by page. It keeps freed pages on a list
-//! of the CPU, up to its low watermark (9555 pages of at most 9816 in a guest of 768 MB with Linux
-//! 6.1). Linux 5.18 to 6.6 return the whole list when some later process ends, with interrupts off
-//! for 12 ms. This would happen in an arbitrary phase of the measurement and be unrelated to its
-//! load (docs/lab.md). A guest therefore empties the list before its snapshot.
+//! The kernel frees the initial file system's archive page by page. The kernel keeps freed pages on
+//! a list of the CPU, up to the low watermark (9555 pages of at most 9816 in a guest of 768 MB with
+//! Linux 6.1). Linux 5.18 to 6.6 return the whole list when some later process ends, with
+//! interrupts off for 12 ms. This would happen in an arbitrary phase of the measurement and be
+//! unrelated to its load (docs/lab.md). A guest therefore empties the list before its snapshot.
 
 use std::io;
 

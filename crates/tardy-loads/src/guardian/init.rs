@@ -38,7 +38,7 @@ struct Init {
     commands: Lines<std::io::Stdin>,
     signals: SignalFd,
     loads: Vec<RunningLoad>,
-    /// Processes of workers whose loads have ended. They sleep. The oldest is first.
+    /// Sleeping processes of workers whose loads have ended. The oldest is first.
     resting: VecDeque<i32>,
     /// Whether a worker that was killed or died may have left processes that only the init can end.
     orphans_possible: bool,

@@ -32,8 +32,8 @@ pub struct ProbeInstance {
     /// Error of the clock that the probe reads. A wake-up is judged as early only if it is early by
     /// more than this.
     pub clock_error: Nanos,
-    /// The series of the instance, if they are known only after opening. They replace those of the
-    /// description, and there may be fewer.
+    /// The series of the instance, if they are known only after opening. These series replace the
+    /// series of the description, and there may be fewer of them.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that was found on opening, and that the plan could not know.
     pub grid: Option<DetectedGrid>,
@@ -108,10 +108,11 @@ pub struct Member {
     /// design is not watched and must sleep for a share of the time. The limit on real-time CPU
     /// time is the fallback.
     pub is_watched: bool,
-    /// The function of the thread, called once. It prepares what must be prepared on this thread,
-    /// waits for the start with [`StartGate::wait`], and measures until the control stops it. Then
-    /// it closes its producers, and waits for the other threads with [`Control::leave`] before it
-    /// releases resources. The measuring loop inside makes no indirect calls.
+    /// The function of the thread, called once. The function prepares everything that must be
+    /// prepared on this thread, waits for the start with [`StartGate::wait`], and measures until
+    /// the control stops it. Then it closes its producers, and waits for the other threads with
+    /// [`Control::leave`] before it releases resources. The measuring loop inside makes no indirect
+    /// calls.
     pub run: Run,
 }
 

@@ -21,8 +21,8 @@ use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
 
-/// Three plain words, which the ring's head makes visible to the reader. They are atomics because
-/// writer and reader share them.
+/// Three plain words, which the ring's head makes visible to the reader. The words are atomics
+/// because writer and reader share them.
 #[derive(Debug, Default)]
 struct Slot {
     /// Due time and latency. If the latency is [`GAP`], the slot marks a gap, and the first word is

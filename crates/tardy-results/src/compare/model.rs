@@ -1,4 +1,5 @@
-//! The parts of a comparison. They are serialised as JSON, and printed as text, Markdown and JUnit.
+//! The parts of a comparison, which are serialised as JSON, and printed as text, Markdown and
+//! JUnit.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
@@ -55,7 +56,8 @@ pub struct Settings {
     pub is_across_clocks: bool,
 }
 
-/// Probability that any verdict in a comparison is wrong. It limits the false-discovery rate.
+/// Probability that any verdict in a comparison is wrong. This probability limits the
+/// false-discovery rate.
 pub const CHANCE_OF_ANY: f64 = 0.01;
 
 /// Quantiles that are compared by default, if enough samples lie beyond them.

@@ -1,5 +1,5 @@
-//! Due times of threads whose timers are not in the trace. They lie on a grid with the thread's
-//! period. The grid starts as late as possible, so that no wake-up is before its due time.
+//! Due times of threads whose timers are not in the trace. The due times lie on a grid with the
+//! thread's period. The grid starts as late as possible, so that no wake-up is before its due time.
 
 use std::collections::BTreeMap;
 

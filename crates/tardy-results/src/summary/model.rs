@@ -1,4 +1,4 @@
-//! The parts of a summary. They are serialised for `--json`, and printed as text.
+//! The parts of a summary, which are serialised for `--json`, and printed as text.
 
 use std::collections::BTreeMap;
 

@@ -44,12 +44,12 @@ pub enum SummaryError {
 pub struct SeriesData {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
-    /// All samples. They come from the histogram if not all samples were stored.
+    /// All samples; taken from the histogram if not all samples were stored.
     pub(super) whole: Cell,
     /// The totals that the other tool stated for an imported series.
     pub(super) stated: Option<StatedTotals>,
     /// Number of an import's samples for which the file does not decide whether they missed the
-    /// window. They do not count as misses.
+    /// window. These samples do not count as misses.
     pub(super) undecided: u64,
     /// Latencies relative to the fitted grid, if the values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
@@ -249,7 +249,7 @@ impl SeriesData {
         &self.descriptor
     }
 
-    /// Returns all samples. They come from the histogram if not all samples were stored.
+    /// Returns all samples; taken from the histogram if not all samples were stored.
     #[must_use]
     pub fn whole(&self) -> &Cell {
         &self.whole

@@ -21,7 +21,7 @@ use crate::record::StoreFailure;
 
 /// Maximum number of samples per chunk.
 const SAMPLES_A_CHUNK: u64 = 1024;
-/// Memory for the distribution in metrics. It is small, because there are many series.
+/// Memory for the distribution in metrics. The limit is small, because there are many series.
 const BUDGET: Budget = Budget {
     pages: 4,
     values: 1024,

@@ -396,7 +396,7 @@ impl Word for PathBuf {
     }
 }
 
-/// A time as the value of an option. It must be above zero.
+/// A time above zero as the value of an option.
 impl Word for Nanos {
     fn read(text: &str) -> Result<Self, String> {
         positive_duration(text)

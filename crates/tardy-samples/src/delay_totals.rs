@@ -109,8 +109,8 @@ impl Lengths {
     }
 }
 
-/// Maximum number of holders that are counted separately. It bounds the memory for traces with
-/// invented names.
+/// Maximum number of holders that are counted separately. This maximum bounds the memory for traces
+/// with invented names.
 pub const HOLDERS_MAX: usize = 100_000;
 /// Index that all holders beyond [`HOLDERS_MAX`] share.
 pub const OTHERS: usize = 0;

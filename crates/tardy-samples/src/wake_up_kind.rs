@@ -89,10 +89,10 @@ impl WakeUpKind {
         }
     }
 
-    /// Returns the name of a series, for a thread with the name `thread`. It is the same in each
-    /// run of the program, so that runs can be compared. Special characters are replaced, because
-    /// the name is also a file name. Threads with the same name are numbered as copies, in the
-    /// order in which they were first woken.
+    /// Returns the name of a series, for a thread with the name `thread`. The name is the same in
+    /// each run of the program, so that runs can be compared. Special characters are replaced,
+    /// because the name is also a file name. Threads with the same name are numbered as copies, in
+    /// the order in which they were first woken.
     #[must_use]
     pub fn series(&self, thread: &str) -> String {
         let plain = |character: char| {

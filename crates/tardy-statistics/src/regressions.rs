@@ -2,11 +2,11 @@
 //! build, are watched together, and share the allowed probability of a false alarm.
 //!
 //! A regression of a kernel shows under all loads of a board, under one load on all boards, or
-//! everywhere. It is therefore found sooner in a family of series than in a single one, so families
-//! are tested in addition to each series. The last builds are compared with the previous ones by
-//! Student's test. The spread of a single series is shrunk towards that of the others (Smyth,
-//! Statistical Applications in Genetics and Molecular Biology 3, 2004). A single unusual build is not
-//! a regression, however unusual it is: a change must last for two builds.
+//! everywhere. A test of a family of series therefore finds it sooner than a test of one series, so
+//! families are tested in addition to each series. The last builds are compared with the previous
+//! ones by Student's test. The spread of a single series is shrunk towards that of the others
+//! (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). A single unusual
+//! build is not a regression, however unusual it is: a change must last for two builds.
 //!
 //! Single series are not enough. With 5 % of noise and one false alarm in a thousand builds, an
 //! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds. The
@@ -321,8 +321,8 @@ struct Prior {
 }
 
 impl Prior {
-    /// Maximum weight of the other series, in degrees of freedom. It applies if all variances seem
-    /// equal.
+    /// Maximum weight of the other series, in degrees of freedom. The maximum applies if all
+    /// variances seem equal.
     const FREEDOM_MAX: f64 = 200.0;
 
     /// Estimates the prior from variances with their degrees of freedom. The less the variances

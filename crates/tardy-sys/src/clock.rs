@@ -220,8 +220,8 @@ pub(crate) fn timespec(nanos: i64) -> libc::timespec {
     }
 }
 
-/// A point in time, both in ns and as the kernel's structure. It advances without a division, and
-/// is read without a multiplication.
+/// A point in time, both in ns and as the kernel's structure. Advancing the point needs no
+/// division, and reading it needs no multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant {
     nanos: i64,

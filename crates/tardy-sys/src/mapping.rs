@@ -32,7 +32,7 @@ pub struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes` of private zero pages, none of which is present yet.
+    /// Maps `bytes` of private zero pages. No page is present yet.
     ///
     /// # Errors
     /// Returns ENOMEM; EINVAL for 0 bytes.

@@ -19,7 +19,7 @@ impl PosixTimer {
     /// be the one that waits.
     ///
     /// # Errors
-    /// Returns EAGAIN at the limit of queued signals, of which each timer takes one.
+    /// Returns EAGAIN at the limit of queued signals; each timer takes one.
     pub fn new(clock: Clock) -> io::Result<Self> {
         let signal = BlockedSignal::block(crate::thread_signal::first_real_time())?;
         // SAFETY: sigevent is plain data, for which zeros are valid.

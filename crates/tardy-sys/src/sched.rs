@@ -74,8 +74,9 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
 }
 
 /// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. A thread
-/// calls this function to find out whether the policy is allowed, and then ends. It may use up its
-/// runtime meanwhile, and the signal would end a process that does not block it.
+/// calls this function to find out whether the policy is allowed, and then ends. The thread may use
+/// up its runtime meanwhile. The signal for this would end a process that does not block the
+/// signal.
 ///
 /// # Errors
 /// Returns the errors of [`set_policy`].

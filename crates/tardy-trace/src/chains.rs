@@ -2,9 +2,9 @@
 //! thread.
 //!
 //! A chain leads back from a thread to its waker, and from there to the wake-up that started the
-//! waker's cycle. It ends at an interrupt, a timer, or a thread without a known wake-up. Its times
-//! add up to its latency: each thread waited for a CPU, and then took some time to wake the next
-//! one.
+//! waker's cycle. The chain ends at an interrupt, a timer, or a thread without a known wake-up. Its
+//! times add up to its latency: each thread waited for a CPU, and then took some time to wake the
+//! next one.
 
 use foldhash::HashMap;
 

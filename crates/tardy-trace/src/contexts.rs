@@ -1,5 +1,6 @@
 //! Interrupt contexts of the CPUs: the timer function, interrupt or softirq that interrupts the
-//! thread of a CPU. They identify the waker of a thread, and the time at which the waker started.
+//! thread of a CPU. The contexts identify the waker of a thread, and the time at which the waker
+//! started.
 //!
 //! Required events: the entries and exits of timers' functions, interrupts and softirqs. Without
 //! them, a waker in an interrupt has no name and no entry.

@@ -528,7 +528,7 @@ enum NumberKind {
     I16,
     U32,
     I32,
-    /// Eight bytes, whose value does not depend on whether the type has a sign.
+    /// Eight bytes. Their value does not depend on whether the type is signed.
     Whole,
 }
 

@@ -83,8 +83,9 @@ impl Cause {
     }
 }
 
-/// Parts of the latency between the due time and the time when the thread ran, in ns. They follow
-/// one another, and their sum is always the latency. Only wake-ups by timers have the first three.
+/// Parts of the latency between the due time and the time when the thread ran, in ns. The parts
+/// follow one another, and their sum is always the latency. Only wake-ups by timers have the first
+/// three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
     /// From the due time until the thread set the timer, if it set the timer after the due time.

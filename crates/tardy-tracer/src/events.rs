@@ -60,8 +60,8 @@ pub const OF_PROBES: &[WantedEvent] = &[
     helpful("lock", "contention_end"),
 ];
 
-/// Events recorded only if the loop of a program is judged. They force every thread of the system
-/// through the slow path of its system calls, so other runs omit them.
+/// Events recorded only if the loop of a program is judged. These events force every thread of the
+/// system through the slow path of its system calls, so other runs omit them.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
 /// Systems of events: interrupts between CPUs, and CPU-local timers. Only the systems are listed,
@@ -86,8 +86,8 @@ pub mod of_timers {
     /// A thread runs.
     pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
     /// Interrupts and softirqs that may wake a thread, each with a filter. The filters select
-    /// softirqs of timers, networks, block devices and tasklets. They leave out softirqs of the
-    /// scheduler and of RCU, because these come with every tick.
+    /// softirqs of timers, networks, block devices and tasklets. The filters leave out softirqs of
+    /// the scheduler and of RCU, because these come with every tick.
     pub const INTERRUPTS: [(WantedEvent, Option<&str>); 4] = [
         (helpful("irq", "irq_handler_entry"), None),
         (helpful("irq", "irq_handler_exit"), None),

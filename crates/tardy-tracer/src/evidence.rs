@@ -17,7 +17,7 @@ const PAGES_MAX: usize = 64;
 /// Time before due and after the clock read for which pages are stored, in ns.
 const AROUND: u64 = 1_000_000;
 /// Offset of a byte in a page, and the bit in this byte that reports lost events before the page.
-/// It is the highest bit of the lower 32 bits of `commit`, which are little-endian
+/// This is the highest bit of the lower 32 bits of `commit`, which are little-endian
 /// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 

@@ -51,7 +51,7 @@ pub(crate) struct SeriesFollower {
     pub(crate) explained_until: u64,
 }
 
-/// The loop of a program, whose thread writes nothing into the trace.
+/// The loop of a program. Its thread writes nothing into the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct FollowedLoop {
     /// Index of the probe that measures the loop.

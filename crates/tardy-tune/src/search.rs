@@ -2,10 +2,10 @@
 //! balanced design runs all settings at once and picks candidates. Then, each candidate gets pairs
 //! of runs that differ in that setting. Last, pairs compare all useful settings together with none.
 //!
-//! Only a candidate's pairs decide whether it is useful or harmful. They are separate from the runs
-//! that picked the candidates, because the best of many settings looks good by chance in the runs
-//! that picked it. `confidence` limits the probability that a search calls any ineffective setting
-//! useful or harmful.
+//! Only a candidate's pairs decide whether it is useful or harmful. The pairs are separate from the
+//! runs that picked the candidates, because the best of many settings looks good by chance in the
+//! runs that picked it. `confidence` limits the probability that a search calls any ineffective
+//! setting useful or harmful.
 //!
 //! The pairs of a candidate also vary the other candidates. These are randomly on or off, equal in
 //! both runs of a pair, so the effect is an average over the other settings, as in the design.

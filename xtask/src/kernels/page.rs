@@ -1,5 +1,5 @@
-//! The page docs/kernels.md: a row for each architecture and kernel. It is read again, so that rows
-//! can be renewed one by one.
+//! The page docs/kernels.md: a row for each architecture and kernel. The page is parsed, too, so
+//! that rows can be renewed one by one.
 
 use std::fmt::Write as _;
 

@@ -84,9 +84,9 @@ pub fn reach(
     }
 }
 
-/// Returns the standard deviation between the runs of one side, as a share of the level. It is
-/// estimated from both sides together. Returns `None` if no side has two runs, or if a value is not
-/// positive.
+/// Returns the standard deviation between the runs of one side, as a fraction of the level. The
+/// deviation is estimated from both sides together. Returns `None` if no side has two runs, or if a
+/// value is not positive.
 #[must_use]
 pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let (deviation, _) = pooled_deviation(&logarithms(baseline)?, &logarithms(candidate)?)?;

@@ -4,9 +4,9 @@
 //! gives the same information; a wake-up in between counts as the timer's only if the interrupted
 //! thread is the same.
 //!
-//! A stack is not an event of the stream. It belongs to the preceding event on its CPU and carries
-//! the number of the thread that ran then: after a switch it would make the previous thread seem to
-//! run again.
+//! A stack is not an event of the stream. The stack belongs to the preceding event on its CPU and
+//! carries the ID of the thread that ran then. Read as an event after a switch, the stack would
+//! make the previous thread seem to run again.
 
 use std::collections::BTreeMap;
 

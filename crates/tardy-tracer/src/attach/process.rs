@@ -208,7 +208,7 @@ impl Process {
     }
 }
 
-/// Returns the ID that this thread has in /proc. It differs from gettid(2) if /proc belongs to
+/// Returns the ID that this thread has in /proc. The ID differs from gettid(2) if /proc belongs to
 /// another PID namespace.
 #[must_use]
 pub(super) fn own_number(root: &Root) -> i32 {

@@ -140,8 +140,8 @@ fn planned(question: &Question) -> String {
     )
 }
 
-/// Returns the duration of a number of runs, including the additional time of each. It is rounded
-/// up to whole seconds or, from two minutes on, to whole minutes.
+/// Returns the duration of a number of runs, including the additional time of each. The duration is
+/// rounded up to whole seconds or, from two minutes on, to whole minutes.
 fn time_of(length: Nanos, runs: usize) -> Nanos {
     let exact = (length + BESIDE) * i64::try_from(runs).unwrap_or(i64::MAX);
     if exact < Nanos::from_secs(120) {

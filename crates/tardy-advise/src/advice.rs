@@ -65,8 +65,8 @@ pub struct Comparison {
     pub curves: Curves,
 }
 
-/// Compiles the advice. `root` is the root of this machine's files, whose facts answer rules if
-/// there is no run. `probe` is the probe to judge by, if the user named one.
+/// Compiles the advice. `root` is the root of this machine's files. If there is no run, facts about
+/// this machine answer the rules. `probe` is the probe to judge by, if the user named one.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.

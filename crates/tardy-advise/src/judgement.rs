@@ -333,8 +333,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// Returns the smallest extremal index of the runs, which means the strongest clustering of late
-/// samples; `None` if it is unknown for a run.
+/// Returns the smallest extremal index of the runs: the index of the strongest clustering of late
+/// samples. `None` if the index of a run is unknown.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()

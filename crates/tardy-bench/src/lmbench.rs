@@ -37,7 +37,7 @@ const ENOUGH: &str = "10000";
 /// The program that measures connecting. Its server runs on the other CPU.
 const CONNECTED: &str = "lat_connect";
 const TOLERANCE: f64 = 0.10;
-/// Wait for a server of LMbench to listen, which it does not report.
+/// Time until a server of LMbench listens. The server does not report when it is ready.
 const SERVER_START: Duration = Duration::from_millis(300);
 
 fn measure(bench: &Bench) -> Result<FigureResult> {

@@ -205,7 +205,8 @@ fn mean_of_ptsematest(result: &str, sender: u32, receiver: u32) -> Option<f64> {
     pair["receiver"]["avg"].as_f64().filter(|_| is_there)
 }
 
-/// Binds the receiver, which ptsematest starts first, and the sender, once both exist.
+/// Binds the receiver and the sender to their CPUs, once both exist. ptsematest starts the receiver
+/// first.
 fn bind_threads(process: u32, cpus: Processors) -> Result<()> {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {

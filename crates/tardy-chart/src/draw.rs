@@ -48,7 +48,7 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
         .filter_map(|rule| self::rule(chart, rule, &area, &mut labels))
         .unzip();
     // In a chart of bars, the rules' lines are below the bars, so they do not cross the numbers. In
-    // other charts, they are above the layers, which would hide them.
+    // other charts, they are above the layers, because the layers would hide them.
     let (below, above) = if chart.kind == Kind::Bars {
         (lines, Vec::new())
     } else {

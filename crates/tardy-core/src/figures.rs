@@ -334,7 +334,7 @@ mod tests {
             latency: Nanos(latency),
             skipped,
         };
-        // At 2.6 us, the wake-up skips two periods, whose latencies are 1.6 us and 0.6 us.
+        // At 2.6 us, the wake-up skips two periods; their latencies are 1.6 us and 0.6 us.
         let samples = [
             sample(0, 100, 0),
             sample(1_000, 2_600, 2),

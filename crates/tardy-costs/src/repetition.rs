@@ -13,7 +13,7 @@ use super::metric::Work;
 const OPERATIONS_MAX: u64 = 1 << 36;
 /// A trial's length is used for calibration if it is at least the requested length divided by this.
 const SHARE_BELIEVED: i64 = 4;
-/// Number of pairs of clock reads, of which the minimum is the cost of a read.
+/// Number of pairs of clock reads. The shortest pair gives the cost of a read.
 const CLOCK_READS: u32 = 1000;
 
 /// Returns how many operations take `length`; at least one.

@@ -152,8 +152,8 @@ fn full(ground: &Ground) -> Result<Tally> {
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
             let mut wrong = folders::wrong(&outcome, &place)?;
             let now = std::fs::read(disk.0.join("output.svg")).unwrap_or_default();
-            // With these exit codes, the command has written its output, which may state that there
-            // are too few runs.
+            // With these exit codes, the command has written its output. The output may state that
+            // there are too few runs.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
             if (now == OLD) == is_done {
                 wrong.push(format!(

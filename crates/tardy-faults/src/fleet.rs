@@ -68,8 +68,8 @@ impl Trouble {
         matches!(self, Delay | Loss | Clock)
     }
 
-    /// Returns words of which the error message must contain one if the results do not arrive
-    /// completely.
+    /// Returns words for the error message. If the results do not arrive completely, the message
+    /// must contain at least one of these words.
     fn reasons(self) -> &'static [&'static str] {
         match self {
             Delay | Loss | Clock => &[],

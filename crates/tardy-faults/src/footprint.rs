@@ -205,7 +205,7 @@ impl Footprint {
     }
 }
 
-/// Returns the numbers in the name of a trace, any of which can be a process number, as in
+/// Returns the numbers in the name of a trace. Any of them can be a process ID, as in
 /// tardy-scratch-io-123-456.
 fn processes_in(thing: &str) -> impl Iterator<Item = i32> {
     let name = thing.rsplit('/').next().unwrap_or(thing);

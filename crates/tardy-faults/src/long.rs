@@ -131,7 +131,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Writes the run in `folder` into an archive, which is empty without a run.
+/// Writes the run in `folder` into an archive. Without a run, the archive is empty.
 fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.arg("-cf").arg(archive);
@@ -270,9 +270,9 @@ fn memory(looks: &str) -> (i64, i64) {
     (of(looks.lines().next()), of(looks.lines().last()))
 }
 
-/// Returns the growth if the last day ended with more memory than the second day, which was the
-/// first with earlier samples. Days in between may have more: growth that repeats each day shows on
-/// the last day, too.
+/// Returns the growth if the last day ended with more memory than the second day. The second day is
+/// the first one with earlier samples. Days in between may have more: growth that repeats each day
+/// shows on the last day, too.
 fn growth_of_days(memories: &[(i64, i64)]) -> Option<String> {
     let (_, second) = *memories.get(1)?;
     let (_, last) = *memories.last()?;

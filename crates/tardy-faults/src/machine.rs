@@ -1,4 +1,4 @@
-//! Disturbances by other programs, which throttle a run, or measure at the same time.
+//! Disturbances by other programs. These programs throttle a run, or measure at the same time.
 //!
 //! The tests `integration/moved.rs` and `alone/moved.rs` of tardy cover threads that are moved,
 //! demoted, or lose their CPU.

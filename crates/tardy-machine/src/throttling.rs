@@ -1,5 +1,5 @@
-//! Mechanisms that stop a runnable task by a rule: real-time throttling and the fair server, whose
-//! duration is known, and throttling of a hot CPU.
+//! Mechanisms that stop a runnable task by a rule: real-time throttling and the fair server (with a
+//! known duration), and throttling of a hot CPU.
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
 //! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and

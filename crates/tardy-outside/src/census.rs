@@ -494,7 +494,7 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
 /// Leaves out sections that occur after the phase, while its load ends. The time of a section is
 /// counted in executed instructions, and an idle CPU executes none. After a phase with idle time,
 /// sections from the same amount of time after its end are therefore included. Ignores unreadable
-/// samples, which are reported when the run is shown.
+/// samples; `tardy show` reports them.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,

@@ -20,8 +20,8 @@ use crate::stream::{End, Item, StreamError, StreamReader};
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
-/// Size limit of the description. Real ones, which have the names of a kernel's functions, are
-/// smaller.
+/// Size limit of the description. Real descriptions contain the names of a kernel's functions, and
+/// are smaller.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 /// Maximum virtual time of an instruction in ns. QEMU offers no slower clock (`-icount shift`, at
 /// most 10).

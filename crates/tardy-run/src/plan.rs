@@ -294,8 +294,8 @@ pub enum WaitsFor {
     /// The probe's own timer. Latencies count from its expiry.
     #[default]
     Timer,
-    /// Another thread, program, machine or device; or a timer of which only the intervals are
-    /// known.
+    /// Another thread, program, machine or device; or a timer with known intervals but unknown due
+    /// times.
     Event,
     /// No event: the probe looks for gaps continuously, and has no period.
     Nothing,
@@ -532,8 +532,8 @@ pub enum Share {
     /// Each worker of the load is a session, and the kernel's autogroup gives the whole session one
     /// share.
     Session,
-    /// Each worker of the load is a control group, which gets one share. The group's path is this
-    /// path with a dash and the worker's number.
+    /// Each worker of the load is a control group, and each group gets one share. The group's path
+    /// is this path with a dash and the worker's number.
     Group(PathBuf),
 }
 

@@ -98,7 +98,7 @@ impl TracingRecord {
     /// The level with stacks. Each stack costs the measured CPU up to tens of microseconds, so the
     /// latencies are not those of the untraced machine.
     pub const STACKS: u32 = 2;
-    /// The level with the tracer timerlat, whose thread takes the CPU every millisecond.
+    /// The level with the tracer timerlat. The tracer's thread takes the CPU every millisecond.
     pub const TIMERLAT: u32 = 3;
 
     /// Returns whether the run's numbers must not be compared.

@@ -48,7 +48,7 @@ impl RunRecord {
         let Some(ticks) = ticks.filter(|_| is_alive) else {
             return false;
         };
-        // The process's start is on the clock that includes suspend, which is never behind the
+        // The process's start is on the clock that includes suspend. This clock is never behind the
         // run's clock.
         let ahead = Nanos(clock::boottime() - clock::monotonic());
         let began = self

@@ -183,9 +183,9 @@ pub struct CycleRow {
     pub other_places: OtherPlaces,
 }
 
-/// Counts of calls of the two functions between which cycles are measured. After each start, the
-/// thread reached the end of a cycle, reached another start, or events were lost, which cuts the
-/// cycle off.
+/// Counts of calls of the two functions between which cycles are measured. Each start has one of
+/// three ends: the thread reached the end of the cycle, the thread reached another start, or a loss
+/// of events cut the cycle off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Marks {
     /// Calls of the first function.

@@ -277,8 +277,8 @@ pub struct SampleTotals {
 }
 
 impl SampleTotals {
-    /// Adds a sample of `chunk`, whose holders have the indices `places`. Returns the sample's
-    /// latency in ns if it exceeds `above`.
+    /// Adds a sample of `chunk`. The holders of the chunk have the indices `places`. Returns the
+    /// sample's latency in ns if it exceeds `above`.
     pub fn take(
         &mut self,
         sample: &SampleDelay,

@@ -185,7 +185,7 @@ impl Rotation {
         &self.series
     }
 
-    /// Makes the rotation of a resumed series, whose `earlier` histograms are already in place.
+    /// Makes the rotation of a resumed series. The `earlier` histograms are already in the folder.
     #[must_use]
     pub fn behind(series: &Path, rule: RotationRule, earlier: &Hours) -> Self {
         let kept = KeptSegments {

@@ -1,8 +1,8 @@
 //! Clocks and absolute sleeps: clock_gettime(2), clock_nanosleep(2).
 //!
 //! Sleeps call the kernel without the C library. The wrapper of glibc is a cancellation point, and
-//! costs 50 user instructions more than the call. These are too many for the measuring loop, whose
-//! instructions per sample are limited.
+//! costs 50 user instructions more than the call. These are too many for the measuring loop,
+//! because its instructions per sample are limited.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -183,7 +183,7 @@ impl Attachment {
         }
         let threads = match target.look() {
             Look::There(threads) => threads,
-            // The first turn reports the reason.
+            // The first iteration reports the reason.
             Look::Unknown | Look::Ended => BTreeMap::new(),
         };
         let numbers: BTreeSet<i32> = threads.keys().copied().collect();

@@ -347,9 +347,10 @@ impl<B: Bench> State<'_, B> {
         Ok(trials)
     }
 
-    /// Runs the pairs of all candidates in turns. In each pair, the other candidates are randomly
-    /// on or off, equal in both runs, as in the design. If all candidates are decided halfway, the
-    /// stage ends there. The judgements halfway and at the end share the confidence.
+    /// Runs the pairs of all candidates: one pair of each candidate in every round. In each pair,
+    /// the other candidates are randomly on or off, equal in both runs, as in the design. If all
+    /// candidates are decided halfway, the stage ends there. The judgements halfway and at the end
+    /// share the confidence.
     fn pairs(
         &mut self,
         candidates: &[usize],

@@ -27,7 +27,8 @@ const PRIORITIES: std::ops::RangeInclusive<u32> = 70..=80;
 /// A line of `-v` without its numbers.
 const VALUE: &str = "0:0:0";
 
-/// Starts of lines of -v about the machine and the version, which differ between versions.
+/// Prefixes of the lines of -v about the machine and the version. These lines differ between
+/// versions.
 const MACHINE: [&str; 5] = [
     "parse_cpumask",
     "Using ",

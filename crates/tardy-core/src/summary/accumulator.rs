@@ -211,7 +211,7 @@ impl SeriesAccumulator {
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
         // The cell leaves the map only for a chunk with exceptional samples. A day has half a
-        // million chunks, most of which have none.
+        // million chunks, and most of them have no exceptional samples.
         let questions = &self.questions;
         let cell = self
             .cells

@@ -114,7 +114,7 @@ pub struct DocumentHead {
     /// The user's command line.
     pub command_line: String,
     pub return_code: u8,
-    /// Number of values, from 0, whose counts each thread lists; 0 for none.
+    /// Number of buckets that each thread lists, from value 0 on; 0 for none.
     pub buckets: u32,
     pub unit: Unit,
 }

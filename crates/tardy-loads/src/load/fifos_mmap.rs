@@ -1,4 +1,4 @@
-//! `fifos-mmap`: sends data through pipes and through a mapped file, in turns (williams2002:
+//! `fifos-mmap`: sends data alternately through pipes and through a mapped file (williams2002:
 //! FIFOS_MMAP).
 
 use std::fs::File;

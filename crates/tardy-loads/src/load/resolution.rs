@@ -24,7 +24,7 @@ pub struct Resolution<'a> {
 }
 
 impl<'a> Resolution<'a> {
-    /// Starts resolving `plan`, whose `given` parameters the user set.
+    /// Starts resolving `plan`. The user set the parameters `given`.
     pub(super) fn new(
         host: &'a Host,
         share: Bounds,

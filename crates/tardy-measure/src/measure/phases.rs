@@ -80,7 +80,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Makes the timeline of phases, the first of which starts at `start`.
+    /// Makes the timeline of phases. The first phase starts at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
         Self {

@@ -149,7 +149,7 @@ impl Recorder {
             .unwrap_or_default()
     }
 
-    /// Returns the shared progress, which other threads read during the run.
+    /// Returns the shared progress. Other threads read it during the run.
     pub(super) fn shared_progress(&self) -> Arc<Mutex<Vec<Progress>>> {
         Arc::clone(&self.progress)
     }

@@ -201,7 +201,7 @@ impl LoopReader {
                 .word(DUE + (begun & 1) as usize)
                 .load(Ordering::Relaxed) as i64;
             fence(Ordering::Acquire);
-            // The due time is in one of two words, which the loop uses in turns. The loop
+            // The due time is in one of two words, which the loop uses alternately. The loop
             // overwrites this word only after it has counted another cycle, so an unchanged count
             // means an intact due time.
             if self.word(BEGUN).load(Ordering::Relaxed) == begun {

@@ -200,7 +200,7 @@ pub struct BetweenRuns {
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
     Stated,
-    /// The share is a constant of this tool, which its documentation gives.
+    /// The share is a constant of this tool. The documentation states it.
     Documented,
     /// The runs themselves. With fewer than four runs per side, they are used only if they differ
     /// by more than the documented share.
@@ -380,7 +380,7 @@ pub struct Row {
 /// Largest values for equal numbers of samples on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Maxima {
-    /// Number of samples of which each value is the largest.
+    /// Each value is the largest of this number of samples.
     pub samples: u64,
     /// A value for each run of the baseline. For a longer run, it is the median over all ways to
     /// choose that number of samples.

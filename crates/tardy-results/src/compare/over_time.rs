@@ -46,7 +46,7 @@ pub struct Track {
     /// Largest value of each run, estimated for the length of the shortest run. The values are
     /// shown but not tested, because they vary too much.
     pub maxima_ns: Vec<f64>,
-    /// Number of samples of which each of `maxima_ns` is the largest.
+    /// Each value in `maxima_ns` is the largest of this number of samples.
     pub maxima_of: u64,
     /// Changes of the value that exceed the margin.
     pub steps: Vec<Step>,

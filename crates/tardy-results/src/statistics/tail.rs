@@ -93,7 +93,7 @@ pub struct Model {
     /// The same level estimated from block maxima (generalised extreme value distribution), for
     /// comparison.
     pub level_by_blocks_ns: Option<(f64, Interval)>,
-    /// The curve from the threshold to the level, which charts draw dashed.
+    /// The curve from the threshold to the level. Charts draw it dashed.
     pub curve: Vec<CurvePoint>,
 }
 

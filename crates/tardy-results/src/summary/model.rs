@@ -77,7 +77,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the verdict on each probe if several were judged, in the order of the plan. Empty
-    /// for a single probe, whose verdict is that of the run.
+    /// for a single probe, because its verdict is that of the run.
     #[must_use]
     pub fn verdicts_of_probes(&self) -> Vec<(&str, &Verdict)> {
         let of_probes = self

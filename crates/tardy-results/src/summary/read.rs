@@ -295,8 +295,8 @@ impl SeriesData {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// Returns the unit of which all values are multiples: 1 ns for this tool's runs, the
-    /// resolution of the other tool for an import.
+    /// Returns the resolution of the values; every value is a multiple of it: 1 ns for this tool's
+    /// runs, the resolution of the other tool for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
         self.stated

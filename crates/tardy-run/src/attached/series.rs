@@ -46,8 +46,8 @@ pub(super) struct Series {
 /// Where the samples are stored.
 #[derive(Debug)]
 enum Place {
-    /// A file, which is opened for each chunk, because a program may have more threads than a
-    /// process may have open files.
+    /// A file. It is opened for each chunk, because a program may have more threads than a process
+    /// may have open files.
     File(PathBuf),
     /// The segments of a series with `--disk`. The first sample creates the first segment.
     Segments {
@@ -103,7 +103,8 @@ impl Series {
         ))
     }
 
-    /// Resumes the series at `path`, whose earlier samples are all folded into histograms already.
+    /// Resumes the series at `path`. Its earlier samples must all be folded into histograms
+    /// already.
     pub(super) fn take_up(path: &Path, rule: RotationRule, has_metrics: bool) -> io::Result<Self> {
         let descriptor = SeriesFile::open(path)
             .map_err(io::Error::other)?

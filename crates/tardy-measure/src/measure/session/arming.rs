@@ -570,7 +570,7 @@ fn spool(plan: &Plan, folder: &RunFolder, root: &Root) -> Result<Option<Spool>, 
     Ok(Some(made))
 }
 
-/// Prepares files and memory of all series, which may wait for a disk.
+/// Prepares files and memory of all series. This may wait for a disk.
 fn prepare_series(
     record: &RunRecord,
     samples: &Path,

@@ -57,7 +57,7 @@ pub struct Comparison {
     /// The kind of clock of both kernels' runs. Virtual time allows a comparison of the lengths of
     /// code paths only.
     pub clock: ClockKind,
-    /// The share of observed wake-ups whose latency is at most the one that the curves use.
+    /// The fraction of observed wake-ups whose latency is at most the one that the curves use.
     pub probability: f64,
     /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it. The
     /// curves then assume none.

@@ -18,7 +18,7 @@ use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 /// A slowdown and its source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slowdown {
-    /// Slowdown as a share: 0 for none, negative if work is faster.
+    /// Slowdown as a fraction: 0 for none, negative if work is faster.
     pub estimate: Estimate,
     /// The measurement behind the estimate, as text.
     pub measured_by: String,

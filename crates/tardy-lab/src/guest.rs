@@ -95,8 +95,8 @@ fn read_job() -> io::Result<GuestJob> {
     Ok(serde_json::from_slice(&std::fs::read(JOB_PATH)?)?)
 }
 
-/// Does the job and switches the machine off. Returns only if switching off fails; the kernel then
-/// panics, which the host detects.
+/// Does the job and switches the machine off. Returns only if switching off fails. The kernel then
+/// panics, and the host detects the panic.
 pub fn run() -> io::Error {
     if std::process::id() != 1 {
         inject::run();

@@ -94,8 +94,8 @@ pub fn folder() -> PathBuf {
 }
 
 impl Journal {
-    /// Writes and syncs a journal of the moves in `interrupts`, and of the steps in `loads`, which
-    /// undo changes. The caller makes the changes afterwards.
+    /// Writes and syncs a journal of the moves in `interrupts`, and of the steps in `loads`. The
+    /// steps undo changes. The caller makes the changes afterwards.
     ///
     /// # Errors
     /// Returns [`JournalError`].

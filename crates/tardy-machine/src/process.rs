@@ -1,4 +1,4 @@
-//! The start time of a process, which identifies it together with its number.
+//! The start time of a process. Start time and process ID together identify a process.
 
 use crate::root::Root;
 

@@ -108,7 +108,7 @@ impl std::fmt::Display for ThrottlingRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
     pub rule: ThrottlingRule,
-    /// Length of the gap, which occurs at most once per period.
+    /// Length of the gap. A gap occurs at most once per period.
     pub gap: Nanos,
 }
 

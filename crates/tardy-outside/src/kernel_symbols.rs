@@ -107,8 +107,8 @@ impl KernelSymbols {
             .map(|symbol| symbol.address)
     }
 
-    /// Returns the function to which an address belongs. If a place has several names, returns the
-    /// first in the kernel's list that does not name padding.
+    /// Returns the function to which an address belongs. If a function has several names, returns
+    /// the first in the kernel's list that does not name padding.
     #[must_use]
     pub fn function(&self, address: u64) -> Option<&str> {
         let behind = self

@@ -41,7 +41,7 @@ pub struct WatchedGuest {
     pub sections: u64,
     /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
-    /// Number of sections left out because there were too many places where sections start or end.
+    /// Number of sections left out because sections started or ended at too many code addresses.
     pub unstored: u64,
     /// Whether sections with preemption off could be seen.
     pub knows_preemption: bool,

@@ -85,7 +85,7 @@ impl Lengths {
         self.histogram.record(i64::try_from(ns).unwrap_or(i64::MAX));
     }
 
-    /// A quantile is the smallest value that the given share of values does not exceed.
+    /// A quantile is the smallest value that the given fraction of values does not exceed.
     fn lateness(&self) -> Option<Lateness> {
         let count = self.histogram.count();
         let rank = |hundredths: u64| (count * hundredths).div_ceil(100).max(1);

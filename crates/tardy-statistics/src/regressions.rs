@@ -15,8 +15,8 @@
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
 //! build. The test tries several numbers of last builds for each family. Only the number with the
 //! least probable result is used when families are compared. A larger number includes builds before
-//! the change, which dilute the difference, and with a diluted difference almost every series seems
-//! to have changed.
+//! the change. These builds dilute the difference, and with a diluted difference almost every
+//! series seems to have changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -282,8 +282,8 @@ fn family_before(
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
         [(_, alone)] => (1.0, alone.freedom),
-        // All series of a board share random effects of each boot, which the spread of the family's
-        // mean includes.
+        // All series of a board share random effects of each boot. The spread of the family's mean
+        // includes these effects.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
     (known >= watch.baseline_min).then_some(FamilyBaseline {

@@ -21,7 +21,7 @@ pub const EXCEEDANCES_MIN: u64 = 50;
 /// Maximum number of exceedances over a threshold. With more, the threshold is too low for the
 /// limit law, and fits take long.
 pub const EXCEEDANCES_MAX: u64 = 10_000;
-/// Maximum share of samples that counts as a tail.
+/// Maximum fraction of samples that counts as a tail.
 const SHARE_MAX: f64 = 0.02;
 const THRESHOLDS: u32 = 20;
 /// False discovery rate of ForwardStop: the share of wrong rejections among all rejections.

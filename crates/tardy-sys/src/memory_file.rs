@@ -11,8 +11,8 @@ use std::path::Path;
 /// closed.
 ///
 /// # Errors
-/// Returns EMFILE, ENFILE, ENOMEM; EINVAL if `name`, which only /proc shows, is longer than 249
-/// bytes.
+/// Returns EMFILE, ENFILE, ENOMEM; EINVAL if `name` is longer than 249 bytes. Only /proc shows the
+/// name.
 pub fn create(name: &str) -> io::Result<File> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a C string that outlives the call.

@@ -285,8 +285,8 @@ mod tests {
         let tried = move || match try_policy(policy) {
             Ok(()) => {
                 assert_eq!(super::policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0));
-                // The loop uses a hundred times the thread's runtime per period. The kernel would
-                // send a signal, which ends the process, at a tick.
+                // The loop uses a hundred times the thread's runtime per period. At a tick, the
+                // kernel would send a signal that ends the process.
                 let end = clock::thread_cpu_time() + 50_000_000;
                 while clock::thread_cpu_time() < end {}
             }

@@ -513,7 +513,7 @@ enum Place {
     Text(Field),
 }
 
-/// A number's place in the data, and its length and sign.
+/// A number's offset in the data, and its length and sign.
 #[derive(Debug, Clone, Copy)]
 struct Number {
     offset: usize,
@@ -734,7 +734,7 @@ fn vector(format: &EventFormat) -> Reading {
     }
 }
 
-/// The fields of an event that is being read, by their place in [`KINDS`].
+/// The fields of an event that is being read, by their index in [`KINDS`].
 struct Values<'a> {
     fields: &'a [Place],
     data: &'a [u8],

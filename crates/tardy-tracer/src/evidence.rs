@@ -38,8 +38,8 @@ pub(crate) struct Evidence {
     bytes: Vec<usize>,
     /// The worst samples, worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
-    /// Index of the first place whose pages belong to the instance, and the name of the instance.
-    /// All earlier places belong to the main buffer.
+    /// Index of the first CPU buffer whose pages belong to the instance, and the name of the
+    /// instance. All earlier indices belong to the main buffer.
     instance: Option<(usize, &'static str)>,
     /// Maximum size, in bytes, of all pages that are kept for the worst samples.
     bytes_max: u64,
@@ -60,7 +60,7 @@ impl Evidence {
         }
     }
 
-    /// Makes the pages of places from `first` on belong to an instance with this name.
+    /// Assigns the pages from index `first` on to an instance with this name.
     pub(crate) fn with_instance(self, first: usize, name: &'static str) -> Self {
         Self {
             instance: Some((first, name)),

@@ -138,7 +138,7 @@ pub struct SearchResult {
     /// The goal in ns with all settings as found: the geometric mean of the runs without any
     /// setting, or of all runs of the design if there are none.
     pub base_ns: f64,
-    /// Smallest effect, as a share of the goal, that nine of ten searches with this budget would
+    /// Smallest effect, as a fraction of the goal, that nine of ten searches with this budget would
     /// find if only one setting had an effect.
     pub smallest_share: f64,
     /// All useful settings together against none; absent if fewer than two are useful, or if the

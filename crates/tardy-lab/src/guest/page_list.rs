@@ -13,9 +13,9 @@ use tardy_sys::process::{self, WaitResult};
 
 use super::system;
 
-/// The process touches the guest's memory divided by this, which is more than the list holds. The
-/// list holds at most the low watermark, which is at most a sixteenth of the memory: a twentieth
-/// that is kept free for huge pages, plus a quarter of this twentieth. Source:
+/// The process touches the guest's memory divided by this number. This is more than the list holds.
+/// The list holds at most the low watermark. The low watermark is at most a sixteenth of the
+/// memory: a twentieth that is kept free for huge pages, plus a quarter of this twentieth. Source:
 /// set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1.
 const PART_OF_MEMORY: usize = 12;
 

@@ -67,7 +67,7 @@ impl Init {
         ])?;
         say(&Message::Ready { containment });
         // If the guardian died before the parent-death signal was requested, the input is closed,
-        // which ends the loop at once.
+        // and the closed input ends the loop at once.
         Ok(Self {
             commands: Lines::new(std::io::stdin()),
             signals,

@@ -280,8 +280,8 @@ fn cpu_time() -> (Nanos, Nanos) {
     )
 }
 
-/// Returns whether standard input has ended within `wait`, which requests the stop. Standard input
-/// never contains data.
+/// Returns whether standard input has ended within `wait`. The end of standard input requests the
+/// stop. Standard input never contains data.
 fn stop_is_asked(wait: Duration) -> bool {
     signal::wait_readable_within(&[std::io::stdin().as_fd()], Some(wait))
         .is_ok_and(|readable| readable[0])

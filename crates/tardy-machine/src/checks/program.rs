@@ -334,8 +334,8 @@ fn futex_hash(examined: &CheckInput<'_>) -> Result<State, State> {
         .len();
     let count = program.threads.len();
     let threads = format!("{count} thread{}", if count == 1 { "" } else { "s" });
-    // The limit is the size of the hash of all programs: 256 slots for each possible CPU, which
-    // this number never reaches.
+    // The limit is the size of the hash of all programs: 256 slots for each possible CPU. `slots`
+    // never reaches this limit.
     let slots = (4 * count.min(cpus)).next_power_of_two();
     Ok(if slots <= FUTEX_SLOTS_LEAST {
         State::good(format!(

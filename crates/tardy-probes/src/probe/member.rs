@@ -105,7 +105,7 @@ pub struct Member {
     /// Scheduling policy of the thread.
     pub policy: Policy,
     /// Whether the watchdog ends the thread when it never sleeps. A thread that occupies its CPU by
-    /// design is not watched and must sleep for a share of the time. The limit on real-time CPU
+    /// design is not watched and must sleep for a fraction of the time. The limit on real-time CPU
     /// time is the fallback.
     pub is_watched: bool,
     /// The function of the thread, called once. The function prepares everything that must be

@@ -44,8 +44,8 @@ pub struct Settings {
     /// Whether the user named the quantiles. Every named quantile that both sides bound is
     /// compared, even if few samples lie beyond it.
     pub are_quantiles_given: bool,
-    /// Standard deviation between runs, as a share of their level. If absent, it is estimated from
-    /// the runs, or, with too few runs, a documented value is used.
+    /// Standard deviation between runs, as a fraction of their level. If absent, it is estimated
+    /// from the runs, or, with too few runs, a documented value is used.
     pub between_runs: Option<f64>,
     /// Length of blocks. If absent, it is chosen for each run.
     #[serde(rename = "block_ns")]
@@ -187,7 +187,7 @@ impl From<Equivalence> for Outcome {
     }
 }
 
-/// The spread between the runs of one side: a standard deviation as a share of the level.
+/// The spread between the runs of one side: a standard deviation as a fraction of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BetweenRuns {
     pub share: f64,
@@ -350,7 +350,7 @@ pub struct Body {
 /// The comparison of one quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The quantile as a share: 0.99 is the value that 99 % of the samples do not exceed.
+    /// The quantile as a fraction: 0.99 is the value that 99 % of the samples do not exceed.
     pub quantile: f64,
     /// Value in the baseline. If each run counts as one number, it is the median of the runs.
     pub base_ns: f64,

@@ -368,7 +368,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     }
 }
 
-/// Returns a statistic: in ns, as a share between 0 and 1, or as a number of samples. `None`
+/// Returns a statistic: in ns, as a fraction between 0 and 1, or as a number of samples. `None`
 /// without samples.
 fn worth(cell: &Cell, statistic: Statistic) -> Option<f64> {
     let latency = &cell.latency;

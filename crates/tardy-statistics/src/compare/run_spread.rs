@@ -22,7 +22,7 @@ use crate::moments::Moments;
 use crate::profile::normal_deviate;
 use crate::student;
 
-/// Assumed standard deviation between runs, as a share of the level, if it was not measured.
+/// Assumed standard deviation between runs, as a fraction of the level, if it was not measured.
 ///
 /// At a margin of 5 %, false alarms stay below 5 % for pairs of runs whose levels spread by 10 %. A
 /// true increase of 50 % is found in about 95 % of the pairs if the levels spread by 5 %. A smaller

@@ -46,8 +46,8 @@ pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the share of lattice paths along which both shares stay closer than `distance`. If both
-/// samples have the same distribution, all paths are equally likely.
+/// Returns the fraction of lattice paths along which both shares stay closer than `distance`. If
+/// both samples have the same distribution, all paths are equally likely.
 fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     let (rows, columns) = (n as usize, m as usize);
     let inside =

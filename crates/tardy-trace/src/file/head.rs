@@ -88,7 +88,7 @@ impl TraceHead {
     }
 
     /// Adds a table of pages whose rows are still zero, followed by the clock, and returns the
-    /// table's place.
+    /// table's offset.
     fn table(&self, out: &mut Vec<u8>, cpus: usize) -> usize {
         out.extend_from_slice(TABLE_MARK);
         let table = out.len();

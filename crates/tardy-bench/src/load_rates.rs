@@ -173,8 +173,8 @@ fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
         command.args(words.split(' '));
         command
     };
-    // The server serves one client and ends. Without a client it would wait forever, so it is
-    // killed when it goes out of scope.
+    // The server serves one client and ends. Without a client, the server would wait forever, so it
+    // is killed when this value goes out of scope.
     let _server = Server(
         bound(format!("-s -1 -B 127.0.0.1 -p {port}"))
             .stdout(Stdio::null())

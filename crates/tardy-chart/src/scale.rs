@@ -55,7 +55,7 @@ impl Scale {
         }
     }
 
-    /// Returns the values to mark between `low` and `high`, about `wanted` of them with names.
+    /// Returns the values to mark between `low` and `high`, about `wanted` of them with labels.
     /// Logarithmic scales mark powers of ten, and their multiples if there is space. Linear scales
     /// mark round steps.
     #[must_use]

@@ -72,7 +72,8 @@ pub fn clock_read_cost() -> Nanos {
 mod tests {
     use super::*;
 
-    /// Simulated work that takes no time. It reports a fixed time per operation and per run.
+    /// Simulated work that takes no time. The simulated work reports a fixed time per operation and
+    /// per run.
     struct FakeWork {
         each: i64,
         fixed: i64,

@@ -3,7 +3,7 @@
 //! and nothing is installed or changed.
 //!
 //! The private configuration contains the system's settings for fetching (proxies, time-outs). The
-//! system's hooks are left out, because they act on the system's own folders.
+//! system's hooks are left out, because these hooks act on the system's own folders.
 
 pub mod sources;
 

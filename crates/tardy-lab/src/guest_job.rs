@@ -150,8 +150,8 @@ pub enum Ending {
     TimeLimit,
     /// The program could not be started, for this reason.
     NotStarted(String),
-    /// The loads beside the program ended before the program did, so it did not measure what was
-    /// requested.
+    /// The loads beside the program ended before the program did, so the measurement differs from
+    /// the request.
     LoadsEnded,
 }
 

@@ -2,9 +2,9 @@
 //! SIGKILL or a power cut, the next start or `tardy restore` undoes the change.
 //!
 //! Changes that are undone together share a journal file, which is removed after everything is
-//! restored. The process locks the file while it lives. Its process number would not identify it to
-//! a process in another container, or on another host, that uses the same folder. Kernel settings
-//! are lost at a reboot, so a journal of an earlier boot only has folders to undo.
+//! restored. The process locks the file while it lives. A process ID would not suffice: a process
+//! in another container, or on another host, may use the same folder. Kernel settings are lost at a
+//! reboot, so a journal of an earlier boot only has folders to undo.
 //!
 //! All scratch folders are made by one function, which journals them first. A folder made elsewhere
 //! in the code would be in no journal, and could stay behind with a guest's snapshot of 90 MB.

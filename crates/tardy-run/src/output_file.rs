@@ -107,7 +107,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     written
 }
 
-/// Gives `file` the owner, group and mode of the file that it replaces, before it has any content.
+/// Gives `file` the owner, group and mode of the file that it replaces. Must be called before
+/// `file` has any content.
 fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o777;

@@ -2,7 +2,7 @@
 //! track for each explained thread. The track has a slice for each wake-up, which is divided into
 //! components, and these into holders of the CPU.
 //!
-//! Packets are written while the trace is read. They need no exact order, because Perfetto sorts
+//! Packets are written while the trace is read. Packets need no exact order, because Perfetto sorts
 //! them by time when it opens the file. The write buffer is therefore bounded.
 
 mod ftrace;

@@ -140,7 +140,8 @@ pub enum Start {
     /// The thread had not left the CPU yet, and continues after the interrupt.
     OnCpu,
     /// The trace lacks the switch, but a later event shows that the thread ran: either it had not
-    /// left its CPU, or the kernel does not trace that switch. Its latency is a lower bound.
+    /// left its CPU, or the kernel does not trace that switch. The latency of such a wake-up is a
+    /// lower bound.
     Unseen,
 }
 

@@ -376,8 +376,8 @@ impl SeriesAccumulator {
         self.last_latency = next.last_latency.or(self.last_latency);
     }
 
-    /// Adds earlier samples that are known only by these counts. If they touch several phases, they
-    /// are assigned to none.
+    /// Adds earlier samples that are known only by these counts. Samples that touch several phases
+    /// are assigned to no phase.
     ///
     /// The order of the series' samples is then unknown, so no dependence is reported.
     pub fn add_earlier(&mut self, earlier: &EarlierSamples<'_>) {

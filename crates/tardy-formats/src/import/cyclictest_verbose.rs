@@ -168,7 +168,7 @@ fn read(
             begin += length + 1;
         }
         if read == 0 {
-            // A last line without a line end may be truncated, so it is left out.
+            // A last line without a line end may be truncated. Such a line is left out.
             break;
         }
         buffer.copy_within(begin..end, 0);

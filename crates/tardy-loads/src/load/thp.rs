@@ -35,8 +35,8 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Size of a huge page on CPUs with pages of 4 KiB, in bytes. If huge pages are larger, fewer of
 /// them are split.
 const HUGE_BYTES: usize = 2 << 20;
-/// Size of the area of small pages that is left to khugepaged. It contains a whole huge page at any
-/// alignment.
+/// Size of the area of small pages that is left to khugepaged. An area of this size contains a
+/// whole huge page at any alignment.
 const LEFT_BYTES: usize = 2 * HUGE_BYTES;
 /// How long the area of small pages is left to khugepaged. khugepaged scans the system's areas
 /// every 10 s (scan_sleep_millisecs).

@@ -551,9 +551,9 @@ pub(super) fn has_no_times(record: &RunRecord) -> bool {
         .is_some_and(|imported| imported.has_no_times)
 }
 
-/// Returns the length of the run. If all samples are stored, it is the length that they cover.
-/// Otherwise, it is the time from the first due time to the end of the last probe. For an import
-/// without samples, it is the length that the other tool states.
+/// Returns the length of the run. If all samples are stored, the length is the time that the
+/// samples cover. Otherwise, it is the time from the first due time to the end of the last probe.
+/// For an import without samples, it is the length that the other tool states.
 fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
     let of_samples = if has_no_times(record) {
         Nanos::ZERO

@@ -46,8 +46,8 @@ pub(super) struct Series {
 /// Where the samples are stored.
 #[derive(Debug)]
 enum Place {
-    /// A file. It is opened for each chunk, because a program may have more threads than a process
-    /// may have open files.
+    /// A file. The file is opened for each chunk, because a program may have more threads than a
+    /// process may have open files.
     File(PathBuf),
     /// The segments of a series with `--disk`. The first sample creates the first segment.
     Segments {

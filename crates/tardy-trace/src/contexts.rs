@@ -29,7 +29,8 @@ pub enum Waker {
     Thread(i32),
 }
 
-/// Interrupt context of a CPU, which may wake a thread. Each part has the time of its entry.
+/// Interrupt context of a CPU. An interrupt context may wake a thread. Each part has the time of
+/// its entry.
 #[derive(Debug, Clone, Copy, Default)]
 struct Context {
     timer: Option<(u64, u64)>,

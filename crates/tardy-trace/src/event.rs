@@ -142,8 +142,8 @@ pub enum Kind {
         /// The target CPUs.
         cpus: CpuMask,
     },
-    /// A function is queued for another CPU, which runs it when the next interrupt from a CPU
-    /// arrives.
+    /// A function is queued for another CPU. That CPU runs the function when the next interrupt
+    /// from a CPU arrives.
     FunctionQueue {
         /// The other CPU.
         cpu: u32,

@@ -195,7 +195,8 @@ pub(crate) struct DelayFile {
     writer: Option<DelayWriter>,
     /// The sample to store, reused so that no sample allocates.
     sample: SampleDelay,
-    /// The holders of the previous sample with their indices, which the next one usually repeats.
+    /// The holders of the previous sample with their indices. The next sample usually has the same
+    /// holders.
     last: Vec<(Key, usize)>,
     pub(crate) counts: ExplainedSeries,
 }

@@ -29,8 +29,8 @@ impl std::fmt::Display for WantedEvent {
 /// quarter of a microsecond on the measured CPU.
 ///
 /// Two events are left out: `hrtimer_expire_exit`, because the end of the interrupt gives the same
-/// time, and `hrtimer_cancel`, because a cancelled timer that expires later was enqueued again,
-/// which `hrtimer_start` shows (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both occur with every
+/// time, and `hrtimer_cancel`, because a cancelled timer that expires later was enqueued again, and
+/// `hrtimer_start` shows this (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both occur with every
 /// wake-up, or with every exit from idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),

@@ -396,7 +396,7 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if {sleeps} && {of_threads}"))
     }
 
-    /// Runs the timerlat tracer in this instance, which records its output.
+    /// Runs the timerlat tracer in this instance. The instance records the tracer's output.
     ///
     /// # Errors
     /// Returns an error if the kernel has no such tracer.

@@ -105,8 +105,8 @@ const RT_MIGRATE_TEST: (&str, &str) = (
     "it tests where tasks run; its numbers are the run times of tasks",
 );
 
-/// Tools of which only some lines are refused. Checked last, for a file in which no format is
-/// recognised.
+/// Files that have some lines of a supported tool, but lack the necessary ones. Checked last, for a
+/// file in which no format is recognised.
 const INCOMPLETE: &[(Sign, &str, &str)] = &[
     (
         Sign::Words("policy: ", "loadavg: "),

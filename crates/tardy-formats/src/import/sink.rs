@@ -188,7 +188,7 @@ impl BucketSeries {
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
             // One sample beyond the buckets is the maximum. The others may lower the mean as far as
-            // the stated mean allows, which is truncated towards 0.
+            // the stated mean allows. The stated mean is truncated towards 0.
             let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
             let within = |stated: f64| {
                 let least = if stated < 0.0 { stated - unit } else { stated };

@@ -183,7 +183,7 @@ impl Resolution<'_> {
     }
 }
 
-/// A resource of which [`Resolution::fit`] gives each worker a part.
+/// A resource that [`Resolution::fit`] divides among the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// Bytes of memory.

@@ -106,8 +106,8 @@ fn map(found: &History) -> Markup {
     }
 }
 
-/// A row of the map: the share by which a board's numbers are higher in each shown build; `None` if
-/// the board did not run the build.
+/// A row of the map: the relative increase of a board's numbers in each shown build; `None` if the
+/// board did not run the build.
 struct Row<'a> {
     board: &'a str,
     shares: Vec<Option<f64>>,

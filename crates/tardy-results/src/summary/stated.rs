@@ -170,8 +170,8 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
 }
 
 /// Returns the number of undecided samples: the file does not show whether they were outside the
-/// window. In a series with buckets, these are the samples in buckets that contain the limit. In a
-/// series of which only the extremes are known, these are all samples that are not sure misses,
+/// window. In a series with buckets, these are the samples in buckets that contain the limit. If
+/// only the extremes of a series are known, all samples except the sure misses are undecided,
 /// unless the extremes show that every sample is in time.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {

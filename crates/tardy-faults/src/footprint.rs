@@ -126,7 +126,7 @@ impl Footprint {
         things
     }
 
-    /// Returns a sentence for each trace whose name contains this process number.
+    /// Returns a sentence for each trace with this process ID in its name.
     pub(crate) fn left_by(pid: i32) -> Vec<String> {
         let things = Self::things().into_iter();
         things

@@ -172,7 +172,7 @@ impl PrivateApt {
         }))
     }
 
-    /// Returns the path of the file whose time is that of the last complete renewal.
+    /// Returns the path of a file. Its modification time is the time of the last complete renewal.
     fn stamp(&self) -> PathBuf {
         self.root.join("fetched")
     }

@@ -128,7 +128,7 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use: without the call in which a page fault happened, and without the note that a sleep
+/// kinds use. The result omits the call in which a page fault happened, and the note that a sleep
 /// was relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {

@@ -21,8 +21,8 @@ const HOLDERS_KEPT: usize = 1 << 12;
 /// Maximum number of innermost frames that may belong to the recording itself.
 const OWN_FRAMES_MAX: usize = 16;
 
-/// Returns whether a function is an interrupt entry: the functions it calls do not belong to the
-/// interrupted code (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
+/// Returns whether a function is an interrupt entry. The functions that an interrupt entry calls do
+/// not belong to the interrupted code (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
 /// arch/riscv/kernel/entry.S).
 fn is_interrupts_entry(name: &str) -> bool {
     [

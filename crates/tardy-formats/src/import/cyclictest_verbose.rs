@@ -10,8 +10,9 @@
 //! the writer overwrites samples that were not read yet. Old cycle numbers then carry newer values,
 //! and each value appears again 16,384 cycles later. This module detects such output.
 //!
-//! cyclictest prints no sample after the latency at which it stopped (-b), nor that latency itself.
-//! cyclictest prints this latency below the samples, and this module adds it as the last sample.
+//! The latency at which cyclictest stopped (-b) is not among the printed samples, and no sample
+//! follows it. cyclictest prints this latency on its own below the samples, and this module adds it
+//! as the last sample.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -91,7 +91,7 @@ impl Debian {
         program::capture(&mut self.command(line)).map(drop)
     }
 
-    /// Runs a command, whose output must contain `text`.
+    /// Runs a command. The output of the command must contain `text`.
     pub(crate) fn says(&self, line: &str, text: &str) -> Result<()> {
         println!("# {line}");
         let said = program::capture(&mut self.command(line))?;

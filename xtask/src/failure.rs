@@ -1,5 +1,5 @@
-//! Errors of tasks: one sentence for the person at the terminal, which ends with the remedy if
-//! there is one.
+//! Errors of tasks: one sentence for the person at the terminal. If there is a remedy, the sentence
+//! ends with it.
 
 use std::fmt;
 use std::process::ExitCode;

@@ -24,7 +24,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Runs the command to its end, with its output on the terminal. It must succeed.
+/// Runs the command to its end, with its output on the terminal. The command must succeed.
 pub fn run(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", line(command));
     let status = command
@@ -47,7 +47,7 @@ pub fn output(command: &mut Command) -> Result<Output> {
         .while_doing(|| format!("starting `{}`", line(command)))
 }
 
-/// Runs the command to its end and returns its standard output. It must succeed.
+/// Runs the command to its end and returns its standard output. The command must succeed.
 pub fn capture(command: &mut Command) -> Result<String> {
     let output = output(command)?;
     if !output.status.success() {

@@ -199,8 +199,8 @@ fn prepare(debian: &Debian) -> Result<()> {
     ))
 }
 
-/// Makes runs in guests for the documentation pages that need such runs. They are made outside the
-/// bare Debian, which has no QEMU.
+/// Makes runs in guests for the documentation pages that need such runs. These runs are made
+/// outside the bare Debian, which has no QEMU.
 fn guests(debian: &Debian, binary: &Path) -> Result<()> {
     let lab = |words: &str, name: &str| {
         let mut tardy = std::process::Command::new(binary);

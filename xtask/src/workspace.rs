@@ -94,7 +94,7 @@ pub fn build(arguments: &[&str]) -> Result<PathBuf> {
         .ok_or_else(|| Failure::new("cargo built no executable"))
 }
 
-/// Copies the files that git tracks, as they are on the disk, to a new folder. They keep their
+/// Copies the files that git tracks, as they are on the disk, to a new folder. The files keep their
 /// times, so a second build compiles only changed files.
 ///
 /// # Errors

@@ -57,7 +57,7 @@ pub struct Comparison {
     /// The kind of clock of both kernels' runs. Virtual time allows a comparison of the lengths of
     /// code paths only.
     pub clock: ClockKind,
-    /// The share of observed wake-ups whose latency is at most the one that the curves use.
+    /// The fraction of observed wake-ups whose latency is at most the one that the curves use.
     pub probability: f64,
     /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it. The
     /// curves then assume none.
@@ -65,8 +65,8 @@ pub struct Comparison {
     pub curves: Curves,
 }
 
-/// Compiles the advice. `root` is the root of this machine's files, whose facts answer rules if
-/// there is no run. `probe` is the probe to judge by, if the user named one.
+/// Compiles the advice. `root` is the root of this machine's files. If there is no run, facts about
+/// this machine answer the rules. `probe` is the probe to judge by, if the user named one.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.

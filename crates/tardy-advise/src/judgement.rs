@@ -52,7 +52,7 @@ pub enum Basis {
         probe: String,
         /// Length of the work, including the slowdown.
         work_ns: Nanos,
-        /// Slowdown as a share of the work's length; absent if it was not measured. The work is
+        /// Slowdown as a fraction of the work's length; absent if it was not measured. The work is
         /// then not extended.
         slowdown: Option<f64>,
     },
@@ -71,7 +71,7 @@ pub struct Margin {
     pub worst_ns: Nanos,
     /// Time from the largest observed time to the deadline; negative if the deadline was missed.
     pub to_deadline_ns: Nanos,
-    /// `to_deadline_ns` as a share of the deadline.
+    /// `to_deadline_ns` as a fraction of the deadline.
     pub share: f64,
     /// The lowest percentile that covers the share of work that must be on time, with its upper
     /// bound at 95 %; absent if no miss is allowed or no percentile is bounded.
@@ -81,7 +81,7 @@ pub struct Margin {
 /// The minimum distance of a percentile from the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BoundedMargin {
-    /// The percentile, as a share of the work.
+    /// The percentile, as a fraction of the work.
     pub probability: f64,
     /// Upper bound of the percentile, at 95 % confidence.
     pub upper_ns: Nanos,
@@ -333,8 +333,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// Returns the smallest extremal index of the runs, which means the strongest clustering of late
-/// samples; `None` if it is unknown for a run.
+/// Returns the smallest extremal index of the runs: the index of the strongest clustering of late
+/// samples. `None` if the index of a run is unknown.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()

@@ -2,8 +2,8 @@
 //!
 //! A program that is timed as a whole is preferred to single services, because it uses services in
 //! a realistic mix; mckenney2009 also timed programs. For services, the slowdown is the geometric
-//! mean over the services that both kernels have. It is computed per round: a round prepares
-//! everything again, so rounds vary independently.
+//! mean over the services that both kernels have. The mean is computed per round. Each round
+//! prepares everything again, so rounds vary independently.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -18,7 +18,7 @@ use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 /// A slowdown and its source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slowdown {
-    /// Slowdown as a share: 0 for none, negative if work is faster.
+    /// Slowdown as a fraction: 0 for none, negative if work is faster.
     pub estimate: Estimate,
     /// The measurement behind the estimate, as text.
     pub measured_by: String,

@@ -18,9 +18,9 @@
 //! ```
 //!
 //! The loop is measured if `tardy run -- ./program` started the program; otherwise, the calls do
-//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock and never wait. They
-//! make no system call if the clock can be read without one. If tardy reads too slowly, cycles are
-//! dropped and counted as lost.
+//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock and never wait. Neither
+//! function makes a system call if the clock can be read without one. If tardy reads too slowly,
+//! cycles are dropped and counted as lost.
 //!
 //! `include/tardy.h` offers the same for C and C++, with the same shared memory.
 #![deny(unsafe_code)]

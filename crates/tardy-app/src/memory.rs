@@ -17,8 +17,8 @@ mod system {
     use std::os::fd::AsRawFd;
     use std::ptr::NonNull;
 
-    // Values from include/uapi/linux/mman.h, asm-generic/mman-common.h and time.h. They are the
-    // same on all 64-bit architectures of Linux except MIPS and Alpha.
+    // Values from include/uapi/linux/mman.h, asm-generic/mman-common.h and time.h. These values are
+    // the same on all 64-bit architectures of Linux except MIPS and Alpha.
     const PROT_READ: c_int = 1;
     const PROT_WRITE: c_int = 2;
     const MAP_SHARED: c_int = 1;

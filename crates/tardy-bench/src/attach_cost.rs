@@ -2,8 +2,8 @@
 //! the recorder, bytes that it writes, and CPU time of the recorded loop. The recorders record the
 //! same loop one after another.
 //!
-//! The peers record the whole machine, and leave the search for late wake-ups to a second command,
-//! which is not part of their cost here.
+//! The peers record the whole machine. A second command searches for late wake-ups; its cost is not
+//! counted here.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -105,7 +105,7 @@ impl Contender {
     }
 }
 
-/// Returns the median latency in us from the tool's output; `None` for jitterdebugger, whose
+/// Returns the median latency in us from the tool's output; `None` for jitterdebugger, because its
 /// histogram has steps of 1 us.
 pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f64> {
     match contender {

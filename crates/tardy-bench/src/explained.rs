@@ -137,7 +137,7 @@ fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> f64 {
 }
 
 /// Measures the rate with two processes that wake each other on the measured CPU as fast as
-/// possible. Each turn has two switches and two wake-ups.
+/// possible. Each iteration has two switches and two wake-ups.
 fn measure_rate(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?.to_string();
     let place = scratch()?;

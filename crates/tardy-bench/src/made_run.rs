@@ -1,5 +1,5 @@
-//! Makes the run folder of a day in a minute: from a real run of a second, whose samples are
-//! replaced by random ones.
+//! Makes the run folder of a whole day within a minute: takes a real run of a second, and replaces
+//! its samples by random ones.
 //!
 //! The recorder's library encodes the series and the record of the run, so the files have the
 //! format of a real run.

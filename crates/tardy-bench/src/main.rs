@@ -2,8 +2,8 @@
 //! jitterdebugger.
 //!
 //! No result makes the command fail: it prints the result beside the promise, and the reader
-//! judges. This is a separate crate because it needs the product's crates, and `cargo xtask` must
-//! not depend on them.
+//! judges. This is a separate crate because it needs the product's crates. `cargo xtask` must not
+//! depend on the product's crates.
 #![forbid(unsafe_code)]
 
 mod accessibility;

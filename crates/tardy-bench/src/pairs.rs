@@ -49,7 +49,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Returns the rounds, which the first call in this process measures.
+    /// Returns the rounds. The first call in this process measures them.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<Rounds> = OnceLock::new();
         let rounds = measured_once(&MEASURED, || Self::measure(bench))?;

@@ -66,7 +66,7 @@ struct RealRuns {
 }
 
 impl RealRuns {
-    /// Returns the runs, which the first call in this process makes.
+    /// Returns the runs. The first call in this process makes them.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<RealRuns> = OnceLock::new();
         let runs = measured_once(&MEASURED, || Self::measure(bench))?;

@@ -94,8 +94,9 @@ fn lost_events(text: &str) -> u64 {
 }
 
 /// Returns how often each thread left a CPU, which equals how often it got one. Leaving is counted
-/// because, with a filter on threads, the trace loses nearly all switches from the idle thread to a
-/// thread if nothing else runs (Linux 6.18), but no switches in the other direction.
+/// because the trace loses no switches from a thread to the idle thread. With a filter on threads,
+/// and if nothing else runs, the trace loses nearly all switches in the other direction (Linux
+/// 6.18).
 fn switches(text: &str, threads: &[u32]) -> BTreeMap<(u32, u32), u64> {
     let mut switches = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -93,8 +93,8 @@ fn measure_wake_ups(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// Checks that the trace saw about as many waits as the thread counted. If it saw fewer, it may
-/// also have missed other threads.
+/// Checks that the trace saw about as many waits as the thread counted. A trace that saw fewer
+/// waits may also have missed other threads.
 fn whole(switches: Switches, waits: u64) -> Result<Switches> {
     if switches.to_measuring < waits / 5 * 4 {
         return Err(Failure::new(format!(

@@ -1,5 +1,5 @@
-//! Headless Chromium for tests and benchmarks of reports. It is driven by its DevTools protocol
-//! over a pair of pipes, without a port or a driver program.
+//! Headless Chromium for tests and benchmarks of reports. Tests control Chromium by its DevTools
+//! protocol over a pair of pipes, without a port or a driver program.
 //!
 //! Functions panic instead of returning errors: a test or a benchmark ends when the browser does
 //! something unexpected.
@@ -206,7 +206,7 @@ impl Browser {
     }
 
     /// Scrolls the first visible element that the selector finds into view, and returns a point in
-    /// it. `x` and `y` are shares of the element's width and height, from its upper left corner.
+    /// it. `x` and `y` are fractions of the element's width and height, from its upper left corner.
     #[track_caller]
     pub fn point(&mut self, selector: &str, x: f64, y: f64) -> (f64, f64) {
         let script = format!(

@@ -76,8 +76,8 @@ impl Bins {
     }
 }
 
-/// Returns the unit of which all values are multiples: 1000 ns if the values come from a tool that
-/// counts in us, otherwise 1 ns.
+/// Returns the resolution of the values; every value is a multiple of it: 1000 ns if the values
+/// come from a tool that counts in us, otherwise 1 ns.
 #[must_use]
 pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i64 {
     let mut resolution = 1_000_000;

@@ -10,9 +10,9 @@ use super::words;
 
 const TITLE: f64 = 15.0;
 const LEGEND_LINE: f64 = 18.0;
-/// Height of the line above the plot area for the names of phases, where no curve crosses them.
+/// Height of the line above the plot area for the labels of phases, where no curve crosses them.
 const SPAN_LINE: f64 = 16.0;
-/// Distance between two lines of names in the chart.
+/// Distance between two lines of labels in the chart.
 const LABEL_LINE: f64 = 15.0;
 /// Distance between an axis and the labels of its ticks.
 const TICK: f64 = 6.0;
@@ -47,8 +47,9 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
         .iter()
         .filter_map(|rule| self::rule(chart, rule, &area, &mut labels))
         .unzip();
-    // In a chart of bars, the rules' lines are below the bars, so they do not cross the numbers. In
-    // other charts, they are above the layers, which would hide them.
+    // In a chart of bars, the rules' lines are below the bars, so that the lines do not cross the
+    // numbers. In other charts, the lines are above the layers, because the layers would hide the
+    // lines.
     let (below, above) = if chart.kind == Kind::Bars {
         (lines, Vec::new())
     } else {
@@ -411,8 +412,8 @@ fn x_axis(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// Returns the names of categories below their positions. If they need much space, every second
-/// name is one line lower.
+/// Returns the labels of categories below their positions. If the labels need much space, every
+/// second label is one line lower.
 fn categories(chart: &Chart, area: &Area) -> Vec<Item> {
     let names = &chart.x.categories;
     let room = area.width / names.len().max(1) as f64;
@@ -437,7 +438,7 @@ fn categories(chart: &Chart, area: &Area) -> Vec<Item> {
     names.iter().enumerate().map(name).collect()
 }
 
-/// Shades every second phase, and names the phases whose names fit.
+/// Shades every second phase, and labels each phase if the label fits.
 fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     let mut items = Vec::new();
     for (index, span) in chart.spans.iter().enumerate() {
@@ -478,7 +479,7 @@ fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// Returns a rule's line and its name; `None` if the value is not on the axis.
+/// Returns a rule's line and its label; `None` if the value is not on the axis.
 fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<(Item, Item)> {
     let axis = if rule.is_vertical { &chart.x } else { &chart.y };
     if !(0.0..=1.0).contains(&axis.fraction(rule.value)) {
@@ -536,18 +537,18 @@ fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<
     ))
 }
 
-/// Minimum distance between two names on the same line, in px.
+/// Minimum distance between two labels on the same line, in px.
 const NAME_GAP: f64 = 4.0;
 
-/// The positions of placed names. New names are placed where they cover no other name.
+/// The positions of placed labels. A new label is placed where it covers no other label.
 #[derive(Default)]
 struct Labels {
-    /// Left end, right end and line of each placed name.
+    /// Left end, right end and line of each placed label.
     taken: Vec<(f64, f64, f64)>,
 }
 
 impl Labels {
-    /// Returns the line for a name: the preferred line, or the nearest free one above or below it.
+    /// Returns the line for a label: the preferred line, or the nearest free one above or below it.
     fn place(&mut self, label: &Text, area: &Area) -> f64 {
         let width = label.width();
         let left = match label.anchor {
@@ -603,7 +604,7 @@ fn marks(chart: &Chart, area: &Area, labels: &mut Labels) -> Vec<Item> {
             x if x - half < area.left => (area.left + 2.0, Anchor::Start),
             x => (x, Anchor::Middle),
         };
-        // The name is above the point, or below it if there is not enough space.
+        // The label is above the point, or below the point if there is not enough space.
         let base = if y - area.top > 40.0 {
             y - 10.0
         } else {
@@ -622,7 +623,7 @@ mod tests {
     use super::super::scale::Scale;
     use super::*;
 
-    /// Returns left end, right end and line of every name in the chart.
+    /// Returns left end, right end and line of every label in the chart.
     fn names(items: &[Item]) -> Vec<(f64, f64, f64)> {
         let of_item = |item: &Item| match item {
             Item::Group(group) if ["rules", "marks", "layer"].contains(&group.class) => {
@@ -655,7 +656,7 @@ mod tests {
             axis(Values::Seconds),
             axis(Values::Latency),
         );
-        // This distance is free between names in regular weight, but not in bold.
+        // This distance is free between labels in regular weight, but not in bold.
         chart.marks = [50.0, 60.7]
             .map(|x| Mark {
                 x,

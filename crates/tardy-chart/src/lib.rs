@@ -1,6 +1,6 @@
-//! Charts. Their content is computed once from run folders ([`data`], [`build`]). It is then drawn
-//! without reading the folders again ([`draw`], [`svg`], [`png`]; [`json`] for the pages of
-//! reports).
+//! Charts. Their content is computed once from run folders ([`data`], [`build`]). The content is
+//! then drawn without reading the folders again ([`draw`], [`svg`], [`png`]; [`json`] for the pages
+//! of reports).
 //!
 //! This crate draws charts itself, without a chart library. A scene of paths and text becomes SVG
 //! for papers, SVG for reports, and PNG. In reports, colours are variables of the page, for light,

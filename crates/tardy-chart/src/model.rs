@@ -127,7 +127,7 @@ impl Axis {
         }
     }
 
-    /// Returns the values to mark on the axis, about `wanted` of them with names.
+    /// Returns the values to mark on the axis, about `wanted` of them with labels.
     #[must_use]
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         match self.values {
@@ -284,7 +284,7 @@ impl Layer {
     }
 }
 
-/// A named interval of the x axis: a phase.
+/// An interval of the x axis with a label: a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     pub name: String,
@@ -292,7 +292,7 @@ pub struct Span {
     pub end: f64,
 }
 
-/// A point with a name.
+/// A point with a label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// Position on the x axis.

@@ -48,8 +48,8 @@ impl Facts {
 
 /// Maximum number of labels in a name. More labels would make the name too long.
 const LABELS_MAX: usize = 2;
-/// Prefixes of the lab's guest folders, whose names are uninformative. "pad-" is the prefix in
-/// older folders.
+/// Prefixes of the lab's guest folders; the names of these folders are uninformative. "pad-" is the
+/// prefix in older folders.
 const REPLICAS: [&str; 2] = ["replica-", "pad-"];
 
 /// Adds distinguishing facts to each name: labels, or otherwise the release and the preemption

@@ -55,7 +55,7 @@ impl Scale {
         }
     }
 
-    /// Returns the values to mark between `low` and `high`, about `wanted` of them with names.
+    /// Returns the values to mark between `low` and `high`, about `wanted` of them with labels.
     /// Logarithmic scales mark powers of ten, and their multiples if there is space. Linear scales
     /// mark round steps.
     #[must_use]
@@ -155,8 +155,8 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         (high.log10() + 1e-9).floor() as i32,
     );
     let decades = (high / low).log10();
-    // The space decides which multiples of a power of ten have names, and below whether the
-    // multiples are marked at all.
+    // The number of labels that fit into a decade decides which multiples of a power of ten have
+    // labels. The other multiples have ticks without labels, unless the axis has too many decades.
     let named: &[u32] = match wanted as f64 / decades.max(1e-9) {
         room if room >= 8.0 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
         room if room >= 3.0 => &[1, 2, 5],

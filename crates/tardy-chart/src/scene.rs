@@ -79,7 +79,7 @@ pub enum Item {
     Group(Group),
 }
 
-/// Items that belong together. They are cut off at the edges of `clip`.
+/// Items that belong together. Parts outside `clip` are not drawn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
     /// CSS class, for scripts and style sheets.

@@ -244,12 +244,12 @@ fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)
         .collect()
 }
 
-/// Font size of the number at a bar in px, and the width of a character as a share of the font
+/// Font size of the number at a bar in px, and the width of a character as a fraction of the font
 /// size.
 const LABEL_SIZE: f64 = 11.0;
 const CHARACTER_WIDTH: f64 = 0.56;
 
-/// Width of the part of a bar above 99.9 %, as a share of the bar's width.
+/// Width of the part of a bar above 99.9 %, as a fraction of the bar's width.
 const TAIL_SHARE: f64 = 0.3;
 /// Radius in px of the circle that shows the average.
 const AVERAGE: f64 = 3.4;

@@ -19,8 +19,8 @@ const RANKS: u64 = 1000;
 const BINS_BITS: u32 = 3;
 /// Maximum number of peaks that are stored until the view reads them.
 const PEAKS_MAX: usize = 64;
-/// Initial length of an interval. It is half a step of the live view's time line, so that each step
-/// has a peak.
+/// Initial length of an interval. This length is half a step of the live view's time line, so that
+/// each step has a peak.
 const PEAK_STEP: Nanos = Nanos::from_millis(62);
 
 /// The state that is updated with each sample of a series.
@@ -260,8 +260,8 @@ impl Shape {
         for &(bin, count) in &self.0 {
             let place = usize::from(bin - first);
             let from = place * columns / bins;
-            // A bin may be wider than a column. It then fills all columns that it covers, each with
-            // the bin's full count, because the height of a column shows a density.
+            // A bin may be wider than a column. Such a bin fills all columns that it covers. Each
+            // gets the bin's full count, because the height of a column shows a density.
             for counted in &mut counts[from..((place + 1) * columns / bins).max(from + 1)] {
                 *counted += count;
             }
@@ -334,7 +334,7 @@ mod tests {
             latency: Nanos(latency),
             skipped,
         };
-        // At 2.6 us, the wake-up skips two periods, whose latencies are 1.6 us and 0.6 us.
+        // At 2.6 us, the wake-up skips two periods; their latencies are 1.6 us and 0.6 us.
         let samples = [
             sample(0, 100, 0),
             sample(1_000, 2_600, 2),

@@ -9,8 +9,8 @@
 //! the smallest value are always exact.
 //!
 //! Pages of counters take a megabyte per series, even if it is short. Readers hold all series of a
-//! run at once, so they compress each histogram with [`Histogram::pack`] to about two bytes per
-//! distinct value. Adding a value unpacks it.
+//! run at once. They therefore compress each histogram with [`Histogram::pack`] to about two bytes
+//! per distinct value. Adding a value unpacks it.
 
 mod packed;
 

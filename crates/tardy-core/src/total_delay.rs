@@ -1,9 +1,9 @@
 //! Model of the time until work is done that starts late and also runs slowly: the sum of both
 //! delays (mckenney2009, section 3).
 //!
-//! The model serves to draw curves and find where they cross. It ignores interruptions, and any
-//! correlation between late starts and slow work, so it cannot show whether real work ends in time;
-//! that is measured.
+//! The model serves to draw curves and find where they cross. The model ignores interruptions, and
+//! any correlation between late starts and slow work. Only a measurement can show whether real work
+//! ends in time.
 
 use serde::{Deserialize, Serialize};
 

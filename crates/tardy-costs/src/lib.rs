@@ -8,7 +8,7 @@
 //! A cost is stored as the time of one operation in ps, also for bandwidths. Smaller values are
 //! therefore always better, and values of two runs can be compared as ratios, even if their loops
 //! differ in length. In an emulated machine the unit is a thousandth of an instruction. `waiting`
-//! is then stored next to the costs: the share of time in which the clock advances but no
+//! is then stored next to the costs: the fraction of time in which the clock advances but no
 //! instruction is executed.
 #![forbid(unsafe_code)]
 

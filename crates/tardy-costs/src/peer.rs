@@ -20,8 +20,7 @@ use super::metric::Unavailable;
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// A process that does the other half of a metric until it is ended. It is ended on drop at the
-/// latest, or when the tool ends.
+/// A process that does the other half of a metric. The process ends on drop, or when tardy ends.
 #[derive(Debug)]
 pub struct Peer {
     pid: i32,
@@ -69,7 +68,7 @@ impl Drop for Peer {
     }
 }
 
-/// A thread that alternates with this one until it is stopped. It is stopped on drop at the latest.
+/// A thread that alternates with this one. A drop stops the other thread.
 pub struct Partner {
     is_over: Arc<AtomicBool>,
     wake: Box<dyn Fn()>,
@@ -98,8 +97,8 @@ impl Partner {
         })
     }
 
-    /// Returns whether the thread has ended. It ends by itself only after a failure, and then no
-    /// longer answers.
+    /// Returns whether the thread has ended. The thread ends by itself only after a failure; then
+    /// it does not answer.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

@@ -34,7 +34,7 @@ const SPREAD_MAX: f64 = 2.0;
 /// How often a program is run.
 #[derive(Debug, Clone, Copy)]
 pub struct Repeats {
-    /// Number of runs that fill caches before the first trial. They do not count as trials.
+    /// Number of runs that fill caches before the first trial. These runs do not count as trials.
     pub warm_ups: u32,
     pub trials: u32,
 }

@@ -13,7 +13,7 @@ use super::metric::Work;
 const OPERATIONS_MAX: u64 = 1 << 36;
 /// A trial's length is used for calibration if it is at least the requested length divided by this.
 const SHARE_BELIEVED: i64 = 4;
-/// Number of pairs of clock reads, of which the minimum is the cost of a read.
+/// Number of pairs of clock reads. The shortest pair gives the cost of a read.
 const CLOCK_READS: u32 = 1000;
 
 /// Returns how many operations take `length`; at least one.
@@ -72,7 +72,8 @@ pub fn clock_read_cost() -> Nanos {
 mod tests {
     use super::*;
 
-    /// Simulated work that takes no time. It reports a fixed time per operation and per run.
+    /// Simulated work that takes no time. The simulated work reports a fixed time per operation and
+    /// per run.
     struct FakeWork {
         each: i64,
         fixed: i64,

@@ -16,8 +16,8 @@ use crate::place::{CommandProcess, Place, names};
 /// Programs that a board needs, with Debian's packages.
 const PROGRAMS: [&str; 5] = ["sshd", "ssh", "ip", "nsenter", "python3"];
 const PACKAGES: &str = "openssh-server openssh-client iproute2 util-linux python3";
-/// The first process of a board. It sets up the memory file systems and the network, and restarts
-/// the sshd like an init system.
+/// The first process of a board. This process sets up the memory file systems and the network, and
+/// restarts the sshd like an init system.
 const INIT: &str = r"mount --rbind $1 /mnt
 for memory in /tmp /root /run /dev/shm; do mount -t tmpfs tmpfs $memory; done
 mount --rbind /mnt/disk /var/tmp
@@ -131,7 +131,7 @@ impl Drop for Rack {
 }
 
 impl Board {
-    /// Switches a board on. Its trouble will start at this step.
+    /// Switches a board on. The board's fault will start at this step.
     pub(crate) fn new(
         place: &Place,
         rack: &Rack,

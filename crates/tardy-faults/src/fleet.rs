@@ -69,8 +69,8 @@ impl Trouble {
         matches!(self, Delay | Loss | Clock)
     }
 
-    /// Returns words of which the error message must contain one if the results do not arrive
-    /// completely.
+    /// Returns words for the error message. If the results do not arrive completely, the message
+    /// must contain at least one of these words.
     fn reasons(self) -> &'static [&'static str] {
         match self {
             Delay | Loss | Clock => &[],
@@ -111,7 +111,7 @@ fn fleet(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs one command on all boards, whose faults occur at this step.
+/// Runs one command on all boards. All harmful faults of the boards occur at `step`.
 fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -> Result<()> {
     let place = ground.place()?;
     let rack = Rack::new(&place)?;

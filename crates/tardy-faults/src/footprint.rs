@@ -1,5 +1,5 @@
 //! Traces of a command on the machine: trace instances, control groups, mounts, folders and
-//! settings. They are read before and after the command.
+//! settings. The traces are read before and after the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ impl Footprint {
         things
     }
 
-    /// Returns a sentence for each trace whose name contains this process number.
+    /// Returns a sentence for each trace with this process ID in its name.
     pub(crate) fn left_by(pid: i32) -> Vec<String> {
         let things = Self::things().into_iter();
         things
@@ -205,7 +205,7 @@ impl Footprint {
     }
 }
 
-/// Returns the numbers in the name of a trace, any of which can be a process number, as in
+/// Returns the numbers in the name of a trace. Any of them can be a process ID, as in
 /// tardy-scratch-io-123-456.
 fn processes_in(thing: &str) -> impl Iterator<Item = i32> {
     let name = thing.rsplit('/').next().unwrap_or(thing);

@@ -92,7 +92,7 @@ impl ScriptResult {
     }
 }
 
-/// Runs `script` in a guest of the lab, whose clock counts instructions. `words` are added to
+/// Runs `script` in a guest of the lab. The guest's clock counts instructions. `words` are added to
 /// `tardy lab run`.
 pub(crate) fn run_script(place: &Place, script: &str, words: &str) -> Result<ScriptResult> {
     write_script(&place.path("script"), script)?;

@@ -84,8 +84,8 @@ fn memory(ground: &Ground) -> Result<Tally> {
             let output = place.path(output::NAME);
             output::write_old(&output)?;
             let outcome = limited(&place, "-v", kilobytes, line)?;
-            // A program to which the kernel refuses memory cannot always choose how it ends: Rust's
-            // allocator prints a message and aborts.
+            // If the kernel refuses memory to a program, the program cannot always choose how it
+            // ends: Rust's allocator prints a message and aborts.
             let is_abort = outcome.code.is_none()
                 && !outcome.hung
                 && (outcome.said.contains("memory") || outcome.said.is_empty());

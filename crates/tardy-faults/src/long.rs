@@ -208,8 +208,8 @@ fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     program::run(&mut tar).while_doing(|| "archiving a run".to_owned())
 }
 
-/// Returns the script for one day of the run. It sets the guest's clock to that day, because all
-/// guests' clocks start at the same time.
+/// Returns the script for one day of the run. The script sets the guest's clock to that day,
+/// because the clocks of all guests start at the same time.
 fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     let begin = 1_800_000_000 + day * (seconds + 60);
     let end = if is_last { "TERM" } else { "KILL" };
@@ -329,9 +329,9 @@ fn memory(looks: &str) -> (i64, i64) {
     (of(looks.lines().next()), of(looks.lines().last()))
 }
 
-/// Returns the growth if the last day ended with more memory than the second day, which was the
-/// first with earlier samples. Days in between may have more: growth that repeats each day shows on
-/// the last day, too.
+/// Returns the growth if the last day ended with more memory than the second day. The second day is
+/// the first one with earlier samples. Days in between may have more: growth that repeats each day
+/// shows on the last day, too.
 fn growth_of_days(memories: &[(i64, i64)]) -> Option<String> {
     let (_, second) = *memories.get(1)?;
     let (_, last) = *memories.last()?;

@@ -110,7 +110,8 @@ impl Place {
         command
     }
 
-    /// Starts a command in this folder, which also gets its journals, scratch files and output.
+    /// Starts a command in this folder. Its journals, scratch files and output are also written
+    /// here.
     pub(crate) fn start(&self, mut command: Command) -> Result<CommandProcess> {
         let (printed, said) = (self.path("tmp/.stdout"), self.path("tmp/.stderr"));
         let file = |path: &Path| {

@@ -265,8 +265,8 @@ impl Model {
             .is_ok_and(|record| record["tool"]["process"] == pid)
     }
 
-    /// Reads the run, whose last part started at `begun`, and stores its counts. Returns the run's
-    /// state.
+    /// Reads the run, and stores its counts. The last part of the run started at `begun`. Returns
+    /// the run's state.
     fn read(&mut self, begun: Instant) -> Result<String> {
         let folder = folders::look(&self.place, "run")?;
         self.wrong.extend(folder.wrong());

@@ -39,8 +39,8 @@ const FULL: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ToolUse {
     pub(crate) memory_kb: u64,
-    /// Memory of the recorder's histograms in KiB, which grow with every new value until their
-    /// budget is spent.
+    /// Memory of the recorder's histograms in KiB. The histograms grow with every new value until
+    /// their budget is spent.
     counts_kb: u64,
     descriptors: u64,
     threads: u64,

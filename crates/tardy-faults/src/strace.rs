@@ -1,4 +1,4 @@
-//! Runs the tool under strace, which logs system calls, makes them fail, or stops the tool at a
+//! Runs the tool under strace. strace logs system calls, makes them fail, or stops the tool at a
 //! system call.
 
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Runs of many boards as one table (CSV, plain or in gzip) that replaces the runs' folders: a row
 //! for each run, probe, quantity and load.
 //!
-//! DuckDB, polars, pandas, R and `tardy history` read the table. `tardy history` also reads it
-//! after one of them has filtered or concatenated tables: it finds columns by name, and ignores
-//! unknown columns.
+//! DuckDB, polars, pandas, R and `tardy history` read the table. `tardy history` also reads tables
+//! that these tools have filtered or concatenated: it finds columns by name, and ignores unknown
+//! columns.
 //!
 //! The format is CSV because DuckDB, polars and pandas read and write it as well as Parquet.
 //! Parquet and Arrow would need about 1,000 lines and 39 more crates.

@@ -1,8 +1,9 @@
 //! Imports of runs from other tools' output: one file per format, and one line for each in
 //! [`FORMATS`].
 //!
-//! A reader reports information that a file lacks as warnings of the run. It requires a flag if a
-//! guess could make numbers wrong: the unit of a .hgrm file, or the interval of `cyclictest -v`.
+//! A reader reports information that a file lacks as warnings of the run. The reader requires a
+//! flag if a guess could make numbers wrong: the unit of a .hgrm file, or the interval of
+//! `cyclictest -v`.
 //!
 //! An import keeps what its file has: samples, otherwise a histogram, otherwise the totals that the
 //! tool stated (`imported` in `run.json`). Samples without a bucket count at the maximum, so no

@@ -111,8 +111,8 @@ fn assert_is_near(stored: &impl Serialize) {
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {
     // The first byte selects the format: `a` the first one, and so on; the letter after the last
-    // format selects detection. The rest is the file. It is read with and without the settings that
-    // a file may lack.
+    // format selects detection. The rest is the file. The file is read with and without the
+    // settings that it may lack.
     let Some((&choice, file)) = bytes.split_first() else {
         return;
     };

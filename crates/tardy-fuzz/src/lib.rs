@@ -1,5 +1,5 @@
-//! The fuzz targets, one file each. A reader of tardy gets the bytes; it may refuse them, but must
-//! not panic.
+//! The fuzz targets, one file each. A reader of tardy gets the bytes. The reader may refuse the
+//! bytes, but must not panic.
 //!
 //! A fuzzer calls these functions until it is stopped (`fuzz/fuzz_targets`, a separate workspace,
 //! because it needs a nightly compiler). An ordinary test of this crate calls them with the stored

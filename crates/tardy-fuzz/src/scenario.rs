@@ -1,5 +1,5 @@
-//! The parser of scenarios must not panic on any text. A scenario that it accepts must be read back
-//! unchanged after it is written.
+//! The parser of scenarios must not panic on any text. A scenario that the parser accepts must be
+//! read back unchanged after it is written.
 
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {

@@ -1,8 +1,8 @@
 //! `cargo xtask inject`: builds the module that injects known delays, against a kernel's headers
 //! package.
 //!
-//! The example fetches the package through the lab's private apt and unpacks it in the cache. It
-//! installs nothing.
+//! The example fetches the package through the lab's private apt and unpacks it in the cache. The
+//! example installs nothing.
 //!
 //! Needed on the machine: make, gcc and dpkg-deb (`build-essential` has them), and libelf1 for the
 //! kernel's own build tools.

@@ -81,9 +81,9 @@ const NEAR_NS: u64 = 3_000;
 /// the task.
 const SWITCH_NS: u64 = 2_000;
 
-/// Compares how both sources attribute the samples of a run folder that are later than `above`.
-/// They agree on a sample if the holder that has the longest time in one source has nearly the same
-/// time in the other, for both sources.
+/// Compares how both sources attribute the samples of a run folder that are later than `above`. The
+/// sources agree on a sample under one condition: the holder with the longest time in one source
+/// has nearly the same time in the other source. This must hold for both sources.
 ///
 /// Two holders of nearly equal length therefore do not count as a difference, although the sources
 /// may order them differently.

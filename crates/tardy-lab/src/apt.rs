@@ -2,8 +2,8 @@
 //! user's cache, so an ordinary user can fetch a kernel of any release in the machine's sources,
 //! and nothing is installed or changed.
 //!
-//! The private configuration contains the system's settings for fetching (proxies, time-outs). It
-//! leaves out the system's hooks, because they act on the system's own folders.
+//! The private configuration contains the system's settings for fetching (proxies, time-outs). The
+//! system's hooks are left out, because these hooks act on the system's own folders.
 
 pub mod sources;
 
@@ -172,7 +172,7 @@ impl PrivateApt {
         }))
     }
 
-    /// Returns the path of the file whose time is that of the last complete renewal.
+    /// Returns the path of a file. Its modification time is the time of the last complete renewal.
     fn stamp(&self) -> PathBuf {
         self.root.join("fetched")
     }

@@ -92,7 +92,8 @@ pub struct Maker<'a> {
     pub shard: Shard,
 }
 
-/// All cells of a kernel in one replica. They start from one snapshot, and one worker makes them.
+/// All cells of a kernel in one replica. The cells start from one snapshot, and one worker makes
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group {
     replica: u32,

@@ -164,7 +164,7 @@ impl Guest<'_> {
         Ok(symbols)
     }
 
-    /// Returns the kernel's symbols. If they are not in the cache, boots the kernel once to get
+    /// Returns the kernel's symbols. If the cache lacks the symbols, boots the kernel once to get
     /// them.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ impl Cache {
     }
 
     /// Makes a folder for exclusive use, which is removed on drop. The journal lists the folder, so
-    /// it is also removed after a command was killed.
+    /// the folder is also removed after a command was killed.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].

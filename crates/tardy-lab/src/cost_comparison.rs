@@ -1,8 +1,8 @@
 //! The results of an experiment with costs: the instructions of one operation, for every variant
 //! and metric, over all replicas.
 //!
-//! An instruction count measures the length of the kernel's code. It does not show how much slower
-//! a machine becomes, so nothing here divides it by a time.
+//! An instruction count measures the length of the kernel's code. The count does not show how much
+//! slower a machine becomes, so this module never divides a count by a time.
 
 use serde::Serialize;
 use tardy_results::cost::summary::{CostSummary, median};

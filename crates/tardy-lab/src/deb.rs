@@ -99,9 +99,9 @@ pub fn extract(
     Ok(found)
 }
 
-/// Returns the path that this entry supplies for the next entry, whose header is too short for the
-/// path. Returns `Some(None)` if the entry supplies something else, and `None` for an ordinary
-/// entry.
+/// Returns the path that this entry supplies for the next entry, because the header of the next
+/// entry is too short for the path. Returns `Some(None)` if the entry supplies something else, and
+/// `None` for an ordinary entry.
 fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
     let kind = entry.header().entry_type();
     let is_extended = kind.is_pax_local_extensions();

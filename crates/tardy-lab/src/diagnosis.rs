@@ -85,7 +85,8 @@ pub enum Blame {
     CannotTell,
     /// The kernel booted, and then panicked, hung or switched off.
     Kernel,
-    /// The host, QEMU, or the program in the guest failed, which shows nothing about the kernel.
+    /// The host, QEMU, or the program in the guest failed. Such a failure shows nothing about the
+    /// kernel.
     Host,
 }
 
@@ -236,7 +237,7 @@ pub fn read_console(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// Returns `line` without control characters, which would act on the user's terminal.
+/// Returns `line` without control characters, because they would act on the user's terminal.
 fn harmless(line: &str) -> String {
     line.chars()
         .filter(|character| !character.is_control() || *character == '\t')

@@ -1,5 +1,5 @@
-//! The memory that host and guest share (QEMU's ivshmem device). It contains a header and one
-//! archive. In a run from a snapshot, it first contains the job. While the guest measures, the
+//! The memory that host and guest share (QEMU's ivshmem device). The memory contains a header and
+//! one archive. In a run from a snapshot, it first contains the job. While the guest measures, the
 //! header also contains its progress.
 //!
 //! The guest sees the memory as a PCI resource, for which no kernel needs a driver. Writing to it

@@ -1,10 +1,10 @@
 //! The guest's side of the lab: the binary as the first process of a virtual machine.
 //!
 //! The first process mounts the kernel's file systems, and sleeps until the kernel's work after the
-//! boot is over. It then starts a child that does the job, usually the same binary again. It
-//! collects every orphan, exports the result and switches the machine off. If the host keeps
-//! snapshots, it stops the machine before it starts the child. It has one thread and sleeps while
-//! the measurement runs.
+//! boot is over. Then it starts a child that does the job; the child is usually the same binary.
+//! The first process also collects every orphan, exports the result and switches the machine off.
+//! If the host keeps snapshots, the first process stops the machine before it starts the child. The
+//! first process has one thread and sleeps while the measurement runs.
 //!
 //! In virtual time an explanation never names the host as the cause: other tasks of the host take
 //! no time that the guest sees.
@@ -97,8 +97,8 @@ fn read_job() -> io::Result<GuestJob> {
     Ok(serde_json::from_slice(&std::fs::read(JOB_PATH)?)?)
 }
 
-/// Does the job and switches the machine off. Returns only if switching off fails; the kernel then
-/// panics, which the host detects.
+/// Does the job and switches the machine off. Returns only if switching off fails. The kernel then
+/// panics, and the host detects the panic.
 pub fn run() -> io::Error {
     if std::process::id() != 1 {
         inject::run();

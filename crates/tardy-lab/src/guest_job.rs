@@ -78,7 +78,7 @@ pub enum Task {
 /// A program of the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Path of the program in the guest; absent for this binary.
+    /// Path of the program in the guest; absent if the program is tardy itself.
     pub path: Option<String>,
     pub arguments: Vec<String>,
 }
@@ -155,8 +155,8 @@ pub enum Ending {
     TimeLimit,
     /// The program could not be started, for this reason.
     NotStarted(String),
-    /// The loads beside the program ended before the program did, so it did not measure what was
-    /// requested.
+    /// The loads beside the program ended before the program did, so the measurement differs from
+    /// the request.
     LoadsEnded,
 }
 

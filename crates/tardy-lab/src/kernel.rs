@@ -187,7 +187,7 @@ pub enum KernelError {
          file, which contains the modules, and check the kernel's config"
     )]
     NoModule {
-        /// Name of the module, which the user requested or another module requires.
+        /// Name of the module. The user requested the module, or another module requires it.
         name: String,
         /// The kernel that lacks the module.
         kernel: String,

@@ -77,11 +77,11 @@ pub struct Machine {
 
 /// The scheduling of QEMU's main thread while the guest executes.
 ///
-/// When the guest halts, the main thread advances the clock to the next timer. If it can run at any
-/// time, it can see the halt before the instructions that led to the halt are counted. It then
-/// advances the clock too far (`icount_start_warp_timer` against `rr_cpu_thread_fn`, QEMU 7.2 and
-/// later). On a busy host this made 3 of 36 runs differ from their repetitions, even with QEMU
-/// bound to one CPU.
+/// When the guest halts, the main thread advances the clock to the next timer. If the main thread
+/// can run at any time, it can see the halt before the instructions that led to the halt are
+/// counted. The main thread then advances the clock too far (`icount_start_warp_timer` against
+/// `rr_cpu_thread_fn`, QEMU 7.2 and later). On a busy host this made 3 of 36 runs differ from their
+/// repetitions, even with QEMU bound to one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainThread {
     /// The main thread waits until the instructions are counted. The lock of QEMU's record and
@@ -193,8 +193,8 @@ pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> S
     words.join(" ")
 }
 
-/// Returns a word that the kernel parses and ignores. It delays the boot by some instructions, and
-/// thereby shifts the phase of all later activity.
+/// Returns a word that the kernel parses and ignores. The word delays the boot by some
+/// instructions, and thereby shifts the phase of all later activity.
 fn pad_word(pad: u32) -> String {
     format!("tardy.pad={pad}{}", "-".repeat(pad as usize % 64))
 }

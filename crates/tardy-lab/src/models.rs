@@ -1,5 +1,6 @@
 //! The preemption models that can be selected at boot. Only the kernel itself shows which models it
-//! offers, so the lab boots it once and stores the answer in the cache under the image's digest.
+//! offers. The lab therefore boots the kernel once, and stores the answer in the cache under the
+//! image's digest.
 
 use std::path::Path;
 use std::time::Duration;

@@ -53,7 +53,7 @@ pub enum QemuError {
 pub struct Qemu {
     pub(super) program: &'static str,
     /// QEMU's version text, such as `QEMU emulator version 7.2.22 (Debian
-    /// 1:7.2+dfsg-7+deb12u18+b3)`. It is one of a run's inputs.
+    /// 1:7.2+dfsg-7+deb12u18+b3)`. The version is one of a run's inputs.
     pub version: String,
 }
 

@@ -1,4 +1,4 @@
-//! A guest with several CPUs, and optionally a disk, which the lab's ordinary guests lack.
+//! A guest with several CPUs, and optionally a disk. The lab's ordinary guests have neither.
 //!
 //! The guest uses the host's clock, and its CPUs share those of the host, so times measured in it
 //! are meaningless. Tests use the guest to check that such a machine is measured and that every due

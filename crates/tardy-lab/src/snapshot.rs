@@ -98,8 +98,8 @@ impl Snapshots {
         Self { folder }
     }
 
-    /// Returns the snapshot of these inputs. If there is none, makes it from `boot`, whose folder
-    /// must contain the initial file system. If the guest fails on the way, its output is in
+    /// Returns the snapshot of these inputs. If there is none, makes it from `boot`. The folder of
+    /// `boot` must contain the initial file system. If the guest fails on the way, its output is in
     /// `console`.
     ///
     /// # Errors

@@ -171,8 +171,8 @@ impl WatchSetup {
         self.link(folder)
     }
 
-    /// Returns the symbols of a guest's kernel with its modules. They come from the cache, or
-    /// `boot` runs a guest that leaves them in its folder.
+    /// Returns the symbols of a guest's kernel with its modules. The symbols come from the cache.
+    /// If the cache lacks them, `boot` runs a guest that writes them to its folder.
     ///
     /// # Errors
     /// Returns [`WatchError`].

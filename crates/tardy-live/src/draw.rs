@@ -46,7 +46,7 @@ impl Look {
 const WIDE: u16 = 110;
 /// Minimum and maximum number of lines of a chart, including its title and axis.
 const CHART_LINES: (u16, u16) = (4, 12);
-/// Chart height up to which lines go to the charts rather than to more rows of the table.
+/// Minimum number of lines of a chart, if enough lines are left for the table's minimum.
 const CHART_LINES_WANTED: u16 = 6;
 /// Number of lines above the table, and number of lines for the keys.
 const HEAD_LINES: u16 = 3;

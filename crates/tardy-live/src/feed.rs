@@ -12,8 +12,8 @@ use tardy_core::units::Nanos;
 
 use crate::progress::RunProgress;
 
-/// Merges the largest values of `older` figures, which the view has not read, into `figures` of the
-/// same series.
+/// Merges the largest values of `older` figures into `figures` of the same series. The view has not
+/// read the older figures.
 pub fn after(figures: &mut [Figures], older: &[Figures]) {
     for (figures, older) in figures.iter_mut().zip(older) {
         figures.after(older);

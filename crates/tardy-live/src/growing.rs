@@ -178,7 +178,7 @@ impl GrowingSeries {
         if self.counts.unstored > 0
             && let Some(stored) = histogram_file::read(&self.path.with_extension("histogram"))
         {
-            // The stored histogram has all samples, but is a few seconds old. It does not contain
+            // The stored histogram has all samples, but is a few seconds old. The histogram lacks
             // the deadline misses of skipped periods, so the number of misses is unknown.
             figures.numbers = FiguresNumbers::of(&stored.histogram);
             figures.misses = None;

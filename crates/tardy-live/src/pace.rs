@@ -1,19 +1,19 @@
 //! Limits how often an expensive action is repeated.
 //!
-//! The cost of an action sets its pace. Computing figures walks every histogram, which takes longer
-//! than drawing on a large machine. Each of the two may repeat after 250 times the CPU time that it
-//! took. Together they use less than 1 % of one CPU on any machine.
+//! The cost of an action sets its pace. Computing figures walks every histogram. On a large
+//! machine, this takes longer than drawing. Each of the two may repeat after 250 times the CPU time
+//! that it took. Together they use less than 1 % of one CPU on any machine.
 
 use tardy_core::units::Nanos;
 
 /// An action may use at most the time of one CPU divided by this number.
 const PARTS: i64 = 250;
-/// Shortest interval between two turns; a person cannot follow faster changes.
+/// Shortest interval between two runs of the action; a person cannot follow faster changes.
 const INTERVAL: Nanos = Nanos::from_millis(500);
 /// Longest interval between two frames, even if drawing is slow.
 pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);
 
-/// Schedules the next turn of an action from the cost of its last turn.
+/// Schedules the next run of an action from the cost of its last run.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     next: Nanos,
@@ -21,7 +21,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Creates a pace whose first turn is at `now`.
+    /// Creates a pace. The first run of the action is at `now`.
     #[must_use]
     pub fn new(now: Nanos) -> Self {
         Self {
@@ -30,19 +30,19 @@ impl Pace {
         }
     }
 
-    /// Limits the interval between two turns to `longest`.
+    /// Limits the interval between two runs of the action to `longest`.
     #[must_use]
     pub fn at_least_every(self, longest: Nanos) -> Self {
         Self { longest, ..self }
     }
 
-    /// Returns the time of the next turn.
+    /// Returns the time of the next run.
     #[must_use]
     pub fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Records a turn at `now` that took the CPU time `cost`.
+    /// Records a run at `now` that took the CPU time `cost`.
     pub fn spent(&mut self, now: Nanos, cost: Nanos) {
         let rest = Nanos(cost.get().saturating_mul(PARTS)).max(INTERVAL);
         self.next = now + rest.min(self.longest);

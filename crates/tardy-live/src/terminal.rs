@@ -1,5 +1,5 @@
-//! The terminal while a screen is drawn on it. It is restored on every exit except SIGKILL; after a
-//! SIGKILL, the command `reset` restores it.
+//! The terminal while a screen is drawn on it. The terminal is restored on every exit except
+//! SIGKILL; after a SIGKILL, the command `reset` restores it.
 //!
 //! The view reads its few keys itself, instead of using the event loop of a terminal library. Such
 //! loops install a handler of SIGWINCH, and the kernel may run the handler in any thread of the

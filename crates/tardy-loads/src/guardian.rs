@@ -11,13 +11,13 @@
 //! ```
 //!
 //! - The *guardian* has a separate session, so that Ctrl-C at the terminal does not end loads
-//!   before the tool ends. It makes a PID namespace, inside a user namespace if it lacks the right
-//!   to a PID namespace alone. The end of its input means that the tool is gone. The guardian then
-//!   kills the init, and waits until the kernel has ended all processes of the namespace. It undoes
-//!   the changes of loads, and ends.
-//! - The *init* is the first process of that namespace. It starts workers, restarts those that die,
-//!   reaps processes, and reports. When it ends, the kernel ends every process of the namespace,
-//!   and thereby their mount and network namespaces. The init ends when its input ends.
+//!   before the tool ends. The guardian makes a PID namespace. Without the right to a PID namespace
+//!   alone, the guardian makes a user namespace around it. The end of the guardian's input means
+//!   that the tool is gone. The guardian then kills the init, waits until the kernel has ended all
+//!   processes of the namespace, undoes the changes of loads, and ends.
+//! - The *init* is the first process of that namespace. The init starts workers, restarts those
+//!   that die, reaps processes, and reports. When it ends, the kernel ends every process of the
+//!   namespace, and thereby their mount and network namespaces. The init ends when its input ends.
 //!   PR_SET_PDEATHSIG ends it when the guardian is killed, so no process is left even if SIGKILL
 //!   ends both the tool and the guardian.
 //! - If no namespace is available, each process is tied to its parent by PR_SET_PDEATHSIG, and the

@@ -35,7 +35,7 @@ pub struct ContextSwitches {
     pub cpus: BTreeMap<CpuId, u64>,
 }
 
-/// Maximum size of the debug file in bytes. It has about 150 bytes for each task.
+/// Maximum size of the debug file in bytes. The file has about 150 bytes for each task.
 const DEBUG_BYTES_MAX: u64 = 64 << 20;
 
 impl ContextSwitches {

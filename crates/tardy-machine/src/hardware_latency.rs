@@ -57,8 +57,8 @@ pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatenc
         .map_err(|error| DetectorError::Start(error.to_string()))
 }
 
-/// The detector's trace instance. It is removed on drop; the next start of tardy removes the
-/// instance of a killed process.
+/// The detector's trace instance. The instance is removed on drop. If the process was killed, the
+/// next start of tardy removes it.
 struct Instance {
     tracefs: Tracefs,
     name: String,

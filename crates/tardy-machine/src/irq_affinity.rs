@@ -105,7 +105,7 @@ pub enum Refusal {
 pub enum RestoreOutcome {
     /// The old value is in place.
     Done,
-    /// The old value was written over this value, which another process had set.
+    /// The old value was written over this value. Another process had set this value.
     Over(CpuList),
     /// The interrupt no longer exists.
     Gone,

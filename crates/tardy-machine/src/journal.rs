@@ -2,9 +2,9 @@
 //! SIGKILL or a power cut, the next start or `tardy restore` undoes the change.
 //!
 //! Changes that are undone together share a journal file, which is removed after everything is
-//! restored. The process locks the file while it lives. Its process number would not identify it to
-//! a process in another container, or on another host, that uses the same folder. Kernel settings
-//! are lost at a reboot, so a journal of an earlier boot only has folders to undo.
+//! restored. The process locks the file while it lives. A process ID would not suffice: a process
+//! in another container, or on another host, may use the same folder. Kernel settings are lost at a
+//! reboot, so a journal of an earlier boot only has folders to undo.
 //!
 //! All scratch folders are made by one function, which journals them first. A folder made elsewhere
 //! in the code would be in no journal, and could stay behind with a guest's snapshot of 90 MB.
@@ -35,8 +35,8 @@ pub struct Entries {
     pub boot_id: Option<String>,
     /// The process that made the changes.
     pub process: u32,
-    /// Start time of that process, in clock ticks since boot. It distinguishes the process from a
-    /// later one with the same number.
+    /// Start time of that process, in clock ticks since boot. The start time distinguishes the
+    /// process from a later one with the same number.
     pub process_start: Option<u64>,
     /// Interrupts that were moved.
     #[serde(default)]
@@ -94,8 +94,8 @@ pub fn folder() -> PathBuf {
 }
 
 impl Journal {
-    /// Writes and syncs a journal of the moves in `interrupts`, and of the steps in `loads`, which
-    /// undo changes. The caller makes the changes afterwards.
+    /// Writes and syncs a journal of the moves in `interrupts`, and of the steps in `loads`. The
+    /// steps undo changes. The caller makes the changes afterwards.
     ///
     /// # Errors
     /// Returns [`JournalError`].
@@ -446,8 +446,8 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(is_same.then_some(file))
 }
 
-/// Reads a journal. It names folders to remove and files to write, so only the user's own journals
-/// are trusted.
+/// Reads a journal. A journal names folders to remove and files to write, so only the user's own
+/// journals are trusted.
 fn read(path: &Path) -> io::Result<Entries> {
     let owner = fs::symlink_metadata(path)?.uid();
     if owner != user::user_and_group().0 {

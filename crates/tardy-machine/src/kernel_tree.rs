@@ -53,7 +53,8 @@ pub fn make(mut command: Command, tree: &Path, objects: &Path, arguments: &[&str
     let mut output = OsString::from("O=");
     output.push(objects);
     command.arg("-C").arg(tree).arg(output).args(arguments);
-    // If make started tardy, the environment has its flags, which must not reach this make.
+    // If make started tardy, the environment has the flags of that make. These flags must not reach
+    // the make that `command` runs.
     command
         .env_remove("MAKEFLAGS")
         .env_remove("MFLAGS")

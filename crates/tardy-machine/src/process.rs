@@ -1,9 +1,9 @@
-//! The start time of a process, which identifies it together with its number.
+//! The start time of a process. Start time and process ID together identify a process.
 
 use crate::root::Root;
 
 /// Returns the start time of a process in clock ticks since boot: field 22 of /proc/PID/stat
-/// (proc(5)). It distinguishes the process from a later one with the same number.
+/// (proc(5)). The start time distinguishes the process from a later one with the same number.
 #[must_use]
 pub fn start_time(root: &Root, process: u32) -> Option<u64> {
     start_time_of(&root.text(format!("proc/{process}/stat"))?)

@@ -1,5 +1,5 @@
-//! Mechanisms that stop a runnable task by a rule: real-time throttling and the fair server, whose
-//! duration is known, and throttling of a hot CPU.
+//! Mechanisms that stop a runnable task by a rule: real-time throttling and the fair server (with a
+//! known duration), and throttling of a hot CPU.
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
 //! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and
@@ -108,7 +108,7 @@ impl std::fmt::Display for ThrottlingRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
     pub rule: ThrottlingRule,
-    /// Length of the gap, which occurs at most once per period.
+    /// Length of the gap. A gap occurs at most once per period.
     pub gap: Nanos,
 }
 

@@ -1,6 +1,7 @@
 //! Changes that the tool and its loads make to the machine beyond their own processes, as values.
-//! They are journaled before they are made. At the end, the tool undoes them; the supervisor undoes
-//! those of loads. If these processes were killed, the next start or `tardy restore` undoes them.
+//! Each change is journaled before it is made. At the end, the tool undoes them; the supervisor
+//! undoes those of loads. If these processes were killed, the next start or `tardy restore` undoes
+//! them.
 
 use std::fs::File;
 use std::io::{self, Read as _};

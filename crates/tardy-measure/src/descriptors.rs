@@ -1,6 +1,6 @@
 //! The limit on open descriptors.
 //!
-//! Shells set a soft limit of 1024 because of select(2), which the tool does not use with these
+//! Shells set a soft limit of 1024 because of select(2). The tool does not use select(2) with these
 //! descriptors. A series takes two descriptors, and a counter of kernel events takes one, so
 //! machines with some fifty CPUs reach the soft limit. The administrator sets the hard limit.
 

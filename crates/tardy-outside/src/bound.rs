@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The bound is taken as infinite if it exceeds this many times the sum of the longest intervals
-/// and the longest interrupt of each kind.
+/// Limit of the bound, as a multiple of a sum: all longest intervals plus the longest interrupt of
+/// each kind. A bound above this limit counts as infinite.
 const CONVERGENCE: u64 = 100;
 const STEPS_MAX: u32 = 10_000;
 

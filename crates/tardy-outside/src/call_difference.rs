@@ -19,7 +19,7 @@ pub struct FunctionDifference {
     /// The function's name on the new side, if it differs: the two functions have a common caller
     /// and mostly the same callees.
     pub renamed_to: Option<String>,
-    /// Functions whose code is part of this function on one side, and separate on the other.
+    /// Functions that are inlined into this function on one side, and separate on the other.
     pub with: Vec<String>,
     /// Time of the instructions in the function itself, without callees.
     pub base_ns: u64,
@@ -27,8 +27,8 @@ pub struct FunctionDifference {
     /// How often it was called or resumed.
     pub base_calls: u64,
     pub new_calls: u64,
-    /// The chain of callers in which the function took longest, the outermost first. It is taken
-    /// from the side where the function took longer.
+    /// The chain of callers in which the function took longest, the outermost first. The chain is
+    /// taken from the side where the function took longer.
     pub callers: Vec<String>,
 }
 
@@ -175,7 +175,7 @@ struct Matches<'a> {
     renamed: BTreeMap<&'a str, &'a str>,
     /// From the new name to the base's.
     old_names: BTreeMap<&'a str, &'a str>,
-    /// For each function of a side, the function whose code contains it on the other side. The
+    /// For each function of a side, the function into which it is inlined on the other side. The
     /// first part of the key is whether the side is the new one.
     containers: BTreeMap<(bool, &'a str), &'a str>,
 }
@@ -238,7 +238,8 @@ impl<'a> Matches<'a> {
         false
     }
 
-    /// Finds a function of one side whose callees are called by its caller on the other side.
+    /// Finds a function of one side that seems to be inlined on the other side: there, its caller
+    /// calls at least half of its callees.
     fn contain_one(
         &mut self,
         base: &Side<'a>,

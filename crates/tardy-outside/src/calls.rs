@@ -45,7 +45,7 @@ fn is_entry(name: &str) -> bool {
 /// The code that a call executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Callee {
-    /// A task of the guest, by its number. It is the root of all its calls.
+    /// A task of the guest, by its number. The task is the root of all its calls.
     Task(u32),
     /// The task's program, outside of the kernel.
     Program,
@@ -469,7 +469,7 @@ impl Walk<'_> {
                 self.pop_to(1);
                 self.insert_caller(callee);
             }
-            // The calls of all functions on the stack were seen, so this is not a return. It is a
+            // The calls of all functions on the stack were seen, so this is not a return. This is a
             // jump into the middle of a function.
             Some(_) => {
                 let back = self.before.map_or(0, |before| before.end);
@@ -503,8 +503,9 @@ impl Walk<'_> {
                 .is_some_and(|parent| matches!(self.result.calls[parent].callee, Callee::Task(_)))
     }
 
-    /// Inserts the call of a function that resumes, but whose call was not seen. It was active
-    /// before the first block of its task, so it becomes the caller of all calls seen since then.
+    /// Inserts the call of a function that resumes although its call was not seen. The function was
+    /// active before the first observed block of its task, so it becomes the caller of all calls
+    /// seen since then.
     fn insert_caller(&mut self, callee: Callee) {
         let root = self.stack()[0].call;
         let begin = self.result.calls[root].begin;

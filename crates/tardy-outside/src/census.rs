@@ -1,8 +1,8 @@
 //! Every section of one or more watched guests, counted by kind, length and place.
 //!
 //! In the distribution of latencies by sections (`census::latencies`), due times that passed during
-//! a late wake-up count, too. They were in the same section. Without them, long sections would seem
-//! as frequent as short ones.
+//! a late wake-up count, too. These due times were in the same section. Without them, long sections
+//! would seem as frequent as short ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub struct Census {
     pub groups: Vec<Group>,
     /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
-    /// Number of sections left out because there were too many places where sections start or end.
+    /// Number of sections left out because sections started or ended at too many code addresses.
     pub unstored: u64,
     /// Whether sections with preemption off could be seen in every guest.
     pub knows_preemption: bool,
@@ -494,7 +494,7 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
 /// Leaves out sections that occur after the phase, while its load ends. The time of a section is
 /// counted in executed instructions, and an idle CPU executes none. After a phase with idle time,
 /// sections from the same amount of time after its end are therefore included. Ignores unreadable
-/// samples, which are reported when the run is shown.
+/// samples; `tardy show` reports them.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,

@@ -376,9 +376,9 @@ fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     (0..calls.calls.len()).rev().find(is_waking)
 }
 
-/// Returns the timer call that woke a thread from a sleep. It is in the first timer interrupt, at
-/// or after the due time, that wakes a thread from a sleep. Of several such calls there, it is the
-/// last one, because timers that are due earlier are called earlier.
+/// Returns the timer call that woke a thread from a sleep. The call is in the first timer
+/// interrupt, at or after the due time, that wakes a thread from a sleep. Of several such calls
+/// there, it is the last one, because timers that are due earlier are called earlier.
 fn woken_by_sleep(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     let run = |call| {
         outwards(calls, call).find(|&call| name(calls, call).starts_with("__hrtimer_run_queues"))

@@ -1,5 +1,5 @@
-//! The symbols of a guest's kernel, from its own /proc/kallsyms. They are the input of the plugin,
-//! and give names to addresses.
+//! The symbols of a guest's kernel, from its own /proc/kallsyms. The symbols are the input of the
+//! plugin, and map addresses to names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -107,8 +107,8 @@ impl KernelSymbols {
             .map(|symbol| symbol.address)
     }
 
-    /// Returns the function to which an address belongs. If a place has several names, returns the
-    /// first in the kernel's list that does not name padding.
+    /// Returns the function to which an address belongs. If a function has several names, returns
+    /// the first in the kernel's list that does not name padding.
     #[must_use]
     pub fn function(&self, address: u64) -> Option<&str> {
         let behind = self

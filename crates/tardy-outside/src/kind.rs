@@ -1,4 +1,4 @@
-//! Kinds of sections, and kinds of intervals of which only the longest is stored.
+//! Kinds of sections, and kinds of intervals. Of each kind of interval, only the longest is stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -54,8 +54,8 @@ impl Kind {
     }
 }
 
-/// Kinds of intervals of which the plugin reports the longest of each phase. The order is that of
-/// the plugin's numbers, which follow those of [`Kind`].
+/// Kinds of intervals. For each kind, the plugin reports the longest interval of each phase. The
+/// order is that of the plugin's numbers. These numbers start after the numbers of [`Kind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {

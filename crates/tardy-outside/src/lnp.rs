@@ -54,9 +54,10 @@ impl SectionLatency {
         ((sum - longer as f64 * x as f64) / self.phase).min(1.0)
     }
 
-    /// Returns the largest difference between the share of samples above x and the share that the
-    /// model gives, over all x from `from` on; `None` without samples. A sample that waits for no
-    /// section takes the time `way`; every other sample takes this time in addition to its section.
+    /// Returns the largest difference between the fraction of samples above x and the fraction that
+    /// the model gives, over all x from `from` on; `None` without samples. A sample that waits for
+    /// no section takes the time `way`; every other sample takes this time in addition to its
+    /// section.
     ///
     /// `samples` must be sorted. Also returns the critical value at 5 % (1.358 / sqrt(n), the
     /// asymptotic value of Kolmogorov's test). For a part of the axis this value is conservative.

@@ -20,8 +20,8 @@ use crate::stream::{End, Item, StreamError, StreamReader};
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
-/// Size limit of the description. Real ones, which have the names of a kernel's functions, are
-/// smaller.
+/// Size limit of the description. Real descriptions contain the names of a kernel's functions, and
+/// are smaller.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 /// Maximum virtual time of an instruction in ns. QEMU offers no slower clock (`-icount shift`, at
 /// most 10).
@@ -41,7 +41,7 @@ pub struct WatchedGuest {
     pub sections: u64,
     /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
-    /// Number of sections left out because there were too many places where sections start or end.
+    /// Number of sections left out because sections started or ended at too many code addresses.
     pub unstored: u64,
     /// Whether sections with preemption off could be seen.
     pub knows_preemption: bool,

@@ -218,7 +218,7 @@ pub struct End {
     /// Number of interrupts that came although interrupts seemed to be off, because the enabling
     /// was not seen.
     pub corrected: u64,
-    /// Number of sections left out because there were too many places where sections start or end.
+    /// Number of sections left out because sections started or ended at too many code addresses.
     pub unstored: u64,
     /// Whether the preemption count was found in the guest's memory.
     pub knows_preemption: bool,

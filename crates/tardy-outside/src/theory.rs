@@ -9,7 +9,7 @@ use crate::bound::{Instances, Interrupts, Stretches, bound};
 use crate::kind::{Longest, Stretch};
 use crate::lnp::{Distance, SectionLatency};
 
-/// Limits in us. For each, the share of latencies above it is shown, by the model and by the
+/// Limits in us. For each, the fraction of latencies above it is shown, by the model and by the
 /// probes.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
 /// Model and samples are compared from the time of an undisturbed sample plus this time on. Below
@@ -139,8 +139,8 @@ pub(crate) fn scheduling_bound(
 }
 
 /// Returns the index of the median of the samples that wait for no section. These are the lowest of
-/// the sorted samples. `share` is the share of time in sections. The minimum would be wrong: a due
-/// time during a timer's interrupt needs no further interrupt for its wake-up.
+/// the sorted samples. `share` is the fraction of time in sections. The minimum would be wrong: a
+/// due time during a timer's interrupt needs no further interrupt for its wake-up.
 fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }

@@ -56,7 +56,7 @@ pub enum Statistic {
     Min,
     Mean,
     StandardDeviation,
-    /// The value that this share of samples does not exceed.
+    /// The value that this fraction of samples does not exceed.
     Quantile(f64),
     /// Share of samples below a limit in ns.
     Below(i64),
@@ -142,7 +142,7 @@ pub enum QuantitySource {
     },
     /// The cost of one operation of a service.
     Cost { metric: String },
-    /// The share of services that cost at most `percent` more than on the kernel `than`.
+    /// The fraction of services that cost at most `percent` more than on the kernel `than`.
     CostsWithin { percent: f64, than: String },
     /// How late the wake-ups in a phase of cyclictest are, on a kernel whose timers fire on ticks:
     /// see `tardy_samples::backlog`.
@@ -268,7 +268,7 @@ fn percent_of(text: &str) -> Option<f64> {
 /// space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedCell {
-    /// The number: in ns for a time, as a share of 1 for a share. For a bandwidth it is the
+    /// The number: in ns for a time, as a fraction of 1 for a share. For a bandwidth it is the
     /// reciprocal, which grows with the cost.
     pub value: f64,
     pub unit: Unit,

@@ -1,6 +1,7 @@
 //! The user's own loops as probes. A program reports each cycle by two calls (`include/tardy.h`,
-//! `crates/tardy-app`), which write into memory that is shared with the tool. A thread of the tool
-//! passes the cycles on, into the same rings, files and verdicts as those of any other probe.
+//! `crates/tardy-app`), and the calls write into memory that is shared with the tool. A thread of
+//! the tool passes the cycles on, into the same rings, files and verdicts as those of any other
+//! probe.
 //!
 //! The tool makes the memory, and the user's loop never waits for the tool. The memory is a sealed
 //! file whose path is in the environment, so no socket and no library is needed. Cycles are

@@ -2,23 +2,23 @@
 //! [`PROBES`].
 //!
 //! A probe's [`ProbeInfo`] describes the timed operation, where the probe's timer expires, its
-//! parameters, and its series. It also describes where the probe runs ([`Placement`]), what it
-//! waits for, the system calls of its loop, and the source of its cycles. A description lists only
-//! the differences from `ProbeInfo::USUAL`. Every probe also has the parameters of
+//! parameters, and its series. The description also covers where the probe runs ([`Placement`]),
+//! what it waits for, the system calls of its loop, and the source of its cycles. A description
+//! lists only the differences from `ProbeInfo::USUAL`. Every probe also has the parameters of
 //! `request::COMMON`, such as `period` and `priority`. The types of parameters are in
 //! [`tardy_run::parameter`]. Each probe has two functions:
 //!
-//! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
-//! - `open` acquires the resources of one instance. It runs on the main thread before any thread of
-//!   the run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the reader, and the
-//!   error of the probe's clock.
+//! - `resolve` checks the request (exit code 2) and the machine (3). `resolve` changes nothing.
+//! - `open` acquires the resources of one instance. `open` runs on the main thread before any
+//!   thread of the run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the
+//!   reader, and the error of the probe's clock.
 //!
 //! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`]
 //! separates preparation from the loop and supplies the start time and the stop signal. Most probes
 //! have one thread and one series ([`member::one_thread`]; start from `cyclic.rs`). A pair of
-//! threads is two members of one `open`. They share the resources that `open` made, such as an
-//! `Arc` or two ends of a pipe. `role` names the second one in reports. After its loop, and before
-//! it closes or frees anything, each thread calls
+//! threads is two members of one `open`. Both members share the resources that `open` made, such as
+//! an `Arc` or two ends of a pipe. `role` names the second one in reports. After its loop, and
+//! before it closes or frees anything, each thread calls
 //! [`Control::leave`](crate::recording::control::Control::leave), and returns the value of this
 //! call.
 //!

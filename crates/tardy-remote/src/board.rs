@@ -41,7 +41,7 @@ exit 1"#;
 /// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
 const REMOVE_FOLDER: &str =
     r#"rm -rf -- "$TMPDIR/$name" "/var/tmp/$name" "/tmp/$name" "$HOME/$name""#;
-/// Time limit for removing a folder. It is short because the board may hang and the user may
+/// Time limit for removing a folder. The limit is short because the board may hang and the user may
 /// already have stopped the command.
 const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
@@ -184,8 +184,8 @@ impl Board<'_> {
         tell(Event::Starting {
             folder: folder.clone(),
         });
-        // From this check on, Ctrl-C no longer prevents the start. It ends the command on the
-        // board, because the event above has announced the folder.
+        // From this check on, Ctrl-C no longer prevents the start. Instead, Ctrl-C ends the command
+        // on the board, because the event above has announced the folder.
         if self.is_ending.load(Ordering::SeqCst) {
             self.remove(&folder, tell);
             return Err(BoardError::Ended);

@@ -20,9 +20,9 @@
 //! A start request without an answer is repeated, because the user's machine cannot know whether
 //! the request arrived. The board starts a command only once, however often it is asked.
 //!
-//! The output arrives as one archive whose last entry marks it as complete. It is unpacked in a
-//! temporary folder and then renamed. Only files and folders are unpacked, so a board cannot write
-//! anywhere else.
+//! The output arrives as one archive whose last entry marks it as complete. The files are unpacked
+//! into a temporary folder and then renamed. Only files and folders are unpacked, so a board cannot
+//! write anywhere else.
 
 use std::cell::Cell;
 use std::fs::{self, File};

@@ -23,7 +23,7 @@ pub const UNREACHED: i32 = 255;
 pub struct Ssh {
     /// Replaces the user's configuration (`ssh -F`).
     pub configuration: Option<PathBuf>,
-    /// Whether ssh may ask for a password. It must not if several machines are used at once.
+    /// Whether ssh may ask for a password. ssh must not ask if several machines are used at once.
     pub may_ask: bool,
 }
 

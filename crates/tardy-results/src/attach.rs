@@ -60,11 +60,11 @@ pub struct AttachedProcess {
 pub struct AttachTrace {
     /// Number of events that were read.
     pub events: u64,
-    /// Number of places where events were lost.
+    /// Number of gaps in the trace where events were lost.
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of places where events were lost that are needed only to explain cycles.
+    /// Number of gaps where events were lost that are needed only to explain cycles.
     pub explanation_losses: u64,
     /// Number of lost events that are needed only to explain cycles.
     pub lost_explanations: u64,
@@ -170,7 +170,7 @@ pub struct AttachResult {
     /// Start of the recording on the monotonic clock.
     pub begin_ns: Nanos,
     pub length_ns: Nanos,
-    /// Latencies of all threads together; absent without a wake-up.
+    /// Latencies of all threads together; absent if no thread woke up.
     pub all: Option<Figures>,
     pub wake_ups: u64,
     /// The threads, worst first.
@@ -254,8 +254,8 @@ pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement 
 }
 
 impl Tally {
-    /// Creates an empty tally. `deadline` and `misses`, the share of wake-ups that may exceed the
-    /// deadline, form the requirement.
+    /// Creates an empty tally. `deadline` and `misses`, the fraction of wake-ups that may exceed
+    /// the deadline, form the requirement.
     #[must_use]
     pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
         let requirement = requirement(deadline, misses);

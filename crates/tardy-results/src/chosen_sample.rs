@@ -1,4 +1,4 @@
-//! One sample of a run: the N-th worst, or one with a given place in its series.
+//! One sample of a run: the N-th worst, or one with a given index in its series.
 
 use std::path::Path;
 use std::str::FromStr;

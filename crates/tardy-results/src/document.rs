@@ -1,8 +1,8 @@
 //! JSON documents of commands. The first key of each document names its format, so readers can
 //! refuse unknown formats.
 //!
-//! Schemas are stored files. They are not derived from the types, because the build would need
-//! another macro for three hundred types. Tests check every document against its schema. The
+//! Schemas are stored files. The schemas are not derived from the types, because the build would
+//! need another macro for three hundred types. Tests check every document against its schema. The
 //! schemas forbid unknown keys, although readers must ignore such keys.
 //!
 //! A format is a name and a version under the key `format`, which no result type uses for anything

@@ -1,4 +1,4 @@
-//! Exit codes. They are a contract, because scripts and continuous integration depend on them.
+//! Exit codes. The codes are a contract, because scripts and continuous integration depend on them.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! Reads run folders and kernel traces: numbers, bounds and models of one run, comparisons of
-//! several runs, and explanations of latencies. This crate measures and draws nothing. It writes
-//! only traces and stacks for other tools, and the list of accepted builds.
+//! several runs, and explanations of latencies. This crate measures and draws nothing. The only
+//! files that it writes are traces and stacks for other tools, and the list of accepted builds.
 //!
 //! - [`summary`]: reads a folder's series (`read`), and turns them into numbers (`summarize`)
 //! - [`statistics`]: a run in three layers: observations, bounds, and a model of the tail behind

@@ -1,8 +1,8 @@
 //! The summary of a run, computed from its folder alone.
 //!
-//! A series is read once to compute the numbers, and to fit the grid of an interval series. It is
-//! read a second time, if necessary, for everything that needs those numbers: charts over time and
-//! tail models share this second pass.
+//! A series is read once to compute the numbers, and to fit the grid of an interval series. Charts
+//! over time and tail models need those numbers. If they are requested, they share a second pass
+//! over the series.
 
 pub mod breakdown;
 pub(crate) mod by_phase;

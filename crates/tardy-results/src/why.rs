@@ -1,8 +1,8 @@
 //! Why one kernel is slower than another: one late sample of each side, and the difference of the
 //! executed code, function by function.
 //!
-//! Both sides are watched guests (`tardy lab run --watch`), which kept the code that was executed
-//! before their worst samples.
+//! Both sides are watched guests (`tardy lab run --watch`). Their runs contain the code that was
+//! executed before the worst samples.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ pub struct WhySide {
     pub phase: String,
     pub due_ns: Nanos,
     pub latency_ns: u64,
-    /// Number of samples of which the compared sample is the largest or the quantile.
+    /// The compared sample is the largest value or the quantile of this number of samples.
     pub samples: u64,
 }
 

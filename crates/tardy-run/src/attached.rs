@@ -322,8 +322,8 @@ impl AttachedFolder {
         Ok(place)
     }
 
-    /// Releases the series of `threads`, which are no longer followed, so that new threads can
-    /// continue the series.
+    /// Releases the series of `threads`, because these threads are not followed any more. New
+    /// threads can then continue the series.
     pub fn left(&mut self, threads: &BTreeSet<i32>) {
         if self.series_max == usize::MAX {
             return;

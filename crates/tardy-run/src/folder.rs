@@ -19,8 +19,8 @@ use tardy_samples::read_series::is_without_head;
 use tardy_samples::reserved_file::{self, ReservedFile};
 use tardy_samples::segments::{segment_path, segments_behind};
 
-/// Space reserved for the last `run.json`, in bytes. It suffices for a machine with 1000 interrupts
-/// and 256 CPUs.
+/// Space reserved for the last `run.json`, in bytes. This space suffices for a machine with 1000
+/// interrupts and 256 CPUs.
 const RECORD_BYTES_RESERVED: usize = 1 << 20;
 /// Maximum size of a `run.json` that is read, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;

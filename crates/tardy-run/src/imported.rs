@@ -43,7 +43,7 @@ pub struct StatedTotals {
     pub min_ns: Option<Nanos>,
     /// The largest value.
     pub max_ns: Option<Nanos>,
-    /// The mean value. It includes the samples beyond a histogram's last bucket.
+    /// The mean value, including the samples beyond a histogram's last bucket.
     pub mean_ns: Option<f64>,
     /// Resolution of the values: they are rounded down to multiples of this.
     pub resolution_ns: Nanos,
@@ -51,7 +51,7 @@ pub struct StatedTotals {
     /// with the value of the bucket's upper end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
-    /// Samples with only a known lower limit. They are counted at the maximum.
+    /// Samples with only a known lower limit. These samples are counted as the maximum.
     pub overflow: Option<Overflow>,
     /// Number of samples about which nothing is known.
     #[serde(default)]

@@ -1,8 +1,8 @@
 //! Writes output files that a user names, either completely or not at all, and replaces only
 //! regular files.
 //!
-//! One function writes all files that users ask for. It refuses links: writing through a link could
-//! leave an incomplete file at its target, and replacing the link would remove it.
+//! One function writes all files that users ask for. The function refuses links: writing through a
+//! link could leave an incomplete file at its target, and replacing the link would remove it.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -107,7 +107,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     written
 }
 
-/// Gives `file` the owner, group and mode of the file that it replaces, before it has any content.
+/// Gives `file` the owner, group and mode of the file that it replaces. Must be called before
+/// `file` has any content.
 fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o777;

@@ -41,7 +41,7 @@ pub enum Kind {
     Name,
     /// A list of CPUs, as in `1-3,6`.
     Cpus,
-    /// Any text. It takes the rest of the request, including colons.
+    /// Any text: the whole rest of the request, including colons.
     Text,
 }
 
@@ -171,7 +171,7 @@ pub enum Value {
     Duration(Nanos),
     /// One of the parameter's words.
     Word(String),
-    /// Any text. It takes the rest of a request, so no other value can follow it.
+    /// Any text: the whole rest of a request, so no other value can follow.
     Text(String),
     /// A file or folder.
     Path(PathBuf),

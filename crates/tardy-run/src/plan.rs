@@ -1,5 +1,5 @@
-//! The plan of a run. It is stored in the run's folder, and is the same for a guest, a board over
-//! SSH and this machine.
+//! The plan of a run. The plan is stored in the run's folder, and is the same for a guest, a board
+//! over SSH and this machine.
 //!
 //! A probe's `name` is the name of its series; its `kind` identifies the probe. Names let several
 //! probes of one kind run side by side without a further key in the files. A name contains no dots,
@@ -32,8 +32,8 @@ use crate::tracing::ExplainLevel;
 
 /// Name of a responder's probe, of its series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
-/// Planned length of the last phase of an endless run: 100 years. Runs never reach this length, and
-/// sums of such lengths and times do not overflow.
+/// Planned length of the last phase of an endless run: 100 years. No run lasts that long, and the
+/// length is small enough that sums with other times do not overflow.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
 /// The time for which the amounts of an endless run are estimated: bytes on the disk, and bytes
 /// that loads write.
@@ -55,8 +55,8 @@ pub enum Origin {
     Responder,
 }
 
-/// The plan of a run. It can be serialised: a guest, a board over SSH and this machine use the same
-/// plan.
+/// The plan of a run. The plan can be serialised: a guest, a board over SSH and this machine use
+/// the same plan.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
@@ -294,8 +294,8 @@ pub enum WaitsFor {
     /// The probe's own timer. Latencies count from its expiry.
     #[default]
     Timer,
-    /// Another thread, program, machine or device; or a timer of which only the intervals are
-    /// known.
+    /// Another thread, program, machine or device; or a timer with known intervals but unknown due
+    /// times.
     Event,
     /// No event: the probe looks for gaps continuously, and has no period.
     Nothing,
@@ -504,8 +504,8 @@ pub struct LoadPlan {
     pub finish_limit: Nanos,
     /// Path of the load's named scratch files, if it needs names.
     pub scratch: Option<PathBuf>,
-    /// The changes that the load makes to the machine. They are journaled before the start. The
-    /// guardian undoes them.
+    /// The changes that the load makes to the machine. The changes are journaled before the start.
+    /// The guardian undoes them.
     pub undo: Vec<Undo>,
     /// The load's writes to a device; `None` if it writes to no device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -532,8 +532,8 @@ pub enum Share {
     /// Each worker of the load is a session, and the kernel's autogroup gives the whole session one
     /// share.
     Session,
-    /// Each worker of the load is a control group, which gets one share. The group's path is this
-    /// path with a dash and the worker's number.
+    /// Each worker of the load is a control group, and each group gets one share. The group's path
+    /// is this path with a dash and the worker's number.
     Group(PathBuf),
 }
 

@@ -229,7 +229,7 @@ pub struct Interruption {
 /// When the run started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartTime {
-    /// Wall-clock time in ns since 1970. It is for people, and is never used for data.
+    /// Wall-clock time in ns since 1970. This time is for people, and is never used for data.
     pub realtime_ns: Nanos,
     /// The same moment on the run's clock.
     pub monotonic_ns: Nanos,

@@ -98,8 +98,8 @@ pub enum ResumeError {
 
 /// Resumes the run in `path` at `now` under `plan`. Returns `None` if `path` does not exist.
 ///
-/// The returned record is that of the earlier part, on the current clock. It ends with the
-/// interruption, which lasts until `now`.
+/// The returned record is that of the earlier part, on the current clock. Its last interruption
+/// lasts until `now`.
 ///
 /// # Errors
 /// Returns [`ResumeError`]. The run is then unchanged, or its folder already holds the converted
@@ -301,7 +301,7 @@ fn fill(
     let boot = root.text("proc/sys/kernel/random/boot_id");
     let is_reboot = boot.is_none() || record.machine.boot_id != boot;
     // After a reboot, the time of day may be too early, as on a board without a battery-backed
-    // clock. It must not move earlier samples into the future.
+    // clock. Such a time must not move earlier samples into the future.
     let by = if is_reboot {
         ahead(record.started) - ahead(now)
     } else {

@@ -1,13 +1,13 @@
 //! The clocks that timers and grids of due times can use, in addition to the run's own clock.
 //!
 //! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, adjustments by
-//! NTP and PTP included. They differ from it by a number of ns that changes only in steps. A due
+//! NTP and PTP included. Their difference from CLOCK_MONOTONIC, in ns, changes only in steps. A due
 //! time on another clock therefore corresponds to a fixed time on the run's clock, until the other
 //! clock is stepped.
 //!
-//! `run.json` stores the difference for each thread, exact to the ns. It is read from the coarse
-//! clocks, which the kernel updates together. After a step, timers are set again, a signal
-//! interrupts waits that would last as long as the step, and the run gives no verdict.
+//! `run.json` stores the difference for each thread, exact to the ns. The difference is read from
+//! the coarse clocks, which the kernel updates together. After a step, timers are set again, a
+//! signal interrupts waits that would last as long as the step, and the run gives no verdict.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;

@@ -72,8 +72,8 @@ fn signal_number(text: &str) -> Option<ThresholdAction> {
     })
 }
 
-/// Parses the number of a process. Refuses 0 and below, which are process groups, and 1, which is
-/// the machine's init.
+/// Parses the number of a process. Refuses 0 and negative numbers, because they mean process
+/// groups, and 1, because it is the machine's init.
 fn process(text: &str) -> Option<i32> {
     text.parse::<i32>().ok().filter(|&process| process > 1)
 }

@@ -98,7 +98,7 @@ impl TracingRecord {
     /// The level with stacks. Each stack costs the measured CPU up to tens of microseconds, so the
     /// latencies are not those of the untraced machine.
     pub const STACKS: u32 = 2;
-    /// The level with the tracer timerlat, whose thread takes the CPU every millisecond.
+    /// The level with the tracer timerlat. The tracer's thread takes the CPU every millisecond.
     pub const TIMERLAT: u32 = 3;
 
     /// Returns whether the run's numbers must not be compared.
@@ -143,9 +143,9 @@ pub struct Agreement {
     pub compared: u64,
     /// Number of wake-ups that agree within [`Agreement::WITHIN_NS`] or 2 %.
     pub agreeing: u64,
-    /// Minimum of timerlat's figure minus tardy's.
+    /// Smallest difference between timerlat's figure and tardy's (timerlat - tardy).
     pub difference_min_ns: i64,
-    /// Maximum of timerlat's figure minus tardy's.
+    /// Largest difference between timerlat's figure and tardy's (timerlat - tardy).
     pub difference_max_ns: i64,
     /// The largest of timerlat's figures.
     pub theirs_max_ns: u64,

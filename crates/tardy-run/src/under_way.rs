@@ -28,8 +28,8 @@ impl RunRecord {
     }
 
     /// Returns whether the process with the recorded number makes the run. The process may have any
-    /// name, but it must have existed when the run started or was last resumed, so that it is not a
-    /// later process with the same number.
+    /// name. It must have existed when the run started or was last resumed, because a later process
+    /// can have the same number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
         // These are the fields after the process's name: field 3 of proc_pid_stat(5) and later
@@ -48,7 +48,7 @@ impl RunRecord {
         let Some(ticks) = ticks.filter(|_| is_alive) else {
             return false;
         };
-        // The process's start is on the clock that includes suspend, which is never behind the
+        // The process's start is on the clock that includes suspend. This clock is never behind the
         // run's clock.
         let ahead = Nanos(clock::boottime() - clock::monotonic());
         let began = self

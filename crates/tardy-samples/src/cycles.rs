@@ -53,7 +53,7 @@ pub struct Stretch {
     pub at_ns: Nanos,
     /// Duration of the part.
     pub length_ns: Nanos,
-    /// The wait place in which the thread slept.
+    /// The system call and the kernel function in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
     /// The waker that ended the sleep; the interrupt or softirq that had the CPU for most of the
@@ -164,8 +164,8 @@ pub struct CycleRow {
     pub name: String,
     /// Number of complete cycles.
     pub cycles: u64,
-    /// The wait place in which the thread sleeps between cycles; absent if the kernel does not show
-    /// where threads sleep.
+    /// The system call and the kernel function in which the thread sleeps between cycles; absent if
+    /// the kernel does not show where threads sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in: Option<WaitPlace>,
     /// Median of the response times.
@@ -184,9 +184,9 @@ pub struct CycleRow {
     pub other_places: OtherPlaces,
 }
 
-/// Counts of calls of the two functions between which cycles are measured. After each start, the
-/// thread reached the end of a cycle, reached another start, or events were lost, which cuts the
-/// cycle off.
+/// Counts of calls of the two functions between which cycles are measured. Each start has one of
+/// three ends: the thread reached the end of the cycle, the thread reached another start, or a loss
+/// of events cut the cycle off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Marks {
     /// Calls of the first function.

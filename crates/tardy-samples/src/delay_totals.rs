@@ -85,7 +85,7 @@ impl Lengths {
         self.histogram.record(i64::try_from(ns).unwrap_or(i64::MAX));
     }
 
-    /// A quantile is the smallest value that the given share of values does not exceed.
+    /// A quantile is the smallest value that the given fraction of values does not exceed.
     fn lateness(&self) -> Option<Lateness> {
         let count = self.histogram.count();
         let rank = |hundredths: u64| (count * hundredths).div_ceil(100).max(1);
@@ -109,8 +109,8 @@ impl Lengths {
     }
 }
 
-/// Maximum number of holders that are counted separately. It bounds the memory for traces with
-/// invented names.
+/// Maximum number of holders that are counted separately. This maximum bounds the memory for traces
+/// with invented names.
 pub const HOLDERS_MAX: usize = 100_000;
 /// Index that all holders beyond [`HOLDERS_MAX`] share.
 pub const OTHERS: usize = 0;
@@ -277,8 +277,8 @@ pub struct SampleTotals {
 }
 
 impl SampleTotals {
-    /// Adds a sample of `chunk`, whose holders have the indices `places`. Returns the sample's
-    /// latency in ns if it exceeds `above`.
+    /// Adds a sample of `chunk`. The holders of the chunk have the indices `places`. Returns the
+    /// sample's latency in ns if it exceeds `above`.
     pub fn take(
         &mut self,
         sample: &SampleDelay,

@@ -3,11 +3,11 @@
 //!
 //! Samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
 //! [`read_series`], with a histogram ([`histogram_file`]) if not all of them are stored. In runs
-//! with `--disk`, a series has several files ([`rotation`]), the oldest of which are folded into
-//! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample, and
-//! [`delay_totals`] add them up. [`cycles`] divide the time that a followed program's thread spends
-//! between two sleeps, [`wake_up_kind`] names the kinds of wake-ups, and [`loop_rules`] counts the
-//! actions that a real-time loop must avoid.
+//! with `--disk`, a series has several files ([`rotation`]). The oldest files are folded into
+//! hourly histograms ([`hours`]). [`delays`] has the causes of each late sample, and
+//! [`delay_totals`] has the sums by cause. [`cycles`] divide the time that a followed program's
+//! thread spends between two sleeps, [`wake_up_kind`] names the kinds of wake-ups, and
+//! [`loop_rules`] counts the actions that a real-time loop must avoid.
 //!
 //! One pass over a series yields its time intervals for comparisons ([`blocks`]), its extremes for
 //! charts ([`sweep`]), its largest samples for a tail model ([`tail`]), the grid behind its events

@@ -4,8 +4,8 @@
 //! are counted. The cumulative counts in each chunk show how many samples are missing. A truncated
 //! end is not damage.
 //!
-//! A series of a run with `--disk` has several files ([`crate::rotation`]). They are read as one,
-//! and [`SeriesFile::hours`] has the folded samples.
+//! A series of a run with `--disk` has several files ([`crate::rotation`]). These files are read as
+//! one series, and [`SeriesFile::hours`] has the folded samples.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

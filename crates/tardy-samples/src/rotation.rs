@@ -1,5 +1,5 @@
-//! The files of a series in a run with `--disk`: segments of limited length, the oldest of which
-//! are folded into histograms by hour ([`crate::hours`]).
+//! The files of a series in a run with `--disk`: segments of limited length. The oldest segments
+//! are folded into hourly histograms ([`crate::hours`]).
 //!
 //! `PROBE.cpuN.series` contains only the head. `PROBE.cpuN.series.1` and so on are segments, each
 //! with a head and chunks. When a segment is full, the recorder starts a new one, and never waits.
@@ -39,7 +39,8 @@ const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
 /// Minimum disk usage of `state.jsonl`, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
 
-/// Space reserved for the histogram of a series, in bytes. It is written when the disk is full.
+/// Space reserved for the histogram of a series, in bytes. The histogram is written when the disk
+/// is full.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
 /// First and longest pause after a failure to free space: each attempt may read a whole segment.
@@ -184,7 +185,7 @@ impl Rotation {
         &self.series
     }
 
-    /// Makes the rotation of a resumed series, whose `earlier` histograms are already in place.
+    /// Makes the rotation of a resumed series. The `earlier` histograms are already in the folder.
     #[must_use]
     pub fn behind(series: &Path, rule: RotationRule, earlier: &Hours) -> Self {
         let kept = KeptSegments {

@@ -52,7 +52,7 @@ pub struct Columns {
 pub struct SeriesExtract {
     /// Extremes over time, in s since the start.
     pub columns: Columns,
-    /// Counts by interval, of which there are [`GRID_COLUMNS`], and by row.
+    /// Counts by interval and by row. There are [`GRID_COLUMNS`] intervals.
     pub grid: Vec<Vec<u32>>,
     /// Each sample that is larger than all before it: its number in the series, counted from 1, its
     /// due time in s since the start, and its latency in ns.

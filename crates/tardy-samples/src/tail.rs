@@ -158,7 +158,8 @@ impl TailReader {
         if schedule.period().get() <= 0 || samples == 0 {
             return None;
         }
-        // The share of a load in the samples is estimated as the share of its phases in the time.
+        // The fraction of samples under a load is estimated as the fraction of time in the load's
+        // phases.
         let length = |spans: &LoadSpans| {
             spans
                 .spans

@@ -89,10 +89,10 @@ impl WakeUpKind {
         }
     }
 
-    /// Returns the name of a series, for a thread with the name `thread`. It is the same in each
-    /// run of the program, so that runs can be compared. Special characters are replaced, because
-    /// the name is also a file name. Threads with the same name are numbered as copies, in the
-    /// order in which they were first woken.
+    /// Returns the name of a series, for a thread with the name `thread`. The name is the same in
+    /// each run of the program, so that runs can be compared. Special characters are replaced,
+    /// because the name is also a file name. Threads with the same name are numbered as copies, in
+    /// the order in which they were first woken.
     #[must_use]
     pub fn series(&self, thread: &str) -> String {
         let plain = |character: char| {
@@ -128,7 +128,7 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use: without the call in which a page fault happened, and without the note that a sleep
+/// kinds use. The result omits the call in which a page fault happened, and the note that a sleep
 /// was relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {

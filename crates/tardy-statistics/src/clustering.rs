@@ -115,7 +115,7 @@ impl Clustering {
     /// Returns the ranks that enclose the quantile `probability` of `samples` samples. Each end
     /// is wrong with at most half of the error probability.
     ///
-    /// The upper end is the smallest rank above which the share of samples is at most `1 -
+    /// The upper end is the smallest rank above which the fraction of samples is at most `1 -
     /// probability`.
     #[must_use]
     pub fn quantile_ranks(
@@ -134,7 +134,7 @@ impl Clustering {
         }
         let tail = 1.0 - probability;
         let side = confidence.of_each_side();
-        // The probability that the share of samples above the rank exceeds the tail.
+        // The probability that the fraction of samples above the rank exceeds the tail.
         let doubt_above = |rank: u64| {
             let (scale, events) = self.scale_and_events((samples - rank) as f64);
             cumulative_with_complement(events, samples as f64 / scale, tail, probability)

@@ -17,9 +17,9 @@ pub struct Clusters {
     pub ranges: Vec<Range<usize>>,
 }
 
-/// Returns the clusters by the intervals estimator. It assumes `C = floor(index * N) + 1` clusters,
-/// so the C-th largest distance is the largest distance within a cluster. Equal distances are
-/// treated alike. `None` for fewer than two exceedances.
+/// Returns the clusters by the intervals estimator. The estimator assumes `C = floor(index * N) +
+/// 1` clusters, so the C-th largest distance is the largest distance within a cluster. Equal
+/// distances are treated alike. `None` for fewer than two exceedances.
 ///
 /// `positions` are the sample numbers of the exceedances in strictly ascending order. Source: Ferro
 /// and Segers 2003, section 4.

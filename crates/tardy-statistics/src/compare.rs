@@ -4,10 +4,10 @@
 //! With at least four runs per side, the shift between runs is compared ([`shift`],
 //! [`permutation`]), because runs of one configuration differ by more than the samples of one run.
 //! With fewer runs, quantiles are compared by resampled blocks of time ([`block_bootstrap`]), and
-//! deadline misses by the ratio of their rates ([`rate_ratio`]). Their intervals are widened by the
-//! spread between runs ([`run_spread`]). [`ranks`], [`welch`] and [`ratio_of_means`] are for the
-//! body of a distribution. A verdict ([`equivalence`]) needs an interval and the user's margin, and
-//! never comes from a probability alone.
+//! deadline misses by the ratio of their rates ([`rate_ratio`]). The intervals of both are widened
+//! by the spread between runs ([`run_spread`]). [`ranks`], [`welch`] and [`ratio_of_means`] are for
+//! the body of a distribution. A verdict ([`equivalence`]) needs an interval and the user's margin,
+//! and never comes from a probability alone.
 
 pub mod block_bootstrap;
 pub mod block_length;

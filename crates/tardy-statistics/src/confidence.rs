@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The share of intervals that contain the true value if the measurement is repeated often; more
+/// The fraction of intervals that contain the true value if the measurement is repeated often; more
 /// than 0 and less than 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "f64", try_from = "f64")]
@@ -37,13 +37,13 @@ impl Confidence {
         }
     }
 
-    /// Returns the level as a share, more than 0 and less than 1.
+    /// Returns the level as a fraction, more than 0 and less than 1.
     #[must_use]
     pub const fn get(self) -> f64 {
         self.0
     }
 
-    /// Returns the share of intervals that do not contain the true value: `1 - level`.
+    /// Returns the fraction of intervals that do not contain the true value: `1 - level`.
     #[must_use]
     pub fn miss(self) -> f64 {
         1.0 - self.0

@@ -1,5 +1,5 @@
-//! Variance of the number of events, divided by that of independent events. It is estimated from
-//! batches, as the long-run variance of the events' indicator.
+//! Variance of the number of events, divided by that of independent events. The variance is
+//! estimated from batches, as the long-run variance of the events' indicator.
 //!
 //! An interval of time has `events` events in `trials` trials. The deviations of the events from
 //! their expected number, squared and summed over all intervals, estimate the variance of the total
@@ -9,12 +9,12 @@
 //! Korn and Graubard (Survey Methodology 24, 1998) define the effective number of clustered samples
 //! in this way.
 //!
-//! Bounds use an effective number of samples, which differs between percentiles. It comes from the
-//! variance of the number of samples above the percentile, over at most 256 time blocks that are
-//! merged repeatedly. In the far tail, the extremal index is used if it shows more dependence.
-//! Blocks start at multiples of a power of two ns on the run's clock, and are the same on all CPUs.
-//! They therefore do not depend on how a series was cut, and a stall of several CPUs counts as one
-//! event.
+//! Bounds use an effective number of samples, which differs between percentiles. The effective
+//! number comes from the variance of the number of samples above the percentile, over at most 256
+//! time blocks that are merged repeatedly. In the far tail, the extremal index is used if it shows
+//! more dependence. Blocks start at multiples of a power of two ns on the run's clock, and are the
+//! same on all CPUs. Blocks therefore do not depend on how a series was cut, and a stall of several
+//! CPUs counts as one event.
 //!
 //! A level with fewer than 60 independent samples has no bound. Drift at that level may also
 //! influence rarer samples; those have a bound if 60 clusters of them were seen. Phases with
@@ -28,8 +28,8 @@ pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// The two-sided 95 % deviate of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 /// Dispersion above which samples certainly depend on each other. An estimate above this limit is
-/// still too small. It exceeds the estimate for intervals of half the length, and [`dispersion`]
-/// adds this growth once more.
+/// still too small. Such an estimate exceeds the estimate for intervals of half the length, and
+/// [`dispersion`] adds this growth once more.
 pub const DEPENDENT: f64 = 2.0;
 /// Minimum effective number of trials for a bound. If intervals are shorter than the correlation
 /// length, the variance is several times too small. With a minimum of 30, bounds for series with 10
@@ -54,8 +54,8 @@ pub struct Stretch {
 /// Returns infinity if the effective number of trials is too small for a bound, and `None` if there
 /// are too few intervals.
 ///
-/// `stretches` are sorted by stratum and place. They are merged as long as `freedom_min` degrees of
-/// freedom remain, which should be [`FREEDOM_MIN`] or more.
+/// `stretches` are sorted by stratum and place. Neighbours are merged as long as `freedom_min`
+/// degrees of freedom remain. `freedom_min` should be [`FREEDOM_MIN`] or more.
 #[must_use]
 pub fn dispersion(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     let mut joined: Vec<Stretch> = stretches

@@ -2,7 +2,8 @@
 //! shown only if all checks pass.
 //!
 //! A passed gate does not prove that a model is true; it means that the data gave no reason to
-//! refuse the model. It covers only the conditions that were measured, not the machine in general.
+//! refuse the model. The result covers only the conditions that were measured, not the machine in
+//! general.
 //!
 //! A tail model covers one series under one load, because pooled CPUs or loads are mixtures.
 //! Without samples in order of time, the gate cannot pass. A refused model is printed only on

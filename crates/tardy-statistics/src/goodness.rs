@@ -11,8 +11,8 @@ pub mod two_sample;
 /// Returns the Anderson-Darling statistic of `shares`, the model's cumulative probabilities of the
 /// data in ascending order.
 ///
-/// The statistic gives weight to both tails. It is infinite if a value is impossible under the
-/// model, and NaN without data.
+/// The statistic gives weight to both tails. The statistic is infinite if a value is impossible
+/// under the model, and NaN without data.
 #[must_use]
 pub fn anderson_darling(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;
@@ -40,9 +40,9 @@ pub fn cramer_von_mises(shares: &[f64]) -> f64 {
     1.0 / (12.0 * n) + sum
 }
 
-/// Returns the Kolmogorov-Smirnov distance of `shares`, the model's cumulative probabilities of the
-/// data in ascending order: the largest difference between the cumulative probabilities of the data
-/// and of the model.
+/// Returns the Kolmogorov-Smirnov distance: the largest difference between the cumulative
+/// probabilities of the data and of the model. `shares` are the model's cumulative probabilities of
+/// the data, in ascending order.
 #[must_use]
 pub fn kolmogorov_smirnov(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;

@@ -1,5 +1,5 @@
-//! Counts of the values in a time interval, in buckets with a relative width of 1/1024. They are
-//! compact enough to keep hundreds of intervals, and fine enough to compare them.
+//! Counts of the values in a time interval, in buckets with a relative width of 1/1024. The counts
+//! are compact enough to keep hundreds of intervals, and fine enough to compare intervals.
 
 use crate::tally::Tally;
 
@@ -21,7 +21,7 @@ pub struct LogBuckets {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stretch {
     entries: Vec<(u16, u32)>,
-    /// Negative values in ns. They are rare, so each is stored.
+    /// Negative values in ns. Negative values are rare, so each is stored.
     negative: Vec<i64>,
 }
 

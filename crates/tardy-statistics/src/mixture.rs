@@ -18,8 +18,8 @@ const CANDIDATES: f64 = 0.05;
 /// With more points than this, the other cause can be fitted alone (the paper's "minimum of
 /// samples").
 pub const POINTS_FOR_OWN_FIT: usize = 40;
-/// The confidence in the paper. It is so high that only points that really move the tail are
-/// reported.
+/// The confidence in the paper. The confidence is high, so that only points that really move the
+/// tail are reported.
 const CONFIDENCE: f64 = 0.9999;
 
 /// The result for the largest excesses.

@@ -1,9 +1,9 @@
 //! Confidence intervals from a profile likelihood: all values of a quantity for which the data are
 //! not much less likely than for the best value.
 //!
-//! The interval of a return level is long on its upper side, which `estimate +- 2 standard errors`
-//! hides. Source: Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, section
-//! 2.6.6.
+//! The interval of a return level is long on its upper side. `estimate +- 2 standard errors` would
+//! hide this asymmetry. Source: Coles, An Introduction to Statistical Modeling of Extreme Values,
+//! 2001, section 2.6.6.
 
 use statrs::function::erf::erf_inv;
 

@@ -18,8 +18,8 @@ pub struct QuantileRanks {
     pub lower: Option<u64>,
     /// Rank of the upper end; `None` if even the maximum may be below the quantile.
     pub upper: Option<u64>,
-    /// Probability that the interval contains the quantile, which is at least the requested
-    /// confidence. A missing end counts as infinite.
+    /// Probability that the interval contains the quantile. This probability is at least the
+    /// requested confidence. A missing end counts as infinite.
     pub coverage: f64,
     /// Minimum number of samples for which both ends exist; `None` if there is no such number.
     pub samples_needed: Option<u64>,

@@ -2,11 +2,11 @@
 //! build, are watched together, and share the allowed probability of a false alarm.
 //!
 //! A regression of a kernel shows under all loads of a board, under one load on all boards, or
-//! everywhere. It is therefore found sooner in a family of series than in a single one, so families
-//! are tested in addition to each series. The last builds are compared with the previous ones by
-//! Student's test. The spread of a single series is shrunk towards that of the others (Smyth,
-//! Statistical Applications in Genetics and Molecular Biology 3, 2004). A single unusual build is not
-//! a regression, however unusual it is: a change must last for two builds.
+//! everywhere. A test of a family of series therefore finds it sooner than a test of one series, so
+//! families are tested in addition to each series. The last builds are compared with the previous
+//! ones by Student's test. The spread of a single series is shrunk towards that of the others
+//! (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). A single unusual
+//! build is not a regression, however unusual it is: a change must last for two builds.
 //!
 //! Single series are not enough. With 5 % of noise and one false alarm in a thousand builds, an
 //! increase of 15 % in one of 200 numbers cannot be separated from chance within three builds. The
@@ -15,8 +15,8 @@
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
 //! build. The test tries several numbers of last builds for each family. Only the number with the
 //! least probable result is used when families are compared. A larger number includes builds before
-//! the change, which dilute the difference, and with a diluted difference almost every series seems
-//! to have changed.
+//! the change. These builds dilute the difference, and with a diluted difference almost every
+//! series seems to have changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -282,8 +282,8 @@ fn family_before(
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
         [(_, alone)] => (1.0, alone.freedom),
-        // All series of a board share random effects of each boot, which the spread of the family's
-        // mean includes.
+        // All series of a board share random effects of each boot. The spread of the family's mean
+        // includes these effects.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
     (known >= watch.baseline_min).then_some(FamilyBaseline {
@@ -321,8 +321,8 @@ struct Prior {
 }
 
 impl Prior {
-    /// Maximum weight of the other series, in degrees of freedom. It applies if all variances seem
-    /// equal.
+    /// Maximum weight of the other series, in degrees of freedom. The maximum applies if all
+    /// variances seem equal.
     const FREEDOM_MAX: f64 = 200.0;
 
     /// Estimates the prior from variances with their degrees of freedom. The less the variances

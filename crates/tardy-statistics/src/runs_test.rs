@@ -13,8 +13,8 @@ pub struct RunsTest {
     pub runs: u64,
     /// Expected number of runs in random order.
     pub expected: f64,
-    /// Deviation from the expected number in standard deviations. It is negative if values stay on
-    /// one side (drift), and positive if they alternate.
+    /// Deviation from the expected number in standard deviations. The deviation is negative if
+    /// values stay on one side (drift), and positive if values alternate.
     pub deviate: f64,
     /// Probability of a deviation at least as far from 0, for long series.
     pub probability: f64,

@@ -21,7 +21,7 @@ pub const EXCEEDANCES_MIN: u64 = 50;
 /// Maximum number of exceedances over a threshold. With more, the threshold is too low for the
 /// limit law, and fits take long.
 pub const EXCEEDANCES_MAX: u64 = 10_000;
-/// Maximum share of samples that counts as a tail.
+/// Maximum fraction of samples that counts as a tail.
 const SHARE_MAX: f64 = 0.02;
 const THRESHOLDS: u32 = 20;
 /// False discovery rate of ForwardStop: the share of wrong rejections among all rejections.
@@ -98,8 +98,9 @@ pub struct Question {
     pub extremal_index: f64,
 }
 
-/// Scans thresholds with 50 to 10,000 exceedances and at most 2 % of the samples, or 50 samples if
-/// 2 % is fewer. `tally` must contain at least the largest 10,000 samples.
+/// Scans thresholds that 50 to 10,000 samples exceed. At most 2 % of the samples may exceed a
+/// threshold; if 2 % is fewer than 50 samples, the limit is 50 samples. `tally` must contain at
+/// least the largest 10,000 samples.
 #[must_use]
 pub fn scan(tally: &Tally, question: Question) -> Scan {
     let most =

@@ -69,9 +69,9 @@ struct Half {
     inheritable: u32,
 }
 
-/// Permanently drops every capability of the calling thread that is not in `kept`. Programs that it
-/// executes get no others either, even if they have file capabilities. Call this before other
-/// threads exist, because they keep theirs.
+/// Permanently drops every capability of the calling thread that is not in `kept`. Programs that
+/// the thread executes get no others either, even if the programs have file capabilities. Call this
+/// function before other threads exist, because other threads keep their capabilities.
 ///
 /// # Errors
 /// Returns errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error,

@@ -12,7 +12,7 @@ use crate::sched::{Attributes, Policy};
 /// from stopping on request.
 ///
 /// The thread that starts the program must therefore also wait for it. The program's own children
-/// do not inherit the setting, and the program loses it when it executes a set-user-ID,
+/// do not inherit the setting. The program loses the setting when it executes a set-user-ID,
 /// set-group-ID or capability binary.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGKILL)

@@ -1,8 +1,8 @@
 //! Clocks and absolute sleeps: clock_gettime(2), clock_nanosleep(2).
 //!
 //! Sleeps call the kernel without the C library. The wrapper of glibc is a cancellation point, and
-//! costs 50 user instructions more than the call. These are too many for the measuring loop, whose
-//! instructions per sample are limited.
+//! costs 50 user instructions more than the call. These are too many for the measuring loop,
+//! because its instructions per sample are limited.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -220,8 +220,8 @@ pub(crate) fn timespec(nanos: i64) -> libc::timespec {
     }
 }
 
-/// A point in time, both in ns and as the kernel's structure. It advances without a division, and
-/// is read without a multiplication.
+/// A point in time, both in ns and as the kernel's structure. Advancing the point needs no
+/// division, and reading it needs no multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant {
     nanos: i64,

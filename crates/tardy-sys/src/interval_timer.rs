@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// ITIMER_REAL, of which a process has one, with SIGALRM blocked.
+/// ITIMER_REAL, with SIGALRM blocked. A process has only one such timer.
 #[derive(Debug)]
 pub struct IntervalTimer(libc::sigset_t);
 

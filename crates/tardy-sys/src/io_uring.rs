@@ -9,8 +9,8 @@ use io_uring::{IoUring, opcode, squeue};
 /// A ring with at most one request in progress.
 pub struct Ring {
     rings: IoUring,
-    /// Whether a request could not be submitted. It stays in the ring and points to a time that no
-    /// longer exists, so no later request may be submitted.
+    /// Whether a request could not be submitted. Such a request stays in the ring and points to
+    /// memory that is not valid any more, so no later request may be submitted.
     is_broken: bool,
 }
 

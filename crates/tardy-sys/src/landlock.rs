@@ -46,8 +46,8 @@ pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
         | CHANGE_FOLDER
         | if version >= 2 { REFER } else { 0 }
         | if version >= 3 { TRUNCATE } else { 0 };
-    // SAFETY: the kernel reads `handled`, the first member of struct landlock_ruleset_attr, whose
-    // size is given.
+    // SAFETY: the kernel reads `handled`, the first member of struct landlock_ruleset_attr. The
+    // call states the size of `handled`.
     let ruleset = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,

@@ -6,8 +6,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 /// Size of a page in bytes, on every architecture that tardy is built for, in its usual
-/// configuration. A larger page is touched several times, which takes longer and is still
-/// correct.
+/// configuration. A larger page is touched several times. This takes longer, but is still correct.
 pub const PAGE_BYTES: usize = 4096;
 /// Size of a cache line in bytes, on nearly every CPU that runs Linux. Longer lines are written
 /// more than once.
@@ -32,7 +31,7 @@ pub struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes` of private zero pages, none of which is present yet.
+    /// Maps `bytes` of private zero pages. No page is present yet.
     ///
     /// # Errors
     /// Returns ENOMEM; EINVAL for 0 bytes.

@@ -7,11 +7,12 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Creates a file on the kernel's internal tmpfs. It exists until its last descriptor is closed.
+/// Creates a file on the kernel's internal tmpfs. The file exists until its last descriptor is
+/// closed.
 ///
 /// # Errors
-/// Returns EMFILE, ENFILE, ENOMEM; EINVAL if `name`, which only /proc shows, is longer than 249
-/// bytes.
+/// Returns EMFILE, ENFILE, ENOMEM; EINVAL if `name` is longer than 249 bytes. Only /proc shows the
+/// name.
 pub fn create(name: &str) -> io::Result<File> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a C string that outlives the call.
@@ -20,7 +21,8 @@ pub fn create(name: &str) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Creates a file in `folder`'s file system. It never has a name, so it leaves nothing behind.
+/// Creates a file in `folder`'s file system. The file never has a name, so the kernel removes it
+/// when its last descriptor is closed.
 ///
 /// # Errors
 /// Returns EOPNOTSUPP or EISDIR if the file system does not support such files; ENOENT, EACCES,

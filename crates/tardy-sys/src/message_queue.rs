@@ -43,8 +43,8 @@ impl MessageQueue {
                 std::ptr::from_ref(&attributes),
             )
         })?;
-        // SAFETY: on Linux a queue is a file descriptor. It was just opened, and nothing else owns
-        // it.
+        // SAFETY: on Linux a queue is a file descriptor. The descriptor was just opened, and
+        // nothing else owns it.
         let queue = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         // SAFETY: the name ends with a zero byte. A queue without a name disappears with its last
         // descriptor, however the tool ends.
@@ -60,7 +60,7 @@ impl MessageQueue {
     pub fn send(&self, word: u64) -> io::Result<()> {
         let message = word.to_ne_bytes();
         loop {
-            // SAFETY: the kernel reads the whole message, whose length is given.
+            // SAFETY: the kernel reads the whole message; the call states its length.
             match crate::check(unsafe {
                 libc::mq_send(
                     self.0.as_raw_fd(),

@@ -362,8 +362,8 @@ impl Playback {
     /// Returns the errors of [`Playback::refine`]; errors of the driver.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
-        // Kernels before 5.1 lack this request, so an error is ignored. They have everything else
-        // that is used here.
+        // Kernels before 5.1 lack this request, so an error is ignored. These kernels have
+        // everything else that is used here.
         let _ = self.exchange(USER_PROTOCOL, &mut protocol);
         space.requested = u32::MAX;
         self.exchange(HW_PARAMS, space)?;

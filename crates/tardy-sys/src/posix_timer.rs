@@ -15,11 +15,11 @@ pub struct PosixTimer {
 }
 
 impl PosixTimer {
-    /// Creates a disarmed timer on `clock`, and blocks the signal in the calling thread, which must
-    /// be the one that waits.
+    /// Creates a disarmed timer on `clock`, and blocks the signal in the calling thread. The same
+    /// thread must wait for the timer.
     ///
     /// # Errors
-    /// Returns EAGAIN at the limit of queued signals, of which each timer takes one.
+    /// Returns EAGAIN at the limit of queued signals; each timer takes one.
     pub fn new(clock: Clock) -> io::Result<Self> {
         let signal = BlockedSignal::block(crate::thread_signal::first_real_time())?;
         // SAFETY: sigevent is plain data, for which zeros are valid.
@@ -77,7 +77,7 @@ impl Drop for PosixTimer {
     fn drop(&mut self) {
         // SAFETY: the timer was created, and is deleted only here.
         unsafe { libc::timer_delete(self.timer) };
-        // Removes a pending signal, which the next timer would take for its own.
+        // Removes a pending signal, because the next timer would take it for its own.
         let _ = self.signal.wait_for(0);
     }
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{regular_file, user};
 
-/// Makes a folder that only this user may use. It may exist already, for example after a restart of
-/// the process, but must then be such a folder.
+/// Makes a folder that only this user may use. The folder may exist already, for example after a
+/// restart of the process. An existing folder must also be private.
 ///
 /// # Errors
 /// Returns errors of mkdir(2), and of [`open`].

@@ -194,7 +194,8 @@ pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
     crate::check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
 }
 
-/// Makes this process the parent of its descendants whose parents end. It must reap them.
+/// Makes this process the new parent of each descendant that loses its parent. This process must
+/// reap such descendants.
 ///
 /// # Errors
 /// Returns errors of prctl(2).

@@ -15,9 +15,9 @@ const CPU_SECONDS: u64 = 1;
 /// Forks a child that only executes `code`, and returns its number. A signal ends most children.
 /// The caller must reap the child.
 ///
-/// The child has no descriptor, and may neither fork nor dump core. It is killed after 20 ms, or at
-/// the first system call other than read and write (which fail without a descriptor), exit and
-/// sigreturn.
+/// The child has no descriptor, and may neither fork nor dump core. The child is killed after 20
+/// ms, or at the first system call other than read and write (which fail without a descriptor),
+/// exit and sigreturn.
 ///
 /// # Errors
 /// Returns errors of [`process::fork`]; EACCES or EPERM if the system forbids executing memory
@@ -91,9 +91,9 @@ fn seal() -> io::Result<()> {
 
 fn run(start: *mut libc::c_void) -> i32 {
     // SAFETY: `start` is a non-null address of executable memory. The code there may do anything.
-    // This process is a copy that shares no memory and no descriptor with others (`seal`). It can
-    // make no system call with an effect, and returns to the program's code only to call
-    // `exit_now`.
+    // This process is a copy that shares no memory and no descriptor with others (`seal`). The
+    // process can make no system call with an effect, and returns to the program's code only to
+    // call `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
     // Strict mode forbids exit_group, so the kernel kills the process when it tries to exit. The

@@ -74,8 +74,9 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
 }
 
 /// Works like [`set_policy`] for the calling thread, but without SIGXCPU for `Deadline`. A thread
-/// calls this function to find out whether the policy is allowed, and then ends. It may use up its
-/// runtime meanwhile, and the signal would end a process that does not block it.
+/// calls this function to find out whether the policy is allowed, and then ends. The thread may use
+/// up its runtime meanwhile. The signal for this would end a process that does not block the
+/// signal.
 ///
 /// # Errors
 /// Returns the errors of [`set_policy`].
@@ -284,8 +285,8 @@ mod tests {
         let tried = move || match try_policy(policy) {
             Ok(()) => {
                 assert_eq!(super::policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0));
-                // The loop uses a hundred times the thread's runtime per period. The kernel would
-                // send a signal, which ends the process, at a tick.
+                // The loop uses a hundred times the thread's runtime per period. At a tick, the
+                // kernel would send a signal that ends the process.
                 let end = clock::thread_cpu_time() + 50_000_000;
                 while clock::thread_cpu_time() < end {}
             }

@@ -46,8 +46,8 @@ pub fn is_refusal(error: &io::Error) -> bool {
         .is_some_and(|inner| inner.is::<ThreadLimit>())
 }
 
-/// Runs `work` on a new thread, whose CPUs, policy and groups it may change, and returns its
-/// result.
+/// Runs `work` on a new thread, and returns the result of `work`. `work` may change the CPUs,
+/// policy and groups of this thread.
 ///
 /// # Errors
 /// Returns errors of starting a thread, with the remedy of [`refused`]; `Other` if `work` panicked.

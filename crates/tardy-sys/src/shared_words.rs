@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Words of 64 bits in a memory file of fixed size. They are zero at first.
+/// Words of 64 bits in a memory file of fixed size. The words are zero at first.
 ///
 /// The words are atomics, because any process with the file may write any value at any time.
 #[derive(Debug)]

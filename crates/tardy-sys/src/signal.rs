@@ -23,8 +23,8 @@ pub const USER_2: i32 = libc::SIGUSR2;
 /// Sent when a write passes RLIMIT_FSIZE.
 pub const FILE_LIMIT: i32 = libc::SIGXFSZ;
 
-/// Signals that are blocked in the calling thread, and in threads that it starts later. They are
-/// read from the descriptor instead.
+/// Signals that are blocked in the calling thread, and in threads that it starts later. The signals
+/// are read from the descriptor instead.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 

@@ -108,7 +108,7 @@ impl ProtectedPage {
         Ok(Self { page, before })
     }
 
-    /// Writes to the page, which faults `count` times (at least once) before it succeeds.
+    /// Writes to the page. The write faults `count` times (at least once) before it succeeds.
     ///
     /// # Errors
     /// Returns ENOMEM at the limit of mappings.

@@ -12,7 +12,7 @@ impl SilentTimer {
     /// Creates a disarmed timer.
     ///
     /// # Errors
-    /// Returns EAGAIN at the limit of queued signals, of which each timer takes one; ENOMEM.
+    /// Returns EAGAIN at the limit of queued signals (each timer takes one); ENOMEM.
     #[inline]
     pub fn new() -> io::Result<Self> {
         // SAFETY: sigevent is plain data, for which zeros are valid.

@@ -42,9 +42,9 @@ pub fn route_netlink() -> io::Result<OwnedFd> {
 /// UDP_SEGMENT of include/uapi/linux/udp.h.
 const UDP_SEGMENT: libc::c_int = 103;
 
-/// Makes the kernel split each send into datagrams of `bytes` bytes (Linux 4.18). They pass the
-/// network stack as one packet; a receiver on the same machine gets them individually, but at the
-/// same time.
+/// Makes the kernel split each send into datagrams of `bytes` bytes (Linux 4.18). The datagrams of
+/// a send pass the network stack as one packet. A receiver on the same machine gets them
+/// individually, but at the same time.
 ///
 /// # Errors
 /// Returns ENOPROTOOPT in older kernels; EINVAL.

@@ -12,8 +12,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Makes a program: the file `path`, with `arguments`, of which the first is the program's
-    /// name, and with an empty environment.
+    /// Makes a program: the file `path`, with `arguments` and an empty environment. The first
+    /// argument is the program's name.
     #[must_use]
     pub fn new(path: CString, arguments: Vec<CString>) -> Self {
         Self { path, arguments }

@@ -11,7 +11,7 @@ use crate::clock::{Clock, timespec};
 pub struct TimerFd(File);
 
 impl TimerFd {
-    /// Creates a disarmed timer, whose reads do not block.
+    /// Creates a disarmed timer with non-blocking reads.
     ///
     /// # Errors
     /// Returns EMFILE, ENFILE, ENOMEM.
@@ -63,7 +63,7 @@ impl TimerFd {
     }
 }
 
-/// A periodic timer, whose reads block.
+/// A periodic timer with blocking reads.
 #[derive(Debug)]
 pub struct PeriodicTimerFd(OwnedFd);
 

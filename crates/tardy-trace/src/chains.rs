@@ -1,10 +1,10 @@
-//! Chains of wake-ups: an interrupt wakes a thread, which wakes the next one, up to a followed
-//! thread.
+//! Chains of wake-ups: an interrupt wakes a thread, this thread wakes the next one, and so on up to
+//! a followed thread.
 //!
 //! A chain leads back from a thread to its waker, and from there to the wake-up that started the
-//! waker's cycle. It ends at an interrupt, a timer, or a thread without a known wake-up. Its times
-//! add up to its latency: each thread waited for a CPU, and then took some time to wake the next
-//! one.
+//! waker's cycle. The chain ends at an interrupt, a timer, or a thread without a known wake-up. Its
+//! times add up to its latency: each thread waited for a CPU, and then took some time to wake the
+//! next one.
 
 use foldhash::HashMap;
 

@@ -145,8 +145,8 @@ pub enum Kind {
         /// The target CPUs.
         cpus: CpuMask,
     },
-    /// A function is queued for another CPU, which runs it when the next interrupt from a CPU
-    /// arrives.
+    /// A function is queued for another CPU. That CPU runs the function when the next interrupt
+    /// from a CPU arrives.
     FunctionQueue {
         /// The other CPU.
         cpu: u32,
@@ -692,7 +692,7 @@ fn vector(format: &EventFormat) -> Reading {
     }
 }
 
-/// The fields of an event that is being read, by their place in [`KINDS`].
+/// The fields of an event that is being read, by their index in [`KINDS`].
 struct Values<'a> {
     fields: &'a [Place],
     data: &'a [u8],

@@ -34,7 +34,7 @@ use crate::text::Text;
 pub struct Facts {
     /// Whether the kernel preempts kernel code, if known.
     pub preemption: Option<Preemption>,
-    /// Whether the machine is a guest, whose host can take the CPU, if known.
+    /// Whether the machine is a guest, so that its host can take the CPU; absent if unknown.
     pub is_guest: Option<bool>,
     /// Whether the trace's times are of the monotonic clock, so that a due time of that clock needs
     /// no conversion.

@@ -195,7 +195,7 @@ impl<'a> TraceFile<'a> {
     }
 }
 
-/// The parts that both versions share, apart from their positions.
+/// The parts that both versions of the format contain, without their positions in the file.
 #[derive(Debug, Default)]
 struct Parts {
     layout: Option<PageLayout>,

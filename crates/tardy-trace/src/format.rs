@@ -66,7 +66,7 @@ pub enum FieldKind {
     Unsigned,
     /// A number with a sign.
     Signed,
-    /// Text in its place, up to a zero.
+    /// Text at the field's own offset, up to a zero byte.
     Text,
     /// Four bytes with the position of data of variable length: offset in the low half, length in
     /// the high one.

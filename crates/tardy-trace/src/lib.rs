@@ -8,8 +8,8 @@
 //! (wake-ups of a thread, cut into pieces by the holder of the CPU). [`perfetto::Writer`] writes
 //! the events and the wake-ups to a file for Perfetto's viewer.
 //!
-//! Every byte of a trace is treated as hostile. A reader returns an error. It neither panics nor
-//! takes more memory than its limits allow.
+//! Every byte of a trace is treated as hostile. A reader returns an error. A reader neither panics
+//! nor takes more memory than its limits allow.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,9 +1,9 @@
 //! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as kernel events, and a
-//! track for each explained thread. The track has a slice for each wake-up, which is divided into
-//! components, and these into holders of the CPU.
+//! track for each explained thread. The track has a slice for each wake-up. The slice is divided
+//! into components, and each component into holders of the CPU.
 //!
-//! Packets are written while the trace is read. The write buffer is bounded, because Perfetto sorts
-//! by time when it reads.
+//! Packets are written while the trace is read. Packets need no exact order, because Perfetto sorts
+//! them by time when it opens the file. The write buffer is therefore bounded.
 
 mod ftrace;
 mod message;

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 #[must_use]
 pub fn shown(name: &str) -> Cow<'_, str> {
     match rustc_demangle::try_demangle(name) {
-        // The alternate form omits the hash at the end of the name, which differs from build to
-        // build.
+        // The alternate form omits the hash at the end of the name, because the hash differs from
+        // build to build.
         Ok(decoded) => Cow::Owned(format!("{decoded:#}")),
         Err(_) => Cow::Borrowed(name),
     }

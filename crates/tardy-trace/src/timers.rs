@@ -85,8 +85,8 @@ pub struct ClockOffsets {
 }
 
 impl ClockOffsets {
-    /// Returns the clock that read `now` at an expiry, and its offset from the monotonic clock,
-    /// which read `time` shortly after.
+    /// Returns the clock that read `now` at an expiry, and its offset from the monotonic clock. The
+    /// monotonic clock read `time` shortly after the expiry.
     pub(crate) fn clock(self, time: i64, now: i64) -> (TimerClock, i64) {
         let ahead = now.saturating_sub(time);
         if ahead.saturating_abs()

@@ -83,8 +83,9 @@ impl Cause {
     }
 }
 
-/// Parts of the latency between the due time and the time when the thread ran, in ns. They follow
-/// one another, and their sum is always the latency. Only wake-ups by timers have the first three.
+/// Parts of the latency between the due time and the time when the thread ran, in ns. The parts
+/// follow one another, and their sum is always the latency. Only wake-ups by timers have the first
+/// three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
     /// From the due time until the thread set the timer, if it set the timer after the due time.
@@ -139,7 +140,8 @@ pub enum Start {
     /// The thread had not left the CPU yet, and continues after the interrupt.
     OnCpu,
     /// The trace lacks the switch, but a later event shows that the thread ran: either it had not
-    /// left its CPU, or the kernel does not trace that switch. Its latency is a lower bound.
+    /// left its CPU, or the kernel does not trace that switch. The latency of such a wake-up is a
+    /// lower bound.
     Unseen,
 }
 

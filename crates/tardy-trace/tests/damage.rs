@@ -16,8 +16,8 @@ fn data(name: &str) -> Vec<u8> {
     .expect("it is kept beside the tests")
 }
 
-/// Reads a whole file. Returns the number of events, the number of places where events were lost,
-/// and the number of cases of damage.
+/// Reads a whole file. Returns the number of events, the number of gaps where events were lost, and
+/// the number of cases of damage.
 fn read(bytes: &[u8]) -> Result<(usize, usize, usize), FileError> {
     let file = TraceFile::parse(bytes)?;
     let decoder = Decoder::new(&file.formats);

@@ -451,7 +451,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
     assert_eq!(told(&delay)[0].1, Cause::Waker);
 }
 
-/// A gap of another CPU, whose lost events may be those of any thread.
+/// A gap in the events of another CPU. The lost events may be those of any thread.
 fn gap(made: &mut EventStream, time: u64) {
     made.items.push(Item::Lost {
         cpu: 1,

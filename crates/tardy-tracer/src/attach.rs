@@ -93,11 +93,11 @@ pub struct Recording {
     pub no_stacks: Option<String>,
     /// Number of events that were read.
     pub events_read: u64,
-    /// Number of places where events were lost.
+    /// Number of gaps in the trace where events were lost.
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of places where events that serve only explanations were lost.
+    /// Number of gaps where events that serve only explanations were lost.
     pub explanation_losses: u64,
     /// Number of lost events that serve only explanations, as far as the kernel counted them.
     pub lost_explanations: u64,
@@ -183,7 +183,7 @@ impl Attachment {
         }
         let threads = match target.look() {
             Look::There(threads) => threads,
-            // The first turn reports the reason.
+            // The first iteration reports the reason.
             Look::Unknown | Look::Ended => BTreeMap::new(),
         };
         let numbers: BTreeSet<i32> = threads.keys().copied().collect();

@@ -21,8 +21,8 @@ const HOLDERS_KEPT: usize = 1 << 12;
 /// Maximum number of innermost frames that may belong to the recording itself.
 const OWN_FRAMES_MAX: usize = 16;
 
-/// Returns whether a function is an interrupt entry: the functions it calls do not belong to the
-/// interrupted code (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
+/// Returns whether a function is an interrupt entry. The functions that an interrupt entry calls do
+/// not belong to the interrupted code (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
 /// arch/riscv/kernel/entry.S).
 fn is_interrupts_entry(name: &str) -> bool {
     [
@@ -195,7 +195,8 @@ pub(crate) struct DelayFile {
     writer: Option<DelayWriter>,
     /// The sample to store, reused so that no sample allocates.
     sample: SampleDelay,
-    /// The holders of the previous sample with their indices, which the next one usually repeats.
+    /// The holders of the previous sample with their indices. The next sample usually has the same
+    /// holders.
     last: Vec<(Key, usize)>,
     pub(crate) counts: ExplainedSeries,
 }

@@ -30,8 +30,8 @@ impl std::fmt::Display for WantedEvent {
 /// quarter of a microsecond on the measured CPU.
 ///
 /// Two events are left out: `hrtimer_expire_exit`, because the end of the interrupt gives the same
-/// time, and `hrtimer_cancel`, because a cancelled timer that expires later was enqueued again,
-/// which `hrtimer_start` shows (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both occur with every
+/// time, and `hrtimer_cancel`, because a cancelled timer that expires later was enqueued again, and
+/// `hrtimer_start` shows this (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both occur with every
 /// wake-up, or with every exit from idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
@@ -63,8 +63,8 @@ pub const OF_PROBES: &[WantedEvent] = &[
     helpful("task", "task_newtask"),
 ];
 
-/// Events recorded only if the loop of a program is judged. They force every thread of the system
-/// through the slow path of its system calls, so other runs omit them.
+/// Events recorded only if the loop of a program is judged. These events force every thread of the
+/// system through the slow path of its system calls, so other runs omit them.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
 /// Start of the name of the event with which a monitor of the kernel's runtime verification reports
@@ -94,8 +94,8 @@ pub mod of_timers {
     /// A thread runs.
     pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
     /// Interrupts and softirqs that may wake a thread, each with a filter. The filters select
-    /// softirqs of timers, networks, block devices and tasklets. They leave out softirqs of the
-    /// scheduler and of RCU, because these come with every tick.
+    /// softirqs of timers, networks, block devices and tasklets. The filters leave out softirqs of
+    /// the scheduler and of RCU, because these come with every tick.
     pub const INTERRUPTS: [(WantedEvent, Option<&str>); 4] = [
         (helpful("irq", "irq_handler_entry"), None),
         (helpful("irq", "irq_handler_exit"), None),

@@ -17,7 +17,7 @@ const PAGES_MAX: usize = 64;
 /// Time before due and after the clock read for which pages are stored, in ns.
 const AROUND: u64 = 1_000_000;
 /// Offset of a byte in a page, and the bit in this byte that reports lost events before the page.
-/// It is the highest bit of the lower 32 bits of `commit`, which are little-endian
+/// This is the highest bit of the lower 32 bits of `commit`, which are little-endian
 /// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
@@ -38,10 +38,10 @@ pub(crate) struct Evidence {
     bytes: Vec<usize>,
     /// The worst samples, worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
-    /// Index of the first place whose pages belong to the instance, and the name of the instance.
-    /// All earlier places belong to the main buffer.
+    /// Index of the first CPU buffer whose pages belong to the instance, and the name of the
+    /// instance. All earlier indices belong to the main buffer.
     instance: Option<(usize, &'static str)>,
-    /// Maximum number of bytes of the worst samples' pages.
+    /// Maximum size, in bytes, of all pages that are kept for the worst samples.
     bytes_max: u64,
     has_changed: bool,
 }
@@ -60,7 +60,7 @@ impl Evidence {
         }
     }
 
-    /// Makes the pages of places from `first` on belong to an instance with this name.
+    /// Assigns the pages from index `first` on to an instance with this name.
     pub(crate) fn with_instance(self, first: usize, name: &'static str) -> Self {
         Self {
             instance: Some((first, name)),

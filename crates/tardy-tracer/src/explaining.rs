@@ -52,7 +52,7 @@ pub(crate) struct SeriesFollower {
     pub(crate) explained_until: u64,
 }
 
-/// The loop of a program, whose thread writes nothing into the trace.
+/// The loop of a program. Its thread writes nothing into the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct FollowedLoop {
     /// Index of the probe that measures the loop.
@@ -153,7 +153,7 @@ impl SampleExplainer {
             return;
         };
         if self.loops.iter().any(|looped| looped.place == place) {
-            // The tool's own thread for a program's loop only passes samples on.
+            // This thread belongs to tardy and only passes on the samples of a program's loop.
             self.samples.add_observer(event.head.pid);
             return;
         }

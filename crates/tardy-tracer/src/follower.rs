@@ -55,7 +55,8 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Reads until `is_ending`, then to the end of the buffered data.
-    // A separate function, whose instructions a test counts (tests/alone/explaining.rs).
+    // This is a separate function because a test counts its instructions
+    // (tests/alone/explaining.rs).
     #[inline(never)]
     pub(crate) fn run(&mut self, is_ending: &AtomicBool) {
         let (mut evidence_due, mut flush_due) = (

@@ -1,8 +1,8 @@
-//! A tracefs instance that belongs to the run: buffers, clock, events, CPUs. It writes only inside
-//! its folder.
+//! A tracefs instance that belongs to the run: buffers, clock, events, CPUs. This module writes
+//! only inside the instance's folder.
 //!
-//! If tracefs is not mounted, the tool mounts it without a mount point. It reaches the mount by a
-//! descriptor, no other process sees it, and it disappears with the process.
+//! If tracefs is not mounted, the tool mounts it without a mount point. The tool reaches the mount
+//! by a descriptor. No other process sees the mount, and the mount disappears with the process.
 //!
 //! New events overwrite old ones in a full buffer. Only in this mode does the kernel mark the page
 //! before which events were lost, and count them; in the other mode the position of a loss is
@@ -287,8 +287,8 @@ impl Instance {
         let of_all = WANTED
             .iter()
             .map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, None));
-        // This filter matches no thread. It applies until the threads have written their probe
-        // indices.
+        // This filter matches no thread. The filter applies until the threads have written their
+        // probe indices.
         let of_nobody = || Some("common_pid < 0".to_owned());
         let of_threads = self
             .of_threads
@@ -414,7 +414,7 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if {sleeps} && {of_threads}"))
     }
 
-    /// Runs the timerlat tracer in this instance, which records its output.
+    /// Runs the timerlat tracer in this instance. The instance records the tracer's output.
     ///
     /// # Errors
     /// Returns an error if the kernel has no such tracer.

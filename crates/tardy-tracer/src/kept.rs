@@ -1,10 +1,10 @@
 //! All pages of a run, for `--keep-trace`: one file per CPU, and the head of a trace.dat to be made
 //! from them.
 //!
-//! In memory, the tracer keeps only a short past of each CPU: one second before the last sample
-//! that the recorder passed on. A longer past would slow down explaining: with 13 MB of events per
-//! CPU, cache misses took a fifth of all the time (`tests/alone/explaining.rs` counts the
-//! instructions).
+//! In memory, the tracer keeps only the recent events of each CPU. These events start one second
+//! before the last sample that the recorder passed on. A longer past would slow down explaining:
+//! with 13 MB of events per CPU, cache misses took a fifth of all the time
+//! (`tests/alone/explaining.rs` counts the instructions).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

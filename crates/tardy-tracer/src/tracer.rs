@@ -50,7 +50,7 @@ pub enum NotTraced {
     /// The machine has no usable tracefs.
     #[error("tracefs cannot be used ({0})")]
     NoTracefs(io::Error),
-    /// The trace uses the host's clock, which differs from that of this time namespace.
+    /// The trace uses the host's clock. This time namespace has a different clock.
     #[error(
         "this process is in a time namespace, whose clock differs from that of the kernel's trace"
     )]
@@ -126,7 +126,7 @@ pub struct Options<'a> {
     pub has_stacks: bool,
     /// Whether the timerlat tracer runs too, as a second opinion.
     pub has_timerlat: bool,
-    /// Whether program loops are measured, which are judged by rules.
+    /// Whether program loops are measured. Such loops are judged by rules.
     pub has_loops: bool,
 }
 

@@ -2,10 +2,10 @@
 //! balanced design runs all settings at once and picks candidates. Then, each candidate gets pairs
 //! of runs that differ in that setting. Last, pairs compare all useful settings together with none.
 //!
-//! Only a candidate's pairs decide whether it is useful or harmful. They are separate from the runs
-//! that picked the candidates, because the best of many settings looks good by chance in the runs
-//! that picked it. `confidence` limits the probability that a search calls any ineffective setting
-//! useful or harmful.
+//! Only a candidate's pairs decide whether it is useful or harmful. The pairs are separate from the
+//! runs that picked the candidates, because the best of many settings looks good by chance in the
+//! runs that picked it. `confidence` limits the probability that a search calls any ineffective
+//! setting useful or harmful.
 //!
 //! The pairs of a candidate also vary the other candidates. These are randomly on or off, equal in
 //! both runs of a pair, so the effect is an average over the other settings, as in the design.
@@ -138,7 +138,7 @@ pub struct SearchResult {
     /// The goal in ns with all settings as found: the geometric mean of the runs without any
     /// setting, or of all runs of the design if there are none.
     pub base_ns: f64,
-    /// Smallest effect, as a share of the goal, that nine of ten searches with this budget would
+    /// Smallest effect, as a fraction of the goal, that nine of ten searches with this budget would
     /// find if only one setting had an effect.
     pub smallest_share: f64,
     /// All useful settings together against none; absent if fewer than two are useful, or if the
@@ -347,9 +347,10 @@ impl<B: Bench> State<'_, B> {
         Ok(trials)
     }
 
-    /// Runs the pairs of all candidates in turns. In each pair, the other candidates are randomly
-    /// on or off, equal in both runs, as in the design. If all candidates are decided halfway, the
-    /// stage ends there. The judgements halfway and at the end share the confidence.
+    /// Runs the pairs of all candidates: one pair of each candidate in every round. In each pair,
+    /// the other candidates are randomly on or off, equal in both runs, as in the design. If all
+    /// candidates are decided halfway, the stage ends there. The judgements halfway and at the end
+    /// share the confidence.
     fn pairs(
         &mut self,
         candidates: &[usize],

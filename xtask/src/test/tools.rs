@@ -46,8 +46,8 @@ impl Tools {
         Ok(Self { path })
     }
 
-    /// Returns `cargo nextest COMMAND` for the whole workspace. It uses the development profile,
-    /// because overflow checks and debug assertions are part of the tests.
+    /// Returns `cargo nextest COMMAND` for the whole workspace. The command uses the development
+    /// profile, because overflow checks and debug assertions are part of the tests.
     pub(crate) fn nextest(&self, command: &str, arguments: &[&str]) -> Command {
         let mut cargo = workspace::cargo();
         cargo

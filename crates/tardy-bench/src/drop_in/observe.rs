@@ -28,7 +28,8 @@ const PRIORITIES: std::ops::RangeInclusive<u32> = 70..=80;
 /// A line of `-v` without its numbers.
 const VALUE: &str = "0:0:0";
 
-/// Starts of lines of -v about the machine and the version, which differ between versions.
+/// Prefixes of the lines of -v about the machine and the version. These lines differ between
+/// versions.
 const MACHINE: [&str; 5] = [
     "parse_cpumask",
     "Using ",
@@ -42,8 +43,8 @@ const MACHINE: [&str; 5] = [
 pub(super) struct Observed {
     /// The exit code; absent if the run was killed.
     pub(super) exit: Option<i32>,
-    /// Groups of consecutive lines of the same kind, each with its number of lines: of standard
-    /// output, then of each file. Empty if only the exit code counts.
+    /// Groups of consecutive lines of the same kind, each with the number of its lines. The groups
+    /// of standard output come first, then those of each file. Empty if only the exit code counts.
     lines: Vec<String>,
     /// Keys of the JSON document, with the values that are not measured.
     keys: BTreeSet<String>,

@@ -56,7 +56,7 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     for range in bars.iter_mut().flatten() {
         range.min = range.min.max(low);
     }
-    // The ticks of a time axis contain their units, from ns to s.
+    // Each tick of a time axis has a unit (ns to s), so the title of a time axis has none.
     let (title, values) = if unit.is_time() {
         (
             "time of one operation (logarithmic)".to_owned(),

@@ -34,7 +34,7 @@ impl Point {
         }
     }
 
-    /// Returns the share of samples that a chart of `kind` shows at this value.
+    /// Returns the fraction of samples that a chart of `kind` shows at this value.
     fn share(self, kind: Kind) -> f64 {
         self.count(kind) as f64 / self.samples as f64
     }

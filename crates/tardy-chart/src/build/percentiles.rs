@@ -10,7 +10,7 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, rules_of_all};
 
-/// Number of percentiles drawn per factor of ten of the share above them.
+/// Number of percentiles drawn per factor of ten of the fraction above them.
 const STEPS_A_DECADE: u32 = 10;
 
 /// A percentile: one in `one_in` samples lies above `value`. The true percentile lies between

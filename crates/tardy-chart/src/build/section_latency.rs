@@ -7,8 +7,8 @@ use tardy_outside::theory::SectionLatencyRow;
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Tone, Values};
 use crate::scale::Scale;
 
-/// Returns a chart with both distributions of each load, of which only those of the load with the
-/// longest latencies are visible at first; `None` if no group has both distributions.
+/// Returns a chart with both distributions of each load. At first, only the load with the longest
+/// latencies is visible. Returns `None` if no group has both distributions.
 #[must_use]
 pub fn chart(groups: &[Group]) -> Option<Chart> {
     let rows: Vec<(&Group, &SectionLatencyRow)> = groups

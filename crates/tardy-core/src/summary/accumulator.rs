@@ -71,8 +71,8 @@ impl SummaryOptions {
         Cell::with_stretches(self.stretches)
     }
 
-    /// Returns the stratum of samples in these phases. It depends on the kinds of the phases only,
-    /// because phases of one kind are one population.
+    /// Returns the stratum of samples in these phases. The stratum depends only on the kinds of the
+    /// phases, because phases of one kind are one population.
     fn stratum(&self, phases: &[usize]) -> Stratum {
         let kind =
             |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;
@@ -211,7 +211,7 @@ impl SeriesAccumulator {
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
         // The cell leaves the map only for a chunk with exceptional samples. A day has half a
-        // million chunks, most of which have none.
+        // million chunks, and most of them have no exceptional samples.
         let questions = &self.questions;
         let cell = self
             .cells
@@ -376,8 +376,8 @@ impl SeriesAccumulator {
         self.last_latency = next.last_latency.or(self.last_latency);
     }
 
-    /// Adds earlier samples that are known only by these counts. If they touch several phases, they
-    /// are assigned to none.
+    /// Adds earlier samples that are known only by these counts. Samples that touch several phases
+    /// are assigned to no phase.
     ///
     /// The order of the series' samples is then unknown, so no dependence is reported.
     pub fn add_earlier(&mut self, earlier: &EarlierSamples<'_>) {

@@ -237,8 +237,8 @@ impl Cell {
         }
     }
 
-    /// Returns the histogram including the latencies of skipped due times; `None` if none was
-    /// skipped, or if the latency of one is unknown.
+    /// Returns the histogram with the latencies of skipped due times added. `None` if no due time
+    /// was skipped, or if the latency of any skipped due time is unknown.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {
         let skipped = self.latency_skipped.count();

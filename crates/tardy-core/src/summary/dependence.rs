@@ -20,7 +20,7 @@ const TAIL_SAMPLES: f64 = 1000.0;
 /// How the samples of a set depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependence {
-    /// Ordered by the share of samples above a value, ascending.
+    /// Ordered by the fraction of samples above a value, ascending.
     levels: Vec<Level>,
     samples: f64,
     series: usize,

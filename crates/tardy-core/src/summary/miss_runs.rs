@@ -27,8 +27,8 @@ pub struct MissRuns {
 }
 
 impl MissRuns {
-    /// Adds misses at the due time `place` and the `length - 1` due times after it. Places must
-    /// ascend.
+    /// Adds misses at the due time with index `place` and at the `length - 1` due times after it.
+    /// `place` must ascend from call to call.
     pub fn add(&mut self, place: u64, length: u64) {
         if length > 0 {
             self.merge(&Self::of(Run { place, length }));

@@ -15,7 +15,7 @@ pub const PERCENTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.999_99];
 /// two-sided, so each end alone has a confidence of 97.5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// The share of samples at or below the percentile.
+    /// The fraction of samples at or below the percentile.
     pub probability: f64,
     /// The value of the sample at that rank.
     pub value_ns: i64,

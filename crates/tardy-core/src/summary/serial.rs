@@ -9,7 +9,7 @@ use crate::summary::batches::{Batch, Batches, Stratum};
 /// Minimum number of clusters for an estimate of their size.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
 /// Minimum number of clusters at a level if the dispersion of another level is infinite. That level
-/// drifts, so this level may drift too, which few clusters would not show.
+/// drifts, so this level may drift too, and few clusters would not show a drift.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
 /// A level: the samples above some value.

@@ -3,8 +3,8 @@
 //!
 //! Skipped due times get a latency only if the wake-up's latency covers them. If the wake-up was in
 //! time and the work after it took too long, the time at which the probe was ready is not known
-//! exactly. It was ready before the next due time that it did not skip. The histogram then stays
-//! uncorrected, and verdicts use the bound.
+//! exactly. The probe was ready before the next due time that it did not skip. The histogram then
+//! stays uncorrected, and verdicts use the bound.
 
 use super::Window;
 use crate::sample::Sample;
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn one_of_unknown_lateness_counts_with_the_most_that_it_can_have_been() {
-        // The wake-up is in time, but the thread is away for five periods. It is back before the
-        // sixth due time, so the latencies are at most 5000, 4000 and so on.
+        // The wake-up is in time, but the thread is away for five periods. The thread is back
+        // before the sixth due time, so the latencies are at most 5000, 4000 and so on.
         assert_eq!(
             [999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)),
             [5, 4, 1, 0]

@@ -19,7 +19,7 @@ use super::process::{MadeRun, Process};
 
 /// The percentiles whose bounds are checked.
 pub(crate) const PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
-/// The share of samples that miss the first of the two deadlines.
+/// The fraction of samples that miss the first of the two deadlines.
 pub(crate) const SHARE_SEEN: f64 = 1e-3;
 const PERIOD: i64 = 1_000_000;
 /// Samples in a chunk: at 1 kHz, the recorder writes a chunk every 125 ms.
@@ -55,12 +55,12 @@ impl Tally {
         }
     }
 
-    /// Returns the share of runs whose bound held, or that reported no bound.
+    /// Returns the fraction of runs whose bound held, or that reported no bound.
     pub(crate) fn coverage(&self) -> f64 {
         f64::from(self.held + self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
 
-    /// Returns the share of runs without a bound.
+    /// Returns the fraction of runs without a bound.
     pub(crate) fn unbounded_share(&self) -> f64 {
         f64::from(self.unbounded) / f64::from(self.bounded + self.unbounded)
     }

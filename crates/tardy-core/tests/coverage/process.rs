@@ -48,7 +48,7 @@ impl Process {
         Self::CommonStalls(2.0),
     ];
 
-    /// Returns the share of values above `limit` in a run of `length` samples per CPU.
+    /// Returns the fraction of values above `limit` in a run of `length` samples per CPU.
     pub(crate) fn share_above(self, limit: f64, length: usize) -> f64 {
         let log_normal = |median: f64| normal_above((limit / median).ln() / SPREAD);
         match self {
@@ -87,7 +87,7 @@ impl Process {
     }
 }
 
-/// A run: the random events that its CPUs have in common.
+/// A run, with the random events that all its CPUs share.
 pub(crate) struct MadeRun {
     process: Process,
     length: usize,

@@ -19,7 +19,7 @@ use tardy_sys::clock;
 use crate::metric::{Metric, Place, Unavailable, Work, share};
 use crate::peer::Peer;
 
-/// Number of turns of the ring between two measurements of the cost without switches.
+/// Number of rounds of the ring between two measurements of the cost without switches.
 const STRETCH: u64 = 50;
 
 const fn metric(
@@ -186,8 +186,8 @@ impl Ring {
 }
 
 impl Work for Ring {
-    /// Runs whole turns of the ring, and as many turns without switches. Returns the difference of
-    /// their times, scaled to the requested number of switches.
+    /// Runs whole rounds of the ring, and as many rounds without switches. Returns the difference
+    /// of their times, scaled to the requested number of switches.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let turns = operations.div_ceil(self.processes);
         let (mut took, mut left) = (0, turns);

@@ -111,8 +111,8 @@ fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<
 /// for it, so that the kernel hands it over each time.
 struct ContendedLock {
     lock: Arc<InheritingLock>,
-    /// Set during a trial. The other thread then takes the lock, and holds it until this thread
-    /// waits for it.
+    /// Set during a trial. During a trial, the other thread takes the lock, and holds it until this
+    /// thread waits for the lock.
     goes_on: Arc<AtomicBool>,
     partner: Partner,
 }

@@ -1,4 +1,4 @@
-//! The cheapest system call: getppid(2), whose result the C library does not cache.
+//! The cheapest system call: getppid(2). The C library does not cache its result.
 
 use std::hint::black_box;
 

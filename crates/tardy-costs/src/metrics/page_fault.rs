@@ -36,8 +36,8 @@ pub(super) const NEW: Metric = Metric {
 };
 
 const PAGES: usize = FILE_BYTES / PAGE_BYTES;
-/// Distance between two touched pages. It is coprime to the number of pages, which is a power of
-/// two, so the steps visit each page once.
+/// Distance between two touched pages. The number of pages is a power of two. The distance is odd
+/// and therefore coprime to it, so the steps visit each page once.
 const STRIDE: usize = 6_151;
 /// Number of pages of new memory that are touched at a time.
 const NEW_PAGES: usize = 1024;

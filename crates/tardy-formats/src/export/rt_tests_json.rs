@@ -1,6 +1,6 @@
-//! The document that `cyclictest --json` writes, for parsers of rt-tests' output. It has the same
-//! keys, including the two misspelt ones that contain a colon. Latencies are in whole us, rounded
-//! down, or in ns as with `-N`.
+//! The document that `cyclictest --json` writes, for parsers of rt-tests' output. The document has
+//! the keys of rt-tests, including the two misspelt ones that contain a colon. Latencies are in
+//! whole us, rounded down, or in ns as with `-N`.
 //!
 //! Data for which cyclictest has no key get additional keys, which those parsers skip.
 //! `return_code` is the run's exit code: 0 if the deadline was met. The file is replaced by
@@ -114,7 +114,7 @@ pub struct DocumentHead {
     /// The user's command line.
     pub command_line: String,
     pub return_code: u8,
-    /// Number of values, from 0, whose counts each thread lists; 0 for none.
+    /// Number of buckets that each thread lists, from value 0 on; 0 for none.
     pub buckets: u32,
     pub unit: Unit,
 }

@@ -4,8 +4,8 @@
 //! There are two layouts. Up to cyclictest 2.6, every bucket has a row; later versions omit empty
 //! buckets and `# Total:`. The file does not state the unit.
 //!
-//! The cyclictest of NuttX prints the first layout, with two errors. It prints negative extremes as
-//! unsigned numbers of 32 or 64 bits, and without -l its mean is always 0. Source: nuttx-apps,
+//! The cyclictest of NuttX prints the first layout, with two errors. Negative extremes are printed
+//! as unsigned numbers of 32 or 64 bits, and without -l the mean is always 0. Source: nuttx-apps,
 //! benchmarks/cyclictest/cyclictest.c.
 
 use std::collections::BTreeMap;

@@ -93,7 +93,7 @@ impl ThreadLine {
         })
     }
 
-    /// Parses a line of signaltest, whose threads have no interval.
+    /// Parses a line of signaltest. The threads of signaltest have no interval.
     pub(super) fn of_signaltest(line: &str, unit: Unit) -> Option<Self> {
         Self::parse(line, unit).filter(|found| found.interval.is_none() && found.affinity.is_none())
     }
@@ -155,7 +155,7 @@ fn is_torn(text: &str) -> bool {
 }
 
 /// Returns the last line about each thread that `parse` recognises. Includes the latency at which
-/// the tool stopped (-b), which the summary lines of cyclicdeadline leave out.
+/// the tool stopped (-b). The summary lines of cyclicdeadline omit this latency.
 ///
 /// # Errors
 /// Returns an error if no line is recognised, or if the latency at which the tool stopped is

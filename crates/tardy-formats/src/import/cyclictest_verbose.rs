@@ -1,17 +1,18 @@
 //! cyclictest -v: one line per sample, `thread: cycle: value`. The file can be large, so the reader
 //! is optimised for speed.
 //!
-//! The lines lack due times. They follow from the interval and from cyclictest's behaviour after a
-//! late wake-up: it skips the due times that have passed, without counting them. So a sample that
-//! is late by k intervals implies k skipped due times. Source: rt-tests,
+//! The lines lack due times. This module computes the due times from the interval. After a late
+//! wake-up, cyclictest skips the due times that have passed, without counting them. So a sample
+//! that is late by k intervals implies k skipped due times. Source: rt-tests,
 //! src/cyclictest/cyclictest.c, `timerthread`.
 //!
 //! Caution: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
 //! the writer overwrites samples that were not read yet. Old cycle numbers then carry newer values,
 //! and each value appears again 16,384 cycles later. This module detects such output.
 //!
-//! cyclictest prints no sample after the latency at which it stopped (-b), nor that latency itself.
-//! It states the latency below the samples, and this module appends it to them.
+//! The latency at which cyclictest stopped (-b) is not among the printed samples, and no sample
+//! follows it. cyclictest prints this latency on its own below the samples, and this module adds it
+//! as the last sample.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -168,7 +169,7 @@ fn read(
             begin += length + 1;
         }
         if read == 0 {
-            // A last line without a line end may be truncated, so it is left out.
+            // A last line without a line end may be truncated. Such a line is left out.
             break;
         }
         buffer.copy_within(begin..end, 0);

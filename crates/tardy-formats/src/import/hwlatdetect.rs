@@ -1,9 +1,9 @@
 //! hwlatdetect of rt-tests: gaps between clock reads with interrupts off, above a threshold. The
 //! gaps are no wake-up latencies, and are never compared with them.
 //!
-//! Each line `ts:` describes one sampling window by its two longest gaps: one within a turn of the
-//! loop, one between two turns. The longer one counts. Gaps below the threshold have no line.
-//! Source: rt-tests, src/hwlatdetect/hwlatdetect.py.
+//! Each line `ts:` describes one sampling window by its two longest gaps: one within an iteration
+//! of the loop, one between two iterations. The longer one counts. Gaps below the threshold have no
+//! line. Source: rt-tests, src/hwlatdetect/hwlatdetect.py.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Arrays of NumPy (.npy, format 1 to 3, numpy.lib.format): one dimension, either of numbers or of
-//! records, of which --column selects a field. Pickled objects are refused, because unpickling them
-//! runs code.
+//! records. For records, --column selects a field. Pickled objects are refused, because unpickling
+//! them runs code.
 
 use std::io::Read;
 

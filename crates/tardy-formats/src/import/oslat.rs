@@ -1,6 +1,6 @@
-//! oslat, text and JSON: times between two reads of the cycle counter in a busy loop. They are no
-//! wake-up latencies, and are never compared with them. Buckets are named by their upper end. The
-//! last bucket also holds all larger values.
+//! oslat, text and JSON: times between two reads of the cycle counter in a busy loop. These times
+//! are not wake-up latencies, and are never compared with wake-up latencies. Buckets are named by
+//! their upper end. The last bucket also holds all larger values.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;

@@ -56,8 +56,8 @@ fn listed(begins: &[usize]) -> String {
     }
 }
 
-/// Finds no starts, for formats whose files cannot hold two measurements, or whose readers detect a
-/// second one themselves.
+/// Finds no starts. This is for formats with only one measurement per file, and for formats with a
+/// reader that detects a second measurement itself.
 pub(super) fn one(_: &[&str]) -> Vec<usize> {
     Vec::new()
 }

@@ -1,6 +1,6 @@
-//! Cleans text that people paste. It may be in UTF-16, start with a byte order mark, contain cursor
-//! escapes, be indented, be quoted in a mail, or have a log's prefix on each line. A mail program
-//! may have broken a result into two lines.
+//! Cleans text that people paste. Such text may be in UTF-16, start with a byte order mark, contain
+//! cursor escapes, be indented, be quoted in a mail, or have a log's prefix on each line. A mail
+//! program may have broken a result into two lines.
 //!
 //! Readers then see the tool's own output. Line numbers stay the same.
 

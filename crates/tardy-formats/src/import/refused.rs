@@ -105,8 +105,8 @@ const RT_MIGRATE_TEST: (&str, &str) = (
     "it tests where tasks run; its numbers are the run times of tasks",
 );
 
-/// Tools of which only some lines are refused. Checked last, for a file in which no format is
-/// recognised.
+/// Files that have some lines of a supported tool, but lack the necessary ones. Checked last, for a
+/// file in which no format is recognised.
 const INCOMPLETE: &[(Sign, &str, &str)] = &[
     (
         Sign::Words("policy: ", "loadavg: "),
@@ -162,7 +162,7 @@ fn first(
     Some((found.1, found.2))
 }
 
-/// A table that may hold counts. It is only read if the user names its format.
+/// A table that may hold counts. The table is only read if the user names its format.
 pub(super) const HISTOGRAM: (&str, &str) = (
     "a table whose columns look like counts of a histogram",
     "a count is not a latency; give --as values if the numbers are latencies",

@@ -3,9 +3,9 @@
 //! src/pmqtest/pmqtest.c and the sources of the others.
 //!
 //! Caution: a pair rests for its interval after each wake-up, so there is no schedule and nothing
-//! can be skipped. Of a latency, only the part below a second is counted (`tv_usec`). The text does
-//! not name the tool, except by a command line above it, and by the `TO` of pmqtest's time-outs,
-//! which older versions do not print.
+//! can be skipped. Of a latency, only the part below a second is counted (`tv_usec`). Only two
+//! things in the text show the tool: a command line above it, and the `TO` of pmqtest's time-outs.
+//! Older versions do not print `TO`.
 
 use std::collections::BTreeMap;
 

@@ -181,8 +181,8 @@ fn read(
             "the end of the file",
         ));
     }
-    // With --no-summary, only `over:` follows the rows, which suffices if no sample lies beyond
-    // them.
+    // With --no-summary, only `over:` follows the rows. This suffices if no sample lies beyond the
+    // rows.
     let is_beyond = |value: &String| value.as_str() != "0";
     let wanted = match footers.get("over") {
         None => Some("over"),

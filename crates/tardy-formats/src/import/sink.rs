@@ -151,8 +151,8 @@ impl BucketSeries {
         self.stated.below_ns = Nanos(width - unit);
     }
 
-    /// Records samples beyond the buckets, at or above `from_ns`. They count at the maximum, so
-    /// that no percentile looks better than it was.
+    /// Records samples beyond the buckets, at or above `from_ns`. These samples count as the
+    /// maximum, so that no percentile looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
             let from_ns = Nanos(from_ns)
@@ -188,7 +188,7 @@ impl BucketSeries {
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
             // One sample beyond the buckets is the maximum. The others may lower the mean as far as
-            // the stated mean allows, which is truncated towards 0.
+            // the stated mean allows. The stated mean is truncated towards 0.
             let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
             let within = |stated: f64| {
                 let least = if stated < 0.0 { stated - unit } else { stated };
@@ -412,14 +412,14 @@ pub(super) fn missing_from_rows(
     })
 }
 
-/// The quantity of wake-up latencies. [`descriptor`] treats quantities other than this one,
-/// [`ROUND_TRIP`] and [`INTERVAL_ERROR`] as gaps.
+/// Name of the quantity for wake-up latencies. [`descriptor`] treats quantities other than this
+/// one, [`ROUND_TRIP`] and [`INTERVAL_ERROR`] as gaps.
 pub(super) const LATENCY: &str = "latency";
 
-/// The quantity of times from the cause of an event to the answer.
+/// Name of the quantity for times from the cause of an event to the answer.
 pub(super) const ROUND_TRIP: &str = "round trip";
 
-/// The quantity of times between two wake-ups, minus the period.
+/// Name of the quantity for differences between the interval of two wake-ups and the period.
 pub(super) const INTERVAL_ERROR: &str = "interval error";
 
 /// A note for tools that state no distribution.

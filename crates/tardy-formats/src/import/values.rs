@@ -23,8 +23,8 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 const LINES_LOOKED_AT: usize = 50;
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// Detects numbers, one per line, and tables: lines with the same number of fields, of which at
-/// least one is a number. The first line may contain only names.
+/// Detects numbers, one per line, and tables: lines with the same number of fields, with at least
+/// one number in each line. The first line may contain only names.
 fn detect(head: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(whole_lines(head)) else {
         return false;

@@ -121,8 +121,8 @@ const TORN_NOTE: &str = "the last line is cut off, and is left out";
 
 /// Width of a bucket, unless the user chose another (-B).
 const BUCKET_NS: i64 = 1_000;
-/// Maximum difference between the stated mean and that of the buckets, in buckets, up to which the
-/// assumed width is accepted.
+/// Maximum accepted difference between the stated mean and the mean of the buckets, in buckets.
+/// Beyond it, the assumed width is rejected.
 const MEAN_TOLERANCE: f64 = 0.6;
 
 /// All that the file states.
@@ -228,7 +228,7 @@ fn read(
     let mut found = Statements::default();
     let is_torn = !text.ends_with('\n');
     let last_line = text.lines().count() as u64;
-    // Collections of RTAI's results start with a table of all runs, which is skipped.
+    // Collections of RTAI's results start with a table of all runs. This table is skipped.
     let title = text.lines().position(|line| line.starts_with(RTAI_TITLE));
     let above = title.map_or(0, |at| at as u64);
     for (line, text) in lines(&text).filter(|(line, text)| *line > above || !is_data(text)) {
@@ -432,8 +432,8 @@ impl Statements {
         }
     }
 
-    /// Returns whether data lines come at fixed times. Those of RTAI's `preempt`, which counts no
-    /// overruns, do not.
+    /// Returns whether data lines come at fixed times. The data lines of RTAI's `preempt` do not,
+    /// and `preempt` counts no overruns.
     fn is_periodic(&self) -> bool {
         self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }

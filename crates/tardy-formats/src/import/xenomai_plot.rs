@@ -1,6 +1,6 @@
 //! Histograms for gnuplot, as `latmus -g` of EVL and `latency -g` of Xenomai write them: comments
-//! with the extremes, then one row per bucket. latmus names a bucket by its lower end in us,
-//! Xenomai by its middle.
+//! with the extremes, then one row per bucket. latmus labels a bucket with its lower end in us,
+//! Xenomai with its middle.
 //!
 //! Caution: Xenomai, and versions of latmus that do not print the time of the peak, add 1 to each
 //! count, because a logarithmic axis cannot show 0. Xenomai adds a row at each end. Counts have 32
@@ -225,7 +225,7 @@ impl Plot {
         }
     }
 
-    /// Returns the distance from a bucket's lower end to its name.
+    /// Returns the distance from a bucket's lower end to its label, the number in the first column.
     fn half(&self) -> i64 {
         if self.is_xenomai { self.width() / 2 } else { 0 }
     }

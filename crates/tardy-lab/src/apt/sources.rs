@@ -58,8 +58,8 @@ pub fn read_all(root: &Path) -> Vec<Source> {
     sources
 }
 
-/// Parses the sources in a file, whose format follows from its extension. Returns no source if the
-/// file does not belong to apt.
+/// Parses the sources in a file. The extension of the file determines its format. Returns no source
+/// if the file does not belong to apt.
 #[must_use]
 pub fn parse(path: &Path, text: &str) -> Vec<Source> {
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -197,7 +197,7 @@ pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     turned
 }
 
-/// Returns the paragraph for a `.sources` file. It makes apt fetch only package lists.
+/// Returns the paragraph for a `.sources` file. The paragraph makes apt fetch only package lists.
 #[must_use]
 pub fn paragraph(source: &Source) -> String {
     let mut text = format!(

@@ -1,7 +1,8 @@
-//! The parts of an atlas, and the name of each cell: the digest of its run's inputs.
+//! The parts of an atlas, and the name of each cell: a digest of the inputs of the cell's run.
 //!
-//! The name of a cell must be known before anything is booted. It is therefore the digest of the
-//! guest's inputs before the boot, without the snapshot that the cell starts from.
+//! The name of a cell must be known before anything is booted. The digest therefore covers only the
+//! inputs that the guest has before its boot. It omits the snapshot from which the cell starts,
+//! because the snapshot does not exist yet.
 //!
 //! All cells of a kernel in one replica are a group: one worker makes them, and their snapshot.
 //! Each group has a file lock, so that several labs can share an atlas. The holder of the lock

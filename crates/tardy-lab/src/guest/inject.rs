@@ -42,7 +42,7 @@ fn fire_all() -> std::io::Result<()> {
     };
     // The priority is above the loads, so that every delay is on time, and below every probe. A
     // real-time task also wakes up exactly when its sleep ends. The kernel may extend the sleep of
-    // other tasks to the next timer, which would tie the delays to the probes' phase.
+    // other tasks to the next timer. This would tie the delays to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
     if matches!(

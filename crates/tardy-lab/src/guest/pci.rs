@@ -1,5 +1,5 @@
-//! Devices of the guest's machine that need no driver. They are found below /sys by their numbers,
-//! and their memory is mapped.
+//! Devices of the guest's machine that need no driver. The devices are found below /sys by their
+//! PCI IDs, and their memory is mapped.
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,5 @@
 //! Modules of a packaged kernel: the requested modules and their dependencies, in the order of
-//! loading. They are stored in the cache.
+//! loading. The modules are stored in the cache.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -126,7 +126,7 @@ fn begins_with(version: &str, wanted: &str) -> bool {
 }
 
 /// Returns a key that sorts the numbers in versions as numbers: 6.1.9 comes before 6.1.10. The key
-/// suffices within one release, whose versions are written alike.
+/// suffices within one release, because all versions of a release are written alike.
 fn version_key(version: &str) -> Vec<(u64, String)> {
     let mut key = Vec::new();
     let mut rest = version;

@@ -69,7 +69,8 @@ impl QemuProcess {
         let input = child.stdin.take().ok_or_else(piped)?;
         let output = BufReader::new(child.stdout.take().ok_or_else(piped)?);
         let (sender, messages) = channel();
-        // The thread ends with the process, which closes its standard output.
+        // The thread ends with the process, because the end of the process closes its standard
+        // output.
         let listener = std::thread::Builder::new().spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 let message = serde_json::from_str(&line).unwrap_or(Value::String(line));

@@ -90,7 +90,7 @@ pub(super) fn timeline(
     frame.render_widget(time_axis(progress, end, parts.axis.width, look), parts.axis);
 }
 
-/// Returns the time axis: the names of the phases at their starts, and a sign at each mark.
+/// Returns the time axis: the label of each phase at its start, and a sign at each mark.
 fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line<'static> {
     let width = usize::from(width);
     let place = |at: Nanos| {

@@ -33,7 +33,8 @@ pub(super) fn lines_for(cpus: usize, width: u16) -> u16 {
     }
 }
 
-/// Returns the number of CPUs in a line. It is a multiple of eight, so a CPU is easy to find.
+/// Returns the number of CPUs in a line. The number is a multiple of eight, so a CPU is easy to
+/// find.
 fn cells(width: u16) -> usize {
     (usize::from(width).saturating_sub(LABEL) / 8 * 8).max(8)
 }

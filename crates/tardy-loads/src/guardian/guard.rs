@@ -55,8 +55,8 @@ struct Init {
 
 impl Init {
     /// Calls `reap` until it has reaped the init or finds no other ended child. Returns whether the
-    /// init has ended, which is assumed if `reap` fails. Without a namespace, orphans of the loads
-    /// become children of this process; they are reaped and ignored.
+    /// init has ended. If `reap` fails, the init counts as ended. Without a namespace, orphans of
+    /// the loads become children of this process; they are reaped and ignored.
     fn has_ended(&mut self, mut reap: impl FnMut() -> std::io::Result<WaitResult>) -> bool {
         while !self.is_reaped {
             match reap() {
@@ -77,7 +77,7 @@ impl Init {
 
 impl Guard {
     fn start(cpus: &str, strongest: &str, group: &Path) -> std::io::Result<Self> {
-        // The call fails if the process already leads a session, which serves as well.
+        // The call fails if the process already leads a session; that session serves as well.
         let _ = process::new_session();
         process::become_subreaper()?;
         // The signals are blocked, not ignored. Every load's worker inherits this, and unblocks all
@@ -202,8 +202,8 @@ impl Guard {
 /// process, one generation after the other.
 fn end_orphans() {
     loop {
-        // Reaps all ended children before the next read of /proc, which takes long with many
-        // processes.
+        // Reaps all ended children before the next read of /proc, because such a read takes long
+        // with many processes.
         loop {
             match process::reap_any(false) {
                 Ok(WaitResult::Ended(..)) => {}

@@ -38,7 +38,7 @@ struct Init {
     commands: Lines<std::io::Stdin>,
     signals: SignalFd,
     loads: Vec<RunningLoad>,
-    /// Processes of workers whose loads have ended. They sleep. The oldest is first.
+    /// Sleeping processes of workers whose loads have ended. The oldest is first.
     resting: VecDeque<i32>,
     /// Whether a worker that was killed or died may have left processes that only the init can end.
     orphans_possible: bool,
@@ -67,7 +67,7 @@ impl Init {
         ])?;
         say(&Message::Ready { containment });
         // If the guardian died before the parent-death signal was requested, the input is closed,
-        // which ends the loop at once.
+        // and the closed input ends the loop at once.
         Ok(Self {
             commands: Lines::new(std::io::stdin()),
             signals,

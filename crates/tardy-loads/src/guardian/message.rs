@@ -149,7 +149,7 @@ pub enum LoadEvent {
         at: Nanos,
         how: LoadEnd,
     },
-    /// The load cannot run here, which only an attempt could show.
+    /// The load cannot run here. Only an attempt could show this.
     Absent {
         load: String,
         phase: u32,

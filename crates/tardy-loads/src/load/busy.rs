@@ -226,8 +226,8 @@ impl YieldBudget {
 struct Record {
     file: Option<BufWriter<File>>,
     left: u64,
-    /// The last interval. It is written during the next interval, because the time for writing must
-    /// be part of an interval.
+    /// The last interval. This interval is written during the next one, because the time for
+    /// writing must be part of an interval.
     noted: Option<BusyInterval>,
 }
 

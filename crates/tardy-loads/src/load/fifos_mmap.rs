@@ -1,4 +1,4 @@
-//! `fifos-mmap`: sends data through pipes and through a mapped file, in turns (williams2002:
+//! `fifos-mmap`: sends data alternately through pipes and through a mapped file (williams2002:
 //! FIFOS_MMAP).
 
 use std::fs::File;
@@ -56,7 +56,7 @@ pub const INFO: LoadInfo = LoadInfo {
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     resolution.fit("size", 1, Resource::Disk)?;
-    // Memory holds the file's mapped pages and a block, which may be as large as the file.
+    // Memory holds the file's mapped pages and a block. The block may be as large as the file.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     let block = resolution.plan.parameters.number("block").min(size);
     resolution.plan.parameters.insert(

@@ -21,8 +21,8 @@ impl Gate {
         })
     }
 
-    /// Waits until the gate opens. The gate opens by a byte in a pipe that nobody reads, which
-    /// makes the pipe readable for all waiting tasks at once. If each task had to read a byte, they
+    /// Waits until the gate opens. A byte in a pipe opens the gate. Nobody reads the byte, so the
+    /// pipe becomes readable for all waiting tasks at once. If each task had to read a byte, they
     /// would wake up one after the other.
     pub(super) fn wait(&self) -> io::Result<()> {
         (&self.arrived.1).write_all(&[0])?;

@@ -235,8 +235,8 @@ fn receive(mut reader: &File, shape: Shape) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The state that rounds share. A round takes seconds on a slow machine. It is therefore cut short
-/// when the load must stop, and its messages are counted while they are sent.
+/// The state that rounds share. A round takes seconds on a slow machine. A round is therefore cut
+/// short when the load must stop, and its messages are counted while they are sent.
 struct Round {
     shape: Shape,
     /// The CPUs of each node. A group stays on one node, as with a separate hackbench for each

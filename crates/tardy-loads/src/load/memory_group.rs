@@ -1,4 +1,5 @@
-//! A control group (version 2 or 1) with a memory limit, which a load's workers enter and leave.
+//! A control group (version 2 or 1) with a memory limit. A load's workers enter and leave the
+//! group.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -111,7 +112,7 @@ fn parent_of_version_1(mounts: &str, groups: &str) -> Option<Parent> {
             .then(|| path.trim_start_matches('/').to_owned())
     })?;
     let own = mount.join(own);
-    // In a container, the path may be one of the host, which is not mounted here.
+    // In a container, the path may be a path of the host that is not mounted here.
     Some(Parent {
         folder: if own.is_dir() { own } else { mount },
         needs_switching_on: false,

@@ -135,7 +135,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     namespace::unshare(Namespace::Network).doing("make a network namespace")?;
     socket::switch_loopback_on().doing("switch the loopback interface on")?;
     let scratch = super::scratch::own_folder(worker)?;
-    // The server would register at the machine's message bus, whose socket is in /run.
+    // The server would register at the machine's message bus, which has its socket in /run.
     mount::mount("none", Path::new("/run"), "tmpfs", "size=1m")
         .doing("hide /run from the server")?;
     let server = start_server(&scratch)?;

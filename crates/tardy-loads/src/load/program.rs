@@ -48,7 +48,7 @@ pub(super) fn run(
         let going_on = worker.rest(CHECK_INTERVAL);
         output.take(|text| line(worker, text));
         // Processes that the program forked and abandoned become children of this process, because
-        // it is their subreaper. They are reaped here, too.
+        // it is their subreaper. This loop reaps these processes, too.
         while let WaitResult::Ended(ended, status) =
             process::reap_any(false).doing("reap a program")?
         {

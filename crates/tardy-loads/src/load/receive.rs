@@ -91,7 +91,7 @@ fn run(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Result<(), Wor
 }
 
 /// Returns both ends of the connection. Without the right to make namespaces, or without veth
-/// devices, the ends are on the loopback device, which is reported.
+/// devices, the ends are on the loopback device, and this is reported.
 fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
     if worker.plan.load.parameters.text("over") == "veth" {
         match Pair::make() {

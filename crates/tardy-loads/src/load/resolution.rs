@@ -24,7 +24,7 @@ pub struct Resolution<'a> {
 }
 
 impl<'a> Resolution<'a> {
-    /// Starts resolving `plan`, whose `given` parameters the user set.
+    /// Starts resolving `plan`. The user set the parameters `given`.
     pub(super) fn new(
         host: &'a Host,
         share: Bounds,
@@ -183,7 +183,7 @@ impl Resolution<'_> {
     }
 }
 
-/// A resource of which [`Resolution::fit`] gives each worker a part.
+/// A resource that [`Resolution::fit`] divides among the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// Bytes of memory.

@@ -40,8 +40,8 @@ pub fn file(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes this worker's own folder inside the load's folder, which the guardian removes. A restarted
-/// worker finds its previous folder again.
+/// Makes this worker's own folder inside the load's folder. The guardian removes the load's folder.
+/// A restarted worker finds its previous folder again.
 ///
 /// # Errors
 /// Returns errors of mkdir(2), and an error if the folder does not belong to this user alone.

@@ -303,7 +303,7 @@ pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
             tardy_sys::process::new_session()?;
             // Weights of neighbouring nice values differ by a factor of 1.25 (kernel/sched/core.c,
             // sched_prio_to_weight). Without the right to raise its weight, the load's share stays
-            // small, which the phase's table shows.
+            // small. The phase's table shows this.
             let nice = (weight.ln() / 1.25_f64.ln()).round().clamp(0.0, 20.0);
             let _ = std::fs::write("/proc/self/autogroup", format!("-{nice:.0}"));
             Ok(())

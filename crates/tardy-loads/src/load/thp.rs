@@ -35,11 +35,11 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Size of a huge page on CPUs with pages of 4 KiB, in bytes. If huge pages are larger, fewer of
 /// them are split.
 const HUGE_BYTES: usize = 2 << 20;
-/// Size of the area of small pages that is left to khugepaged. It contains a whole huge page at any
-/// alignment.
+/// Size of the area of small pages that is left to khugepaged. An area of this size contains a
+/// whole huge page at any alignment.
 const LEFT_BYTES: usize = 2 * HUGE_BYTES;
-/// How long the area of small pages is left to khugepaged, which scans the system's areas every 10
-/// s (scan_sleep_millisecs).
+/// How long the area of small pages is left to khugepaged. khugepaged scans the system's areas
+/// every 10 s (scan_sleep_millisecs).
 const LEFT_TO_KHUGEPAGED: Nanos = Nanos::from_secs(20);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -59,8 +59,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             format!("echo madvise > {}", setting.display()),
         ));
     }
-    // The memory of two areas: the one that is worked on, and the one that is left to khugepaged,
-    // which is no larger.
+    // The memory of two areas: the load works on one, and leaves the other to khugepaged. The
+    // second area is not larger than the first.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     resolution.plan.budget.memory = (size + LEFT_BYTES as u64) * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::socket;
 
-/// The addresses of the sending and the receiving end. They are from the block for benchmarks (RFC
-/// 2544), and nothing else uses the namespaces.
+/// The addresses of the sending and the receiving end. Both addresses are from the block for
+/// benchmarks (RFC 2544), and nothing else uses the namespaces.
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// The network namespace of the calling thread.

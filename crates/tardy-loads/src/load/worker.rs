@@ -1,9 +1,9 @@
 //! One working process of a load, below the guardian: `tardy __load PLAN`.
 //!
-//! The process is started as a new program with one thread, and is bound to its CPUs. It works
-//! until its standard input ends, and reports its work on standard output once a second. After the
-//! end of its input, it undoes its changes and sleeps until the guardian ends. It must not exit
-//! earlier, because the exit of a process delays samples.
+//! The process is started as a new program with one thread, and is bound to its CPUs. The process
+//! works until its standard input ends, and reports its work on standard output once a second.
+//! After the end of its input, it undoes its changes and sleeps until the guardian ends. The
+//! process must not exit earlier, because the exit of a process delays samples.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -280,8 +280,8 @@ fn cpu_time() -> (Nanos, Nanos) {
     )
 }
 
-/// Returns whether standard input has ended within `wait`, which requests the stop. Standard input
-/// never contains data.
+/// Returns whether standard input has ended within `wait`. The end of standard input requests the
+/// stop. Standard input never contains data.
 fn stop_is_asked(wait: Duration) -> bool {
     signal::wait_readable_within(&[std::io::stdin().as_fd()], Some(wait))
         .is_ok_and(|readable| readable[0])

@@ -117,7 +117,7 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
     Ok(())
 }
 
-/// Writes the file's pages to the device in one of three ways, by turns: with the file system's
+/// Writes the file's pages to the device, alternating between three ways: with the file system's
 /// metadata, without it, and without waiting.
 fn flush(file: &File, turn: u64) -> std::io::Result<()> {
     match turn % 3 {

@@ -170,8 +170,8 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// Works like [`Self::texts`] for each CPU of interest, whose number replaces `CPU` in the
-    /// pattern.
+    /// Works like [`Self::texts`] for each CPU of interest. The number of the CPU replaces `CPU` in
+    /// the pattern.
     pub(super) fn of_each_cpu(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let cpus = self.cpus.iter();
         let each = cpus

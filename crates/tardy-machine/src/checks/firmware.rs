@@ -271,8 +271,8 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("the kernel does not poll for machine checks"));
     }
     let is_ignored = !ignored.is_empty() && ignored.iter().all(|(_, ignored)| ignored == "1");
-    // All CPUs share one interval. It is printed in decimal, by older kernels in hexadecimal; zero
-    // looks the same in both.
+    // All CPUs share one interval. Recent kernels print the interval in decimal, older ones in
+    // hexadecimal; zero looks the same in both.
     let is_off = intervals.iter().all(|(_, interval)| {
         interval
             .trim_start_matches("0x")

@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 /// The options that kernel-configuration.rst and EVL's list advise against, and the allocation
-/// checkers, which cost more time than any other option here.
+/// checkers. The checkers cost more time than any other option here.
 const OPTIONS: [&str; 13] = [
     "PROVE_LOCKING",
     "LOCKDEP",

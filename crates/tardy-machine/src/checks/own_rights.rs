@@ -1,5 +1,5 @@
-//! Checks the rights of this user that a run needs: one check per right, whose remedy grants the
-//! right. docs/rights.md describes runs without these rights.
+//! Checks the rights of this user that a run needs: one check per right. The remedy of a check
+//! grants the right. docs/rights.md describes runs without these rights.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The thread that answers stimuli. It is set up like a probe's thread.
+//! The thread that answers stimuli. The thread is set up like a probe's thread.
 
 use std::io;
 use std::sync::Arc;

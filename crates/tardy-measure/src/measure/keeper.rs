@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone)]
 pub struct BackgroundWriter(Arc<SharedQueue>);
 
-/// The thread. It ends when this value is dropped or finished.
+/// The thread. The thread ends when this value is dropped or finished.
 #[derive(Debug)]
 pub struct KeeperThread {
     keeper: BackgroundWriter,

@@ -1,5 +1,5 @@
 //! The progress display of a run: a screen; on a terminal, a line that is rewritten; elsewhere, a
-//! line every 10 s. It writes to standard error.
+//! line every 10 s. The display is written to standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};

@@ -1,9 +1,9 @@
 //! Metrics of a run in progress, for Prometheus and other readers of OpenMetrics over HTTP
 //! (`--metrics`).
 //!
-//! One thread on the housekeeping CPUs answers all clients. It reads their requests as they arrive,
-//! so an idle connection delays no other. The recorder never waits for this thread: a client
-//! requests new numbers, and the recorder publishes them when it next empties the rings.
+//! One thread on the housekeeping CPUs answers all clients. The thread reads requests as they
+//! arrive, so an idle connection delays no other. The recorder never waits for this thread: a
+//! client requests new numbers, and the recorder publishes them when it next empties the rings.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};

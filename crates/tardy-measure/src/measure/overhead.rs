@@ -1,4 +1,5 @@
-//! The cost of the tool itself. It is reported with every result and never subtracted from it.
+//! The cost of the tool itself. The cost is reported with every result and never subtracted from
+//! it.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;

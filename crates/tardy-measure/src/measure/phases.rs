@@ -1,5 +1,5 @@
-//! The run's timeline: its current phase and the next step. It reads no clock and starts no
-//! processes, so that it can be tested.
+//! The run's timeline: its current phase and the next step. The timeline reads no clock and starts
+//! no processes, so that it can be tested.
 //!
 //! A phase ends on time even if its loads ignore the request to stop, so that the run takes as long
 //! as `--for` requests. At the start of the last tenth of a phase (at most 500 ms), its loads are
@@ -80,7 +80,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Makes the timeline of phases, the first of which starts at `start`.
+    /// Makes the timeline of phases. The first phase starts at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
         Self {

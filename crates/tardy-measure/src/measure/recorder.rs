@@ -27,8 +27,8 @@ use crate::plan::other_runs::RECORDER;
 
 /// Number of flushes between two writes of the histograms of series that do not store every sample.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
-/// Number of flushes between two syncs of the series, which makes a sync every ten seconds. A power
-/// failure loses at most the samples of this time plus the disk's delay.
+/// Number of flushes between two syncs of the series: a sync every ten seconds. A power failure
+/// loses at most the samples of this time plus the disk's delay.
 const FLUSHES_A_SYNC: u64 = 80;
 /// Space reserved for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
@@ -134,8 +134,8 @@ impl Recorder {
         })
     }
 
-    /// Passes the series, in the order of their files, to the thread, which from now on empties
-    /// their rings.
+    /// Passes the series, in the order of their files, to the thread. From now on, the thread
+    /// empties their rings.
     pub(super) fn begin(&self, series: Vec<SeriesRecorder>) {
         // If the thread is gone, this is noticed when it is joined.
         let _ = self.series.send(series);
@@ -149,7 +149,7 @@ impl Recorder {
             .unwrap_or_default()
     }
 
-    /// Returns the shared progress, which other threads read during the run.
+    /// Returns the shared progress. Other threads read it during the run.
     pub(super) fn shared_progress(&self) -> Arc<Mutex<Vec<Progress>>> {
         Arc::clone(&self.progress)
     }

@@ -30,7 +30,7 @@ use super::session::{SessionError, first_record, system};
 
 /// Capacity of a ring: the same as for a probe.
 const RING_SAMPLES: usize = 32_768;
-/// Assumed time between two stimuli. It is only used to predict due times in the file.
+/// Assumed time between two stimuli. The time is only used to predict due times in the file.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
 /// The request for a responder's run.

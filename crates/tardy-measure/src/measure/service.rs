@@ -147,7 +147,7 @@ impl ServiceNotifier {
         })
     }
 
-    /// Counts a turn of the session's main loop.
+    /// Counts an iteration of the session's main loop.
     pub(super) fn turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }

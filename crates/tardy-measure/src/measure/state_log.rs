@@ -2,7 +2,7 @@
 //!
 //! The state is read on a CPU that is not measured. If all CPUs are measured, there is only one
 //! line before the first sample and one after the last. Reading `/proc/interrupts` takes the kernel
-//! hundreds of microseconds, which a kernel without preemption would add to a sample.
+//! hundreds of microseconds. A kernel without preemption would add this time to a sample.
 
 use std::fs::File;
 use std::path::PathBuf;

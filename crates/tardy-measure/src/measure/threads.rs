@@ -28,8 +28,8 @@ use tardy_sys::{affinity, clock, memlock, sched, scoped};
 use super::overhead::StartCounts;
 use super::scheduling::Scheduling;
 
-/// Stack of a measuring thread in bytes. It is small, because all of it is locked into memory.
-/// [`memlock::touch_stack`] touches 64 KiB of it.
+/// Stack of a measuring thread in bytes. The stack is small, because all of it is locked into
+/// memory. [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The final report of a thread.

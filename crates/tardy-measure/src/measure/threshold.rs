@@ -1,5 +1,5 @@
 //! Acts on latencies above the threshold (`--on-threshold`), for runs and for threads that are
-//! followed. It works in the main thread, so that measuring threads start no processes.
+//! followed. This module works in the main thread, so that measuring threads start no processes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -78,8 +78,8 @@ impl Threshold {
                     process::kill(pid.unwrap_or_else(process::parent_id), *num)
                 }
                 ThresholdAction::Shell(command) => {
-                    // The standard library starts the shell by posix_spawn(3). It copies no page
-                    // tables, so measuring threads get no page faults.
+                    // The standard library starts the shell by posix_spawn(3). This call copies no
+                    // page tables, so measuring threads get no page faults.
                     let mut shell = Command::new("sh");
                     shell
                         .args(["-c", command])

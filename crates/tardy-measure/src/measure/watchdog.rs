@@ -112,8 +112,8 @@ impl Watchdog {
                 while !ending.load(Ordering::Acquire) {
                     std::thread::park_timeout(LOOKS);
                     let now = clock::monotonic();
-                    // Near the run's end a check may come early. It is skipped, because it would
-                    // have too little data.
+                    // Near the run's end a check may come early. An early check is skipped, because
+                    // it would have too little data.
                     if now - before >= LOOKS.as_nanos() as i64 {
                         for thread in &mut watched {
                             if thread.is_runaway(now - before) {

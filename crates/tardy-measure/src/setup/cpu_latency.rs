@@ -6,7 +6,8 @@ use std::os::unix::fs::FileTypeExt;
 
 use tardy_machine::root::Root;
 
-/// The request. It is withdrawn on drop, and by the kernel when the process ends, however it ends.
+/// The request. The request is withdrawn on drop. If the process ends without a drop, the kernel
+/// withdraws it.
 #[derive(Debug)]
 pub struct CpuLatencyRequest {
     _file: File,

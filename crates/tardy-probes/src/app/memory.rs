@@ -201,9 +201,9 @@ impl LoopReader {
                 .word(DUE + (begun & 1) as usize)
                 .load(Ordering::Relaxed) as i64;
             fence(Ordering::Acquire);
-            // The due time is in one of two words, which the loop uses in turns. It overwrites this
-            // word only after it has counted another cycle, so an unchanged count means an intact
-            // due time.
+            // The due time is in one of two words, which the loop uses alternately. The loop
+            // overwrites this word only after it has counted another cycle, so an unchanged count
+            // means an intact due time.
             if self.word(BEGUN).load(Ordering::Relaxed) == begun {
                 return Some((begun.checked_sub(1)?, Nanos(due)));
             }

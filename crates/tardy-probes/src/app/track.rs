@@ -91,7 +91,7 @@ impl Track {
         }
     }
 
-    /// Passes on the held cycle. `skipped` due times follow it, some of which belong to lost
+    /// Passes on the held cycle. `skipped` due times follow the cycle. Some of them belong to lost
     /// cycles.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);

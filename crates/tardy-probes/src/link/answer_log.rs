@@ -22,8 +22,8 @@ impl AnswerLog {
         Self { wake_up, answer }
     }
 
-    /// Records a stimulus. It arrived at `stamp`, if that is known; the responder read the clock at
-    /// `woken`, and its answer was sent at `sent`.
+    /// Records a stimulus. `stamp` is the time of its arrival, if known. The responder read the
+    /// clock at `woken`, and sent its answer at `sent`.
     #[inline]
     pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
         // A time stamp later than the clock read is a conversion error between the two clocks.

@@ -92,7 +92,8 @@ pub struct Tally {
     pub duplicate: u64,
     /// Number of round trips in which the initiator was interrupted.
     pub interrupted: u64,
-    /// Number of stimuli sent at the end, after the responder was gone. They are no samples.
+    /// Number of stimuli sent at the end, after the responder was gone. These stimuli are not
+    /// samples.
     pub to_nobody: u64,
 }
 

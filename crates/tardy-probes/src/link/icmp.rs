@@ -85,8 +85,8 @@ struct IcmpInitiator {
 }
 
 impl IcmpInitiator {
-    /// Checks that the host answers. Returns its address, and the lower bound of a round trip,
-    /// which is measured through the loopback interface.
+    /// Checks that the host answers. Returns its address, and the lower bound of a round trip. The
+    /// bound is measured through the loopback interface.
     ///
     /// # Errors
     /// Returns `TimedOut` if the host does not answer; EPERM or EACCES without the right to send

@@ -4,8 +4,8 @@
 //! "tdy1"  u32 kind (0 hello, 1 stimulus, 2 answer, 3 challenge, 4 opening, 5 opened)  u64 conversation  u64 number  i64 ns in the responder  u64 machine
 //! ```
 //! The initiator draws the number of its conversation at random, so that answers to an earlier run
-//! are not taken for answers to this one. The machine is a digest of the responder's boot, which
-//! shows the initiator whether it talks to its own machine.
+//! are not taken for answers to this one. The machine is a digest of the responder's boot. This
+//! digest shows the initiator whether the responder runs on the same machine.
 //!
 //! Kinds 3 to 5 belong to sessions with a secret. The responder answers a hello with a challenge,
 //! which contains a nonce in the place of number and time. The opening and its answer (opened)

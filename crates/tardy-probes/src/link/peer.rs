@@ -1,10 +1,10 @@
 //! Decides which peer a responder answers: only that of the open session, until this peer has been
 //! silent for a while.
 //!
-//! The responder has a real-time priority, so other tasks wait while it serves a sender. It
-//! therefore answers only one conversation at a time, sends no more bytes than it received, and
-//! takes a bounded number of datagrams in 100 ms. The next run from the same address waits a fifth
-//! of a second at most; a run keeps asking for longer than that.
+//! The responder has a real-time priority, so other tasks wait while it serves a sender. The
+//! responder therefore answers only one conversation at a time, sends no more bytes than it
+//! received, and takes a bounded number of datagrams in 100 ms. The next run from the same address
+//! waits a fifth of a second at most; a run keeps asking for longer than that.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
 //! Shared code of probes that occupy their CPU: the conversion of ticks to the run's clock, and the
-//! share of time that such a probe may use.
+//! fraction of time that such a probe may use.
 
 use std::io;
 

@@ -338,7 +338,8 @@ mod tests {
         assert_eq!((undisturbed.0.len(), undisturbed.1.len()), (5000, 0));
         let hour = 3_600_000_000_000;
         for by in [hour, -hour, 1_000_000_000, -1_000_000_000, -10_000] {
-            // The step is in the middle of a turn, at its start, or in the read outside the turns.
+            // The clock is set in the middle of a turn of 1 ms, at the start of a turn, or at the
+            // single read between two turns.
             for set_at in [12_345, 10_003, 10_002, 10_001] {
                 let (counted, stored, observed) = turns(&SetClock {
                     reads: Cell::new(0),

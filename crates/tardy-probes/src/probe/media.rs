@@ -1,6 +1,6 @@
-//! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Measures a
-//! built-in player loop or a real player. The built-in loop uses the audio clock of a sound card or
-//! a modelled one. The series of these cases have different names.
+//! `media`: audio/video skew and inter-frame time. abeni2002 judged a player by these two numbers.
+//! Measures a built-in player loop or a real player. The built-in loop uses the audio clock of a
+//! sound card or a modelled one. The series of these cases have different names.
 //!
 //! Reports of a real player are used without further interpretation. mpv plays an endless clip that
 //! libavfilter makes, without a file. Its statistics have frame times, its JSON interface has the

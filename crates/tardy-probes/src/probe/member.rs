@@ -32,8 +32,8 @@ pub struct ProbeInstance {
     /// Error of the clock that the probe reads. A wake-up is judged as early only if it is early by
     /// more than this.
     pub clock_error: Nanos,
-    /// The series of the instance, if they are known only after opening. They replace those of the
-    /// description, and there may be fewer.
+    /// The series of the instance, if they are known only after opening. These series replace the
+    /// series of the description, and there may be fewer of them.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that was found on opening, and that the plan could not know.
     pub grid: Option<DetectedGrid>,
@@ -105,13 +105,14 @@ pub struct Member {
     /// Scheduling policy of the thread.
     pub policy: Policy,
     /// Whether the watchdog ends the thread when it never sleeps. A thread that occupies its CPU by
-    /// design is not watched and must sleep for a share of the time. The limit on real-time CPU
+    /// design is not watched and must sleep for a fraction of the time. The limit on real-time CPU
     /// time is the fallback.
     pub is_watched: bool,
-    /// The function of the thread, called once. It prepares what must be prepared on this thread,
-    /// waits for the start with [`StartGate::wait`], and measures until the control stops it. Then
-    /// it closes its producers, and waits for the other threads with [`Control::leave`] before it
-    /// releases resources. The measuring loop inside makes no indirect calls.
+    /// The function of the thread, called once. The function prepares everything that must be
+    /// prepared on this thread, waits for the start with [`StartGate::wait`], and measures until
+    /// the control stops it. Then it closes its producers, and waits for the other threads with
+    /// [`Control::leave`] before it releases resources. The measuring loop inside makes no indirect
+    /// calls.
     pub run: Run,
 }
 
@@ -145,8 +146,8 @@ impl Start<'_> {
 }
 
 impl<'a> StartGate<'a> {
-    /// Makes the gate from `wait`, which reports that the thread is ready, and returns the time of
-    /// the start when it has come.
+    /// Makes a gate. The function `wait` must report that the thread is ready, block until the
+    /// start, and return the start time.
     pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {
         Self {
             control,

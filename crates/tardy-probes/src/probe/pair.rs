@@ -353,8 +353,8 @@ fn woken_by_waker<C: Channel>(
             Ok(())
         };
         let result = measure();
-        // The waker started these periods, but this thread did not see them. They are counted as
-        // expected, so their missing samples are reported as unexplained.
+        // The waker started these periods, but this thread did not see them. The periods are
+        // counted as expected, so their missing samples are reported as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
         leave_or_stop(&start, result)

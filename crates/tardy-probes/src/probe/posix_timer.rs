@@ -1,4 +1,5 @@
-//! `posix-timer`: a periodic timer that sends its signal to the thread, which waits for the signal.
+//! `posix-timer`: a periodic timer that sends its signal to the thread. The thread waits for the
+//! signal.
 
 use std::io;
 

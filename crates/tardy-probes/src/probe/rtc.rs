@@ -156,8 +156,8 @@ fn measure(
         if control.is_past_end(due) {
             break;
         }
-        // The device counts its interrupts, so the number of those that were not read is known.
-        // They are recorded as skipped.
+        // The device counts its interrupts, so the number of unread interrupts is known. Unread
+        // interrupts are recorded as skipped.
         let interrupts = rtc.wait()?;
         let now = Nanos(clock::monotonic());
         (0..interrupts).for_each(|_| producer.begin_cycle());

@@ -22,7 +22,7 @@ pub struct SeriesInfo {
 /// When samples of a series are due, and the meaning of their values. All are in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
-    /// Latency relative to due times on a grid, some of which can be skipped.
+    /// Latency relative to due times on a grid. Some of the due times can be skipped.
     Grid,
     /// Latency relative to a time requested in each cycle, or to a clock read of another thread.
     /// There is no grid: as many samples are expected as cycles were started.
@@ -61,7 +61,7 @@ impl SeriesInfo {
         is_outside_verdict: false,
         bins_below_least: false,
     };
-    /// Interval errors. They are not latencies, and no verdict is based on them.
+    /// Interval errors. Interval errors are not latencies, and no verdict is based on them.
     pub const INTERVAL_ERROR: Self = Self {
         part: "",
         quantity: "interval error",

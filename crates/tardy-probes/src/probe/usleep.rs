@@ -3,8 +3,8 @@
 //!
 //! The counter is calibrated against CLOCK_MONOTONIC before the run. A wake-up is judged as early
 //! only if it is early by more than the error of the two clocks. This error is 500 parts per
-//! million of the requested time, by which the kernel may slew its own clock (adjtimex(2)), plus
-//! the uncertainty of the calibration.
+//! million of the requested time, plus the uncertainty of the calibration. The kernel may slew its
+//! own clock by 500 parts per million (adjtimex(2)).
 
 use std::io;
 

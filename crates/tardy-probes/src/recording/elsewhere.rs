@@ -58,8 +58,8 @@ impl Stretches {
         }
     }
 
-    /// Returns the recorded intervals. They are exact once the measuring thread has closed its
-    /// ring.
+    /// Returns the recorded intervals. The intervals are exact once the measuring thread has closed
+    /// its ring.
     pub(super) fn read(&self) -> Vec<MovedStretch> {
         let used = self.used.load(Ordering::Acquire) as usize;
         let value = |stretch: &Stretch| MovedStretch {

@@ -6,8 +6,8 @@
 //! a separate counter: its position is known, and due times in the file stay predictable.
 //!
 //! The ring consists of plain atomics in safe code, with three words per sample: due time, latency,
-//! skipped periods. Its memory is first touched on the CPU of the measuring thread, which puts it
-//! on that CPU's NUMA node.
+//! skipped periods. Its memory is first touched on the CPU of the measuring thread. The kernel
+//! therefore allocates it on that CPU's NUMA node.
 //!
 //! The rings of a run hold 32,768 samples: 1.6 s at 20 kHz, 32 s at 1 kHz.
 
@@ -21,8 +21,8 @@ use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
 
-/// Three plain words, which the ring's head makes visible to the reader. They are atomics because
-/// writer and reader share them.
+/// Three plain words, which the ring's head makes visible to the reader. The words are atomics
+/// because writer and reader share them.
 #[derive(Debug, Default)]
 struct Slot {
     /// Due time and latency. If the latency is [`GAP`], the slot marks a gap, and the first word is
@@ -193,7 +193,7 @@ impl Producer {
     }
 
     /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times. This
-    /// function is for loops of other programs, which write to a separate ring first.
+    /// function is for loops of other programs. Such programs write to a separate ring first.
     pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);

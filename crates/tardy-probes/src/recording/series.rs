@@ -71,8 +71,8 @@ struct Tally {
     watch: Option<Watch>,
 }
 
-/// The samples in the chunk being built. They are counted as unstored if the chunk cannot be
-/// written.
+/// The samples in the chunk being built. These samples are counted as unstored if the chunk cannot
+/// be written.
 #[derive(Debug, Default)]
 struct UnwrittenChunk {
     samples: u64,
@@ -391,8 +391,8 @@ impl SeriesRecorder {
             .map(|watch| watch.figures(&self.descriptor, *counts, histogram))
     }
 
-    /// Returns the metrics of the series. They cover only this process, not the earlier parts of a
-    /// resumed run.
+    /// Returns the metrics of the series. The metrics cover only this process, not the earlier
+    /// parts of a resumed run.
     #[must_use]
     pub fn metrics(&self) -> SeriesMetrics {
         let Tally {

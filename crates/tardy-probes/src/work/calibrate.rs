@@ -28,8 +28,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Returns the relative deviation of the unit from the requested length. It exceeds a few
-    /// percent if a step is longer than the unit, or if no trial was undisturbed.
+    /// Returns the relative deviation of the unit from the requested length. The deviation exceeds
+    /// a few percent if a step is longer than the unit, or if no trial was undisturbed.
     #[must_use]
     pub fn deviation(&self, length: Nanos) -> f64 {
         (self.measured - length).get() as f64 / length.get() as f64

@@ -147,7 +147,7 @@ fn capital(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A scale from the smallest to the largest value, whose levels differ by a constant factor.
+/// A scale from the smallest to the largest value. Its levels differ by a constant factor.
 #[derive(Debug, Clone, Copy)]
 struct LogScale {
     least: f64,

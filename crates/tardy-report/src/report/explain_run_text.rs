@@ -151,7 +151,7 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     warnings
 }
 
-/// Formats the number of places in the trace at which events were lost.
+/// Formats the number of gaps in the trace where events were lost.
 pub(super) fn places(count: u64) -> String {
     match count {
         1 => "1 place".to_owned(),

@@ -160,7 +160,7 @@ pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str
 }
 
 /// Returns the warnings about a trace. If `is_evidence`, the trace has only pages around the worst
-/// samples, so it has gaps although nothing was lost.
+/// samples. Such a trace has gaps although nothing was lost.
 fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let (trace, counts) = (&explanation.trace, &explanation.wake_ups);
     let mut warnings = Vec::new();

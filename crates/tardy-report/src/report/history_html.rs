@@ -79,8 +79,8 @@ fn style() -> String {
     themed(&format!("{STYLE}{OWN_STYLE}{levels}"))
 }
 
-/// Returns the map. It shows how much higher the numbers of each board are, on average, than in its
-/// first builds.
+/// Returns the map. The map shows how much higher the numbers of each board are, on average, than
+/// in the board's first builds.
 fn map(found: &History) -> Markup {
     let left = found.builds.len().saturating_sub(BUILDS_SHOWN);
     let shown: Vec<(usize, &Build)> = found.builds.iter().enumerate().skip(left).collect();
@@ -106,8 +106,8 @@ fn map(found: &History) -> Markup {
     }
 }
 
-/// A row of the map: the share by which a board's numbers are higher in each shown build; `None` if
-/// the board did not run the build.
+/// A row of the map: the relative increase of a board's numbers in each shown build; `None` if the
+/// board did not run the build.
 struct Row<'a> {
     board: &'a str,
     shares: Vec<Option<f64>>,

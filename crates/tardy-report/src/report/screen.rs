@@ -9,8 +9,8 @@ pub struct Screen {
 }
 
 /// Returns the text broken at blanks into lines of at most `columns`. A broken line continues below
-/// the start of its last cell, which is the text after two blanks. If that is too far to the right,
-/// it continues two columns to the right of the line's start.
+/// the start of its last cell: the text after two blanks. If that is too far to the right, it
+/// continues two columns to the right of the line's start.
 #[must_use]
 pub fn fitted(text: &str, columns: usize) -> String {
     let mut out = String::new();

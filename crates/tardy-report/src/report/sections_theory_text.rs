@@ -11,7 +11,7 @@ use super::table::Table;
 
 /// Maximum number of functions shown of a call path.
 const PATH: usize = 8;
-/// The intervals of which the bound consists.
+/// The intervals from which the bound is computed.
 const VARIABLES: [Stretch; 5] = [
     Stretch::BeforeScheduler,
     Stretch::SwitchTail,
@@ -174,7 +174,7 @@ fn bounds(groups: &[Group]) -> Part {
     }
 }
 
-/// Returns the intervals of which the bounds consist, and the longest observed latency.
+/// Returns the intervals from which the bounds are computed, and the longest observed latency.
 fn variables(groups: &[Group]) -> Part {
     let mut table = Table::new([
         "variable",

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// Minimum in ns of a margin that is given as a share of a latency.
+/// Minimum in ns of a margin that is given as a fraction of a latency.
 const MARGIN_LEAST: f64 = 1_000.0;
 
 /// The largest difference that does not matter.

@@ -1,10 +1,10 @@
 //! Compares the deadline misses of two sides.
 //!
-//! Misses count as clusters. Their number comes from the variance of the number of misses, or from
-//! the extremal index if that shows more dependence. A side with few misses cannot show how they
-//! cluster, so each side is assumed to cluster at least as much as both sides together. With at
-//! least four runs per side, the share of misses of each run counts as one number, as for
-//! quantiles.
+//! Misses count as clusters. The number of clusters comes from the variance of the number of
+//! misses, or from the extremal index if the index shows more dependence. A side with few misses
+//! cannot show how they cluster, so each side is assumed to cluster at least as much as both sides
+//! together. With at least four runs per side, the share of misses of each run counts as one
+//! number, as for quantiles.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;

@@ -1,4 +1,5 @@
-//! The parts of a comparison. They are serialised as JSON, and printed as text, Markdown and JUnit.
+//! The parts of a comparison, which are serialised as JSON, and printed as text, Markdown and
+//! JUnit.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
@@ -43,8 +44,8 @@ pub struct Settings {
     /// Whether the user named the quantiles. Every named quantile that both sides bound is
     /// compared, even if few samples lie beyond it.
     pub are_quantiles_given: bool,
-    /// Standard deviation between runs, as a share of their level. If absent, it is estimated from
-    /// the runs, or, with too few runs, a documented value is used.
+    /// Standard deviation between runs, as a fraction of their level. If absent, it is estimated
+    /// from the runs, or, with too few runs, a documented value is used.
     pub between_runs: Option<f64>,
     /// Length of blocks. If absent, it is chosen for each run.
     #[serde(rename = "block_ns")]
@@ -55,7 +56,8 @@ pub struct Settings {
     pub is_across_clocks: bool,
 }
 
-/// Probability that any verdict in a comparison is wrong. It limits the false-discovery rate.
+/// Probability that any verdict in a comparison is wrong. This probability limits the
+/// false-discovery rate.
 pub const CHANCE_OF_ANY: f64 = 0.01;
 
 /// Quantiles that are compared by default, if enough samples lie beyond them.
@@ -185,7 +187,7 @@ impl From<Equivalence> for Outcome {
     }
 }
 
-/// The spread between the runs of one side: a standard deviation as a share of the level.
+/// The spread between the runs of one side: a standard deviation as a fraction of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BetweenRuns {
     pub share: f64,
@@ -198,7 +200,7 @@ pub struct BetweenRuns {
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
     Stated,
-    /// The share is a constant of this tool, which its documentation gives.
+    /// The share is a constant of this tool. The documentation states it.
     Documented,
     /// The runs themselves. With fewer than four runs per side, they are used only if they differ
     /// by more than the documented share.
@@ -348,7 +350,7 @@ pub struct Body {
 /// The comparison of one quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The quantile as a share: 0.99 is the value that 99 % of the samples do not exceed.
+    /// The quantile as a fraction: 0.99 is the value that 99 % of the samples do not exceed.
     pub quantile: f64,
     /// Value in the baseline. If each run counts as one number, it is the median of the runs.
     pub base_ns: f64,
@@ -378,7 +380,7 @@ pub struct Row {
 /// Largest values for equal numbers of samples on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Maxima {
-    /// Number of samples of which each value is the largest.
+    /// Each value is the largest of this number of samples.
     pub samples: u64,
     /// A value for each run of the baseline. For a longer run, it is the median over all ways to
     /// choose that number of samples.

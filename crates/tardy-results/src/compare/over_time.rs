@@ -43,10 +43,10 @@ pub struct Track {
     pub quantile: f64,
     /// Value of the quantile in each run.
     pub values_ns: Vec<f64>,
-    /// Largest value of each run, estimated for the length of the shortest run. It is shown but not
-    /// tested, because it varies too much.
+    /// Largest value of each run, estimated for the length of the shortest run. The values are
+    /// shown but not tested, because they vary too much.
     pub maxima_ns: Vec<f64>,
-    /// Number of samples of which each of `maxima_ns` is the largest.
+    /// Each value in `maxima_ns` is the largest of this number of samples.
     pub maxima_of: u64,
     /// Changes of the value that exceed the margin.
     pub steps: Vec<Step>,

@@ -139,8 +139,8 @@ impl<'a> PooledRuns<'a> {
     }
 
     /// Returns the number of independent samples with as much information about a quantile as all
-    /// samples: the smaller one of `of_blocks`, the estimate from time blocks, and the number in
-    /// the summary.
+    /// samples. This is the smaller one of two numbers: `of_blocks`, the estimate from time blocks,
+    /// and the number in the summary.
     pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
         let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
         let of_summary: Option<f64> = known()

@@ -1,5 +1,5 @@
-//! Comparisons of runs in memory whose true difference is known. They are a short form of `compare`
-//! in docs/proof-archive.md.
+//! Comparisons of runs in memory whose true difference is known. These tests are a short form of
+//! `compare` in docs/proof-archive.md.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

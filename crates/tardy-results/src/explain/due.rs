@@ -1,5 +1,5 @@
-//! Due times of threads whose timers are not in the trace. They lie on a grid with the thread's
-//! period. The grid starts as late as possible, so that no wake-up is before its due time.
+//! Due times of threads whose timers are not in the trace. The due times lie on a grid with the
+//! thread's period. The grid starts as late as possible, so that no wake-up is before its due time.
 
 use std::collections::BTreeMap;
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_runs_otherwise_has_its_own_period() {
-        // The clocks drift by 100 ns per period, which is half a period after 5,000 periods.
+        // The clocks drift by 100 ns per period. After 5,000 periods, the drift is half a period.
         let wakings: Vec<u64> = (1..5_000)
             .map(|cycle| cycle * 1_000_100 + 2_000 + cycle * 7_919 % 1_000)
             .collect();

@@ -25,7 +25,7 @@ pub struct Story {
     /// Time from the due time until the thread runs.
     pub lateness_ns: u64,
     /// If the trace has no switch to the thread: the time of the thread's first event, in ns from
-    /// the due time. It is an upper bound of the latency.
+    /// the due time. This time is an upper bound of the latency.
     pub first_sign_ns: Option<u64>,
     /// Events on the path of the wake-up, in order of time.
     pub marks: Vec<Mark>,

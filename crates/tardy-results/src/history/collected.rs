@@ -67,8 +67,8 @@ pub struct RunCollection {
     facts: Interner<Facts>,
     keys: Interner<Key>,
     runs: Vec<RunPlace>,
-    /// Digests of each run's folder, start, board and build. They show that a run was already
-    /// added, for example from a folder and again from a table.
+    /// Digests of each run's folder, start, board and build. The digests show that a run was
+    /// already added, for example from a folder and again from a table.
     known: HashSet<u64>,
     values: HashMap<(u32, u32), Vec<RunValues>>,
     first: Option<(PathBuf, ClockKind)>,

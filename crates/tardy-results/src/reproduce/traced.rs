@@ -2,8 +2,8 @@
 //! so the trace shows the cause of each largest latency that a claim is about.
 //!
 //! A reason needs the cause of every such latency, so a sample of the watched guest must have
-//! exactly the latency of the first run. For a share of samples below a limit, the reason is that
-//! of the largest latency, if few samples are above the limit.
+//! exactly the latency of the first run. For a fraction of samples below a limit, the reason is
+//! that of the largest latency, if few samples are above the limit.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -37,7 +37,7 @@ pub struct Bounds {
     pub percentiles: Vec<Percentile>,
     /// Shares of samples above limits.
     pub exceedances: Vec<Exceedance>,
-    /// Lower bound of the share of samples that do not exceed the observed maximum (Wilks; the
+    /// Lower bound of the fraction of samples that do not exceed the observed maximum (Wilks; the
     /// reverse of the rule of three).
     pub covered_by_max: f64,
     /// Shares that the maximum would cover with more samples, and how many samples each share
@@ -51,7 +51,7 @@ pub struct Exceedance {
     pub limit_ns: Nanos,
     /// Number of samples above the limit.
     pub samples: u64,
-    /// Upper bound of the share of samples above the limit (Clopper and Pearson).
+    /// Upper bound of the fraction of samples above the limit (Clopper and Pearson).
     pub share_upper: f64,
     /// Upper bound of exceedances per hour over all series, at the sampling rate; absent if the
     /// length of the run is unknown or the share has no bound.

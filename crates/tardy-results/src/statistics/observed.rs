@@ -38,7 +38,7 @@ pub struct ObservedStatistics {
     pub five_nines_ns: Option<i64>,
 }
 
-/// The share of samples below a limit.
+/// The fraction of samples below a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareBelow {
     pub limit_ns: Nanos,

@@ -126,8 +126,8 @@ pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, Se
     Ok(statistics_of(run, question, &readers))
 }
 
-/// Returns the readers of the series that are analysed individually, which are the worst of each
-/// probe. They must get all chunks of their files.
+/// Returns the readers of the series that are analysed individually: the worst series of each
+/// probe. These readers must get all chunks of their files.
 #[must_use]
 pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
     let loads = run.load_spans();

@@ -93,7 +93,7 @@ pub struct Model {
     /// The same level estimated from block maxima (generalised extreme value distribution), for
     /// comparison.
     pub level_by_blocks_ns: Option<(f64, Interval)>,
-    /// The curve from the threshold to the level, which charts draw dashed.
+    /// The curve from the threshold to the level. Charts draw it dashed.
     pub curve: Vec<CurvePoint>,
 }
 
@@ -240,7 +240,7 @@ fn tail(
     }
 }
 
-/// Computes the curve from the threshold to the level of `horizon`. `share` is the share of all
+/// Computes the curve from the threshold to the level of `horizon`. `share` is the fraction of all
 /// samples above the threshold. The points are equally spaced on a logarithmic axis of the share.
 fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
     let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);

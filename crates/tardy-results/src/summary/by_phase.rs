@@ -277,8 +277,8 @@ fn numbers_of(
     probes.into_iter().map(of_probe).collect()
 }
 
-/// Returns the verdict on each probe in `phases`, without the CPUs in `left_out`. Probes whose
-/// samples are not all stored are omitted.
+/// Returns the verdict on each probe in `phases`, based on all CPUs except those in `left_out`.
+/// Probes with samples that were not stored are omitted.
 fn verdicts_of(
     series: &[SeriesData],
     phases: &[usize],

@@ -1,4 +1,4 @@
-//! The parts of a summary. They are serialised for `--json`, and printed as text.
+//! The parts of a summary, which are serialised for `--json`, and printed as text.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the verdict on each probe if several were judged, in the order of the plan. Empty
-    /// for a single probe, whose verdict is that of the run.
+    /// for a single probe, because its verdict is that of the run.
     #[must_use]
     pub fn verdicts_of_probes(&self) -> Vec<(&str, &Verdict)> {
         let of_probes = self
@@ -176,7 +176,7 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// Returns the number of misses as text, or the minimum and the maximum number.
+    /// Returns the number of misses as text: the exact number, or a range such as `3 to 7`.
     #[must_use]
     pub fn misses_in_words(&self) -> String {
         match self.misses_at_least {

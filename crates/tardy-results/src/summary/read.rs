@@ -44,12 +44,12 @@ pub enum SummaryError {
 pub struct SeriesData {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
-    /// All samples. They come from the histogram if not all samples were stored.
+    /// All samples; taken from the histogram if not all samples were stored.
     pub(super) whole: Cell,
     /// The totals that the other tool stated for an imported series.
     pub(super) stated: Option<StatedTotals>,
     /// Number of an import's samples for which the file does not decide whether they missed the
-    /// window. They do not count as misses.
+    /// window. These samples do not count as misses.
     pub(super) undecided: u64,
     /// Latencies relative to the fitted grid, if the values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
@@ -249,7 +249,7 @@ impl SeriesData {
         &self.descriptor
     }
 
-    /// Returns all samples. They come from the histogram if not all samples were stored.
+    /// Returns all samples; taken from the histogram if not all samples were stored.
     #[must_use]
     pub fn whole(&self) -> &Cell {
         &self.whole
@@ -295,8 +295,8 @@ impl SeriesData {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// Returns the unit of which all values are multiples: 1 ns for this tool's runs, the
-    /// resolution of the other tool for an import.
+    /// Returns the resolution of the values; every value is a multiple of it: 1 ns for this tool's
+    /// runs, the resolution of the other tool for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
         self.stated
@@ -551,9 +551,9 @@ pub(super) fn has_no_times(record: &RunRecord) -> bool {
         .is_some_and(|imported| imported.has_no_times)
 }
 
-/// Returns the length of the run. If all samples are stored, it is the length that they cover.
-/// Otherwise, it is the time from the first due time to the end of the last probe. For an import
-/// without samples, it is the length that the other tool states.
+/// Returns the length of the run. If all samples are stored, the length is the time that the
+/// samples cover. Otherwise, it is the time from the first due time to the end of the last probe.
+/// For an import without samples, it is the length that the other tool states.
 fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
     let of_samples = if has_no_times(record) {
         Nanos::ZERO

@@ -289,7 +289,8 @@ impl ModeledRun {
         writing.folder.finish(&writing.record).unwrap();
     }
 
-    /// Returns the content of the folder according to the summary, which every command prints.
+    /// Returns the content of the folder according to the summary. Every command prints this
+    /// summary.
     fn found(&self) -> Truth {
         let summary = summarize(&self.path(), &Requirement::deadline(DEADLINE)).unwrap();
         let series = &summary.series[0];

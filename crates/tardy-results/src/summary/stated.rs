@@ -147,8 +147,8 @@ fn mean(stated: &[StatedTotals]) -> Option<f64> {
     })
 }
 
-/// Returns the minimum number of misses in series of which only the extremes are known: each
-/// extreme beyond the deadline is at least one miss.
+/// Returns the minimum number of misses in series with known extremes but without single samples:
+/// each extreme beyond the deadline is at least one miss.
 pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
@@ -169,9 +169,9 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Returns the number of samples of which the file does not show whether they were outside the
-/// window. In a series with buckets, these are the samples in buckets that contain the limit. In a
-/// series of which only the extremes are known, these are all samples that are not sure misses,
+/// Returns the number of undecided samples: the file does not show whether they were outside the
+/// window. In a series with buckets, these are the samples in buckets that contain the limit. If
+/// only the extremes of a series are known, all samples except the sure misses are undecided,
 /// unless the extremes show that every sample is in time.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {

@@ -17,8 +17,9 @@ const MOST_PERIODS: f64 = 0.5;
 const STALLS_OF_THROTTLING: u64 = 2;
 
 /// Returns the time since the start up to which samples are stored. This is the earliest last
-/// wake-up of the series with a grid of due times. If there is no such series, it is the latest
-/// last wake-up: in series without a grid, the last sample proves nothing about the time after it.
+/// wake-up of the series with a grid of due times. If there is no such series, the result is the
+/// latest last wake-up: in series without a grid, the last sample proves nothing about the time
+/// after it.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
     let counted = series

@@ -21,7 +21,7 @@ use crate::record::StoreFailure;
 
 /// Maximum number of samples per chunk.
 const SAMPLES_A_CHUNK: u64 = 1024;
-/// Memory for the distribution in metrics. It is small, because there are many series.
+/// Memory for the distribution in metrics. The limit is small, because there are many series.
 const BUDGET: Budget = Budget {
     pages: 4,
     values: 1024,
@@ -46,7 +46,7 @@ pub(super) struct Series {
 /// Where the samples are stored.
 #[derive(Debug)]
 enum Place {
-    /// A file, which is opened for each chunk, because a program may have more threads than a
+    /// A file. The file is opened for each chunk, because a program may have more threads than a
     /// process may have open files.
     File(PathBuf),
     /// The segments of a series with `--disk`. The first sample creates the first segment.
@@ -103,7 +103,8 @@ impl Series {
         ))
     }
 
-    /// Resumes the series at `path`, whose earlier samples are all folded into histograms already.
+    /// Resumes the series at `path`. Its earlier samples must all be folded into histograms
+    /// already.
     pub(super) fn take_up(path: &Path, rule: RotationRule, has_metrics: bool) -> io::Result<Self> {
         let descriptor = SeriesFile::open(path)
             .map_err(io::Error::other)?

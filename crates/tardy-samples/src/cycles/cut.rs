@@ -244,7 +244,7 @@ impl Cutter {
 
     /// Records a wake-up. The caller must do so before it adds the stint that the wake-up ends.
     /// Only a timer of the program gives a cycle a due time; all other cycles start at the wake-up,
-    /// whose time is in the stint.
+    /// and the stint has the time of the wake-up.
     pub fn wake_up(&mut self, wake_up: &WakeUp) {
         let has_room = self.timers.len() < THREADS_MAX || self.timers.contains_key(&wake_up.thread);
         if has_room && matches!(wake_up.cause, Cause::Timer { .. }) {
@@ -340,7 +340,8 @@ impl Cutter {
 }
 
 impl ThreadCut {
-    /// Cuts the stored stints, and returns the number of cycles that were cut off.
+    /// Divides the stored stints into cycles. Returns the number of incomplete cycles, which are
+    /// dropped.
     fn cut_group(&mut self) -> u64 {
         let home = self.waiting_place();
         let mut cut_off = 0;

@@ -146,8 +146,8 @@ fn another_clock_moves_all_times_and_no_count() {
         [3, 4]
     );
     assert_eq!(times(&moved.shifted(-later)), times(&hours));
-    // The shift by 1 ns moves each interval, whose first sample is at the start of an hour, into
-    // the previous hour.
+    // The first sample of each interval is at the start of an hour. A shift by -1 ns therefore
+    // moves each interval into the previous hour.
     let earlier = hours.shifted(Nanos(-1));
     assert_eq!(
         earlier

@@ -16,8 +16,8 @@ fn descriptor() -> Descriptor {
     Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule)
 }
 
-/// Writes a file with chunks of the given numbers of samples, whose latencies ascend. Returns the
-/// end of each chunk.
+/// Writes a file with chunks of the given numbers of samples. The latencies of the samples ascend.
+/// Returns the end of each chunk.
 fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
     let descriptor = descriptor();
     let mut writer = SeriesWriter::create(path, &descriptor).unwrap();

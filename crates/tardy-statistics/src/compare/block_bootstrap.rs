@@ -37,7 +37,7 @@ pub struct Resampling {
 /// One quantile of both sides, and its difference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantileDifference {
-    /// The quantile as a share: 0.99 is the value that 99 % of the samples do not exceed.
+    /// The quantile as a fraction: 0.99 is the value that 99 % of the samples do not exceed.
     pub quantile: f64,
     /// Value of the quantile in the baseline.
     pub baseline: f64,

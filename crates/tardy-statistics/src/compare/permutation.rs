@@ -1,6 +1,6 @@
 //! Tests whether the runs of two sides differ by more than random relabelling would produce. The
-//! test assumes only that runs are exchangeable. It needs no particular distribution and no large
-//! numbers.
+//! test assumes only that runs are exchangeable. The test needs no particular distribution and no
+//! large numbers of runs.
 
 use serde::{Deserialize, Serialize};
 

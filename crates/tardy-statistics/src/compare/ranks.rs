@@ -1,5 +1,5 @@
-//! Rank tests of which side tends to have larger values, for any distribution. They suit the body
-//! of a distribution; its tail is only a thousandth of all ranks.
+//! Rank tests, for any distribution, that detect which side tends to have larger values. Rank tests
+//! suit the body of a distribution; its tail is only a thousandth of all ranks.
 //!
 //! With a million samples, the probabilities are 0. Reports should therefore show the effect: the
 //! probability that a value of one side exceeds a value of the other.

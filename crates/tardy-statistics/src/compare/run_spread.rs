@@ -22,7 +22,7 @@ use crate::moments::Moments;
 use crate::profile::normal_deviate;
 use crate::student;
 
-/// Assumed standard deviation between runs, as a share of the level, if it was not measured.
+/// Assumed standard deviation between runs, as a fraction of the level, if it was not measured.
 ///
 /// At a margin of 5 %, false alarms stay below 5 % for pairs of runs whose levels spread by 10 %. A
 /// true increase of 50 % is found in about 95 % of the pairs if the levels spread by 5 %. A smaller
@@ -84,9 +84,9 @@ pub fn reach(
     }
 }
 
-/// Returns the standard deviation between the runs of one side, as a share of the level. It is
-/// estimated from both sides together. Returns `None` if no side has two runs, or if a value is not
-/// positive.
+/// Returns the standard deviation between the runs of one side, as a fraction of the level. The
+/// deviation is estimated from both sides together. Returns `None` if no side has two runs, or if a
+/// value is not positive.
 #[must_use]
 pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let (deviation, _) = pooled_deviation(&logarithms(baseline)?, &logarithms(candidate)?)?;
@@ -125,8 +125,8 @@ pub fn interval_of_few(
     }
 }
 
-/// Returns `interval` with its halves stretched by `factor` and extended by `reach`. The stretched
-/// halves and `reach` are combined as independent errors.
+/// Returns `interval`, widened on both sides of `difference`. The distance to each end is
+/// multiplied by `factor`, and combined with `reach` as an independent error.
 #[must_use]
 pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -> Interval {
     let half = |half: f64, reach: f64| (factor * half).hypot(reach);

@@ -125,8 +125,8 @@ fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
 /// Returns the probabilities of the values 0 to `n * m` of Mann and Whitney's statistic, without
 /// ties.
 fn mann_whitney_law(n: usize, m: usize) -> Vec<f64> {
-    // The recursion distinguishes which side has the largest value. It uses probabilities, because
-    // counts could overflow.
+    // The recursion distinguishes which side has the largest value. The recursion uses
+    // probabilities, because counts could overflow.
     let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; m + 1];
     for i in 1..=n {
         for j in 1..=m {
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn the_law_of_small_samples_is_met() {
-        // With 4 runs per side, there are 70 orders, of which 1, 1, 2, 3, 5, 5, 7, 7, 8, ... give
-        // the statistic 0, 1, 2, ...
+        // With 4 runs per side, there are 70 orders. The numbers of orders that give the statistic
+        // 0, 1, 2, ... are 1, 1, 2, 3, 5, 5, 7, 7, 8, ...
         let law = mann_whitney_law(4, 4);
         assert_eq!(law.len(), 17);
         for (probability, count) in law

@@ -1,5 +1,5 @@
-//! The difference of two means with unequal variances (Welch, Biometrika 34, 1947). It suits totals
-//! and build times, but not tails.
+//! The difference of two means with unequal variances (Welch, Biometrika 34, 1947). The test suits
+//! totals and build times, but not tails.
 
 use serde::{Deserialize, Serialize};
 

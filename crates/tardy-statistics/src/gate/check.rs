@@ -14,7 +14,7 @@ use crate::threshold::EXCEEDANCES_MIN;
 /// Minimum probability in the tests of order and of halves. Each of them rejects one good series in
 /// a hundred.
 const TIME_PROBABILITY_MIN: f64 = 0.01;
-/// Minimum probability in the test of the fit. It rejects one true model in twenty.
+/// Minimum probability in the test of the fit. The test rejects one true model in twenty.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
 /// Maximum correlation, which hardly changes a bound: with it, the effective number of samples is
 /// two thirds of their number.

@@ -16,7 +16,7 @@ const CLUSTERS_MIN: usize = 25;
 /// threshold, and is still exceeded often enough to count.
 const EXPECTED_MAX: f64 = 10.0;
 /// Smallest probability at which a count still agrees with the prediction. The prediction is an
-/// interval, of which the end closest to the count is used.
+/// interval; the test uses the end that is closest to the count.
 const PROBABILITY_MIN: f64 = 0.01;
 
 /// A prediction, and what happened.

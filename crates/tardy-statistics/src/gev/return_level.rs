@@ -9,7 +9,7 @@ use crate::profile::{normal_deviate, profile_interval};
 
 impl GevFit {
     /// Returns the symmetric interval, by the delta method, of the level that one block in `blocks`
-    /// exceeds. It serves for comparison with published numbers.
+    /// exceeds. This interval serves for comparison with published numbers.
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,

@@ -1,5 +1,5 @@
-//! Tests whether two samples come from the same distribution. They answer whether a run drifts, and
-//! do not measure a difference.
+//! Tests whether two samples come from the same distribution. The tests detect whether a run
+//! drifts, but do not measure the size of the drift.
 
 use std::f64::consts::PI;
 
@@ -46,8 +46,8 @@ pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the share of lattice paths along which both shares stay closer than `distance`. If both
-/// samples have the same distribution, all paths are equally likely.
+/// Returns the fraction of lattice paths along which both shares stay closer than `distance`. If
+/// both samples have the same distribution, all paths are equally likely.
 fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     let (rows, columns) = (n as usize, m as usize);
     let inside =

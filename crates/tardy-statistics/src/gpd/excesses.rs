@@ -27,7 +27,7 @@ pub struct Excesses {
     largest: f64,
 }
 
-/// If the share of distinct values among the excesses is smaller, the values are treated as
+/// If the fraction of distinct values among the excesses is smaller, the values are treated as
 /// rounded, with the likelihood of buckets.
 const DISTINCT_MIN: f64 = 0.9;
 

@@ -3,7 +3,7 @@
 //! All pairs of scale and shape whose likelihood is not much smaller than the maximum form a region
 //! around the fit. The smallest and the largest value of a quantity in this region are the ends of
 //! its profile-likelihood interval, so the band at a level agrees with
-//! [`Tail::return_level_interval`]. A region without holes is determined by its edge, which is
+//! [`Tail::return_level_interval`]. A region without holes is determined by its edge. The edge is
 //! found once and serves all levels. A chart draws the band from the threshold to the level of
 //! `--horizon`. Source: Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
 //! sections 2.6.5 and 2.6.6.

@@ -8,8 +8,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::numeric::minimum::minimum_between;
 use crate::profile::{normal_deviate, profile_interval};
 
-/// Range of shapes in a profile: from -1, below which the likelihood has no maximum, to 10, which
-/// is far beyond any tail with a mean.
+/// Range of shapes in a profile. Below -1, the likelihood has no maximum. 10 is far beyond any tail
+/// with a mean.
 const SHAPE_RANGE: (f64, f64) = (-1.0, 10.0);
 
 /// A threshold, how often samples exceed it, and the distribution of the excesses.
@@ -48,7 +48,7 @@ impl Tail {
         })
     }
 
-    /// Returns the share of samples above the threshold.
+    /// Returns the fraction of samples above the threshold.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.excesses.count() as f64 / self.samples as f64

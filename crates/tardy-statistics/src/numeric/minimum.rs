@@ -4,8 +4,8 @@
 /// Share of the interval at which the golden section divides it.
 const GOLDEN: f64 = 0.381_966_011_250_105;
 
-/// Returns place and value of a local minimum between `low` and `high`. `tolerance` is relative to
-/// the place.
+/// Returns the argument and the value of a local minimum between `low` and `high`. `tolerance` is
+/// relative to the argument.
 ///
 /// Source: Brent, Algorithms for Minimization without Derivatives, 1973, chapter 5.
 pub(crate) fn minimum_between(
@@ -70,7 +70,7 @@ pub(crate) fn minimum_between(
     (best, at_best)
 }
 
-/// Returns the distance from the first place to the vertex of the parabola through all three
+/// Returns the distance from the first point to the vertex of the parabola through all three
 /// points; `None` if there is no vertex.
 fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     let r = (places[0] - places[1]) * (values[0] - values[2]);
@@ -81,7 +81,8 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     (step.is_finite() && below != 0.0).then_some(step)
 }
 
-/// Returns place and value of a local minimum, from a start and the first step of each parameter.
+/// Returns the arguments and the value of a local minimum, from a start and the first step of each
+/// parameter.
 ///
 /// Points with an infinite or NaN value are avoided, so callers can express constraints by such
 /// values. A simplex can collapse on a slope, so it is rebuilt around the best point as long as

@@ -6,8 +6,8 @@
 //! thread woke it. Without this rule, the wait would count as the path of the thread that woke the
 //! probe.
 //!
-//! A wait during which events were lost has no known cause or end. It counts as lost events until
-//! the thread is woken or writes an event.
+//! A wait during which events were lost has no known cause or end. Such a wait counts as lost
+//! events until the thread is woken or writes an event.
 
 use std::collections::VecDeque;
 

@@ -73,8 +73,8 @@ pub struct LockWaits {
 pub(crate) struct RuleScopes {
     all: Rules,
     threads: Option<HashMap<i32, Rules>>,
-    /// Threads of the measuring tool. They wake a loop to end it, so their wake-ups are not counted
-    /// as violations.
+    /// Threads of the measuring tool. These threads wake a loop to end it, so the wake-ups are not
+    /// counted as violations.
     observers: Vec<i32>,
 }
 
@@ -117,7 +117,7 @@ impl RuleScopes {
         }
     }
 
-    /// Forgets the waits under way, whose end may be lost.
+    /// Forgets the current waits, because the events of their ends may be lost.
     pub(crate) fn lose(&mut self) {
         self.all.lock_waits.began = None;
         for rules in self.threads.iter_mut().flat_map(HashMap::values_mut) {

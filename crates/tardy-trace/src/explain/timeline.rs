@@ -252,7 +252,7 @@ impl Timeline {
         }
     }
 
-    /// Returns whether the CPU is serving a softirq, which an interrupt may have interrupted.
+    /// Returns whether the CPU is serving a softirq. An interrupt may have interrupted the softirq.
     pub(super) fn is_softirq_interrupted(&self) -> bool {
         self.stack
             .iter()

@@ -4,9 +4,9 @@
 //! gives the same information; a wake-up in between counts as the timer's only if the interrupted
 //! thread is the same.
 //!
-//! A stack is not an event of the stream. It belongs to the preceding event on its CPU and carries
-//! the number of the thread that ran then: after a switch it would make the previous thread seem to
-//! run again.
+//! A stack is not an event of the stream. The stack belongs to the preceding event on its CPU and
+//! carries the ID of the thread that ran then. Read as an event after a switch, the stack would
+//! make the previous thread seem to run again.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ const THREADS_MAX: usize = 1 << 12;
 const WORKERS_MAX: usize = 1 << 18;
 /// Number of pieces that most wake-ups need; space for them is reserved at once.
 pub(super) const PIECES_USUAL: usize = 8;
-/// Maximum number of buffers for pieces that are kept for reuse.
+/// Maximum number of unused piece buffers that are kept for reuse.
 const SPARE_MAX: usize = 64;
 /// Maximum distance, in ns, between the time of an event on the monotonic clock and the time that a
 /// timer of this clock read.

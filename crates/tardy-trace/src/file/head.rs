@@ -88,7 +88,7 @@ impl TraceHead {
     }
 
     /// Adds a table of pages whose rows are still zero, followed by the clock, and returns the
-    /// table's place.
+    /// table's offset.
     fn table(&self, out: &mut Vec<u8>, cpus: usize) -> usize {
         out.extend_from_slice(TABLE_MARK);
         let table = out.len();
@@ -121,8 +121,8 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Extends the head to a page boundary, and fills in the position of each CPU's pages, which follow
-/// the head. Returns the position after them.
+/// Extends the head to a page boundary, and fills in the position of each CPU's pages. The pages
+/// follow the head. Returns the position after them.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) -> u64 {
     out.resize(
         out.len().next_multiple_of((page_bytes as usize).max(4096)),

@@ -162,8 +162,8 @@ fn due_times_of_every_clock_are_those_of_the_monotonic_one() {
             (Some(clock), 1_000_000, 70_000)
         );
     }
-    // For a clock that was set since the last reading, the interrupt's reading counts, which is 500
-    // ns before the timer's function.
+    // For a clock that was set since the last reading, the interrupt's reading counts. This reading
+    // is 500 ns before the timer's function.
     let (_, found) = watched(&sleep(OFFSETS.realtime - 5_000_000_000));
     assert_eq!(
         (clock(&found[0]), found[0].due, found[0].lateness()),

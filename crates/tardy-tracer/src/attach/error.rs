@@ -13,7 +13,8 @@ pub enum NotAttached {
     /// The kernel's trace cannot be recorded.
     #[error("{}: {}", .0, .0.remedy())]
     NotTraced(#[from] NotTraced),
-    /// The kernel hides the addresses of its functions, which identify the kinds of timers.
+    /// The kernel hides the addresses of its functions. These addresses identify the kinds of
+    /// timers.
     #[error(
         "the kernel hides the addresses of its functions, so timers cannot be distinguished: run \
          with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"

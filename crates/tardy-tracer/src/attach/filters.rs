@@ -104,7 +104,8 @@ pub(super) fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     symbols.lines().filter_map(function).collect()
 }
 
-/// Returns the filter of each event that only shows broken rules, for these threads.
+/// Returns a filter for each event that serves only to detect broken rules. The filter selects the
+/// events of these threads.
 pub(super) fn of_rules(threads: impl Iterator<Item = i32>) -> Vec<(WantedEvent, String)> {
     let filter = of_threads("common_pid", threads);
     let events = OF_PROBES.iter();

@@ -49,7 +49,7 @@ fn advice(names: &[String]) -> String {
     }
 }
 
-/// A place in a program that causes an event when a thread reaches it.
+/// An instruction of a program that causes an event when a thread reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
     /// As given by the user: a symbol, or the path of a Rust function.

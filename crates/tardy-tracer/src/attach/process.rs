@@ -208,7 +208,7 @@ impl Process {
     }
 }
 
-/// Returns the ID that this thread has in /proc. It differs from gettid(2) if /proc belongs to
+/// Returns the ID that this thread has in /proc. The ID differs from gettid(2) if /proc belongs to
 /// another PID namespace.
 #[must_use]
 pub(super) fn own_number(root: &Root) -> i32 {
@@ -223,7 +223,7 @@ pub(super) fn own_number(root: &Root) -> i32 {
 pub(super) fn name(root: &Root, thread: i32) -> String {
     let name = root.text(format!("proc/{thread}/comm")).unwrap_or_default();
     let name = printable(&name);
-    // The kernel appends the current task of a worker, which changes.
+    // The kernel appends a worker's current task to its name, and this task changes.
     match name.split_once(['-', '+']) {
         Some((worker, _)) if worker.starts_with("kworker/") => worker.to_owned(),
         _ => name,

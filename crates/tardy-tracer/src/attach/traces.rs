@@ -319,7 +319,7 @@ impl Trace {
                 let Some(page) = self.reader.next(place)? else {
                     break;
                 };
-                // A damaged page is a loss, which `live` reports.
+                // A damaged page is a loss, and `live` reports the loss.
                 let begins = self.live.page(place, &page);
                 if let (Some(evidence), Ok(begins)) = (evidence.as_mut(), begins) {
                     evidence.page(first + place, begins, page);

@@ -196,8 +196,8 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
     Ok(())
 }
 
-/// Writes the results to the place that scripts expect: a file or a stream (/dev/stdout or `-`, a
-/// FIFO, a terminal).
+/// Writes the results to the destination that scripts expect: a file or a stream (/dev/stdout or
+/// `-`, a FIFO, a terminal).
 fn write_out(
     file: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError>,

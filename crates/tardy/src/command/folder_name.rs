@@ -13,8 +13,8 @@ use tardy_report::report::date::compact;
 /// Sockets that reserve names. A name stays reserved until the process ends.
 static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 
-/// Returns a folder named after the time (UTC), such as `tardy-20261121-031200`. It is the first
-/// name that does not exist, and that no other process has reserved in the same second.
+/// Returns a folder named after the time (UTC), such as `tardy-20261121-031200`. The result is the
+/// first name that does not exist, and that no other process has reserved in the same second.
 pub(super) fn by_time() -> PathBuf {
     let name = format!("tardy-{}", compact(Nanos(tardy_sys::clock::realtime())));
     let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));

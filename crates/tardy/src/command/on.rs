@@ -36,7 +36,7 @@ enum CommandProduct {
         has_board: bool,
     },
     Cost,
-    /// Guests of the lab, of which each machine runs a shard.
+    /// Guests of the lab. Each machine runs a shard of them.
     Guests,
     /// Text for the reader, and a folder.
     Folder,

@@ -1,5 +1,5 @@
-//! Standard output, to which only results are written. It is no error if the reader closes the pipe
-//! early.
+//! Standard output, to which only results are written. A reader that closes the pipe early causes
+//! no error.
 
 use std::borrow::Cow;
 use std::fmt::Display;

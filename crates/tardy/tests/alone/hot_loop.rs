@@ -26,9 +26,9 @@ use support::workplace::{Workplace, finish};
 const INSTRUCTIONS_MAX: f64 = 90.0;
 
 /// Builds the binary of the README's first command, with the symbols by which callgrind selects
-/// functions. The test profile is unsuitable, because it inlines nothing across crates; so is
-/// `cargo xtask build`, whose binary takes fewer instructions. Only the package `tardy` is
-/// recompiled.
+/// functions. The test profile is unsuitable, because it inlines nothing across crates. `cargo
+/// xtask build` is also unsuitable, because its binary takes fewer instructions. Only the package
+/// `tardy` is recompiled.
 pub(crate) fn released_binary() -> PathBuf {
     if let Some(built) = std::env::var_os("TARDY_TEST_RELEASE") {
         return PathBuf::from(built);
@@ -408,8 +408,8 @@ fn allocations(
 fn the_loop_allocates_nothing_even_when_samples_are_lost() {
     let _turn = crate::turn();
     let host = Host::of_this_machine();
-    // `itimer` is left out: its signal would end the test's process, whose other threads do not
-    // block it, and its loop is that of `nanosleep`.
+    // `itimer` is left out. Its signal would end the test's process, because the other threads do
+    // not block the signal. The loop of `itimer` is that of `nanosleep`.
     for probe in tardy_probes::probe::PROBES
         .iter()
         .filter(|probe| probe.name != "itimer")

@@ -19,8 +19,8 @@ const MOST: [(&str, f64); 2] = [("show", 1_500.0), ("report", 5_000.0)];
 fn instructions(place: &Workplace, tardy: &Path, command: &str, samples: usize) -> u64 {
     let run = format!("run-{samples}");
     if !place.path(&run).exists() {
-        // The run has two loads, whose samples the readers count separately, and latencies with a
-        // long tail of values that occur only once.
+        // The run has two loads, and the readers count the samples of each load separately. The
+        // latencies have a long tail of values that occur only once.
         let latency = |index: usize| {
             5_000
                 + (index * 7_919 % 20_011) as i64

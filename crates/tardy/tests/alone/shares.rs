@@ -5,7 +5,7 @@ use crate::support;
 use support::workplace::Workplace;
 
 /// Four loads that never rest, and one whose tasks inherit a real-time priority. CPU shares do not
-/// bound such tasks, which could take more than half of all CPU time.
+/// bound such tasks, so they could take more than half of all CPU time.
 #[test]
 fn a_load_whose_tasks_inherit_a_real_time_priority_has_no_more_than_twice_its_share() {
     let _turn = crate::turn();

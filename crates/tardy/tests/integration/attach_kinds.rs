@@ -90,8 +90,8 @@ fn has_each_kind(found: &Value, sleeps: &BTreeMap<String, u64>) {
             (kind, count(&row["wake_ups"]))
         })
         .collect();
-    // Two sorts of wake-ups have no known call: the first, whose sleep began before the
-    // measurement, and those of a thread that was woken before it slept.
+    // Two sorts of wake-ups have no known call: the first wake-up, because its sleep began before
+    // the measurement, and the wake-ups of a thread that was woken before it slept.
     let unknown = kinds.remove("thread").unwrap();
     assert!(kinds.keys().eq(sleeps.keys()), "{kinds:?}");
     let missing: u64 = kinds.iter().map(|(kind, found)| sleeps[kind] - found).sum();
@@ -235,8 +235,8 @@ fn in_a_pid_namespace_nothing_is_followed_by_numbers_that_the_trace_does_not_hav
     };
     let refused = inside(&["--pid", "--fork", "--mount-proc"], 1).ends_with(3);
     assert!(refused.stderr.contains("PID namespace"), "{refused:?}");
-    // Without `--mount-proc`, the namespace sees the outer /proc, whose numbers are those of the
-    // trace.
+    // Without `--mount-proc`, the namespace sees the outer /proc, which has the same thread IDs as
+    // the trace.
     let program = wakers(&place, &[]);
     let found = inside(&["--pid", "--fork"], program.id());
     assert_eq!(found.ends_with(4).json()["wake_ups"], 0);

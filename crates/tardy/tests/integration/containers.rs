@@ -14,8 +14,8 @@ const YOUNG: &str = "pidfd_send_signal,io_uring_setup,io_uring_enter,io_uring_re
                      move_mount,fsopen,fsconfig,fsmount,fspick,pidfd_open,clone3,close_range,\
                      openat2,pidfd_getfd,faccessat2,process_madvise,epoll_pwait2,mount_setattr,\
                      landlock_create_ruleset,landlock_add_rule,landlock_restrict_self,futex_waitv";
-/// Unmounts each tracefs from the shell's mount namespace, and each debugfs, which mounts one on
-/// access.
+/// Unmounts each tracefs from the shell's mount namespace. Unmounts each debugfs, too, because an
+/// access to a debugfs mounts a tracefs.
 const NO_TRACEFS: &str = "grep -wE 'tracefs|debugfs' /proc/mounts | cut -d ' ' -f 2 | xargs -r -n 1 \
                           umount -l;";
 /// The hierarchy of version 1 with real-time budgets.

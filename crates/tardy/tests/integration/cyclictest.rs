@@ -250,8 +250,8 @@ fn sleeps(threads: &str) -> Option<u64> {
 }
 
 /// rteval (rteval/modules/measurement/cyclictest.py) starts cyclictest without an end and ends it
-/// with SIGINT. It reads rows of whole numbers, the first of which is the bucket, and lines that
-/// begin with `# Max Latencies: ` and `# Break value: `.
+/// with SIGINT. rteval reads rows of whole numbers, with the bucket first, and lines that begin
+/// with `# Max Latencies: ` and `# Break value: `.
 #[test]
 fn rteval_ends_it_by_a_signal_and_reads_its_rows() {
     let place = Workplace::new();
@@ -364,7 +364,7 @@ fn kernelcis_job_finds_its_keys_in_the_json() {
 
 /// OpenShift's runner (cnf-features-deploy, cnf-tests/pod-utils/cyclictest-runner) logs standard
 /// output and standard error together. Its test (cluster-node-tuning-operator, functests/4_latency)
-/// takes the words after the first `# Max Latencies:`, each of which must be a number.
+/// takes the words after the first `# Max Latencies:`; each word must be a number.
 #[test]
 fn openshifts_runner_finds_a_number_of_each_thread_behind_max_latencies() {
     let place = Workplace::new();

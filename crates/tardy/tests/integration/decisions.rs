@@ -6,7 +6,7 @@ use crate::advise::{WORK, board, completions, fast, latencies, real_time};
 use crate::support::made_cost::MadeCost;
 use crate::support::workplace::Workplace;
 
-/// The first two lines of the advice, whose exit code is checked.
+/// Returns the first two lines of the advice, and checks its exit code.
 #[track_caller]
 fn answer(place: &Workplace, line: &str, code: i32) -> (String, String) {
     let text = place.tardy(line).ends_with(code).stdout;

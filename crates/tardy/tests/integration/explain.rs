@@ -1,5 +1,5 @@
-//! `tardy explain` on traces from other tools: stored files of trace-cmd, whose origin
-//! crates/tardy-trace/tests/data/README.md describes.
+//! `tardy explain` on traces from other tools: stored files of trace-cmd.
+//! crates/tardy-trace/tests/data/README.md describes the origin of the files.
 
 use std::path::PathBuf;
 

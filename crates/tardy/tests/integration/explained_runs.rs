@@ -267,7 +267,7 @@ fn a_thread_of_higher_priority_is_blamed_by_name() {
     }
     let place = Workplace::new();
     let cpu = machine::last_cpu();
-    // The load runs for longer than a period, so each turn of the load delays a sample.
+    // Each run of the load is longer than a period, so it delays a sample.
     let load = format!(
         "busy:length=1100us:period=10ms:priority=90:record={}",
         place.path("moments").display()

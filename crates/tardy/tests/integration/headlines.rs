@@ -131,8 +131,8 @@ fn of_a_run(random: &mut Pcg64Mcg) -> Vec<String> {
     check(&place, random, &format!("show run{deadline}{misses}"))
 }
 
-/// Compares two runs of the same phases, whose rows can be compared. Sometimes both have the same
-/// samples.
+/// Compares two runs of the same phases, so that their rows can be compared. Sometimes both have
+/// the same samples.
 fn of_a_comparison(random: &mut Pcg64Mcg) -> Vec<String> {
     let place = Workplace::new();
     let base = generated(random);
@@ -153,8 +153,8 @@ fn of_a_comparison(random: &mut Pcg64Mcg) -> Vec<String> {
     check(&place, random, "compare base new")
 }
 
-/// Compares one to six runs per side, whose levels and late samples vary. The sides differ by a
-/// factor or only by chance.
+/// Compares one to six runs per side. The runs differ in their levels and late samples. The sides
+/// differ by a factor or only by chance.
 fn of_replicas(random: &mut Pcg64Mcg) -> Vec<String> {
     let place = Workplace::new();
     let plan = generated(random);

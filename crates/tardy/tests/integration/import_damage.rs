@@ -114,7 +114,7 @@ fn samples() -> Vec<(String, Vec<u8>)> {
     samples
 }
 
-/// Checks that an error names a place in the file, or the flag for a value that the file lacks.
+/// Checks that an error names a position in the file, or the flag for a value that the file lacks.
 fn assert_names_the_place(error: &ImportError, file: &Path, bytes: &[u8]) {
     let text = error.to_string();
     assert!(text.starts_with(&file.display().to_string()), "{text}");

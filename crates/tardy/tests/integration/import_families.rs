@@ -81,7 +81,7 @@ fn latency_of_xenomai_evl_and_rtai_is_read_by_the_names_of_its_columns() {
                 25.51,
             ),
         ),
-        // 7.6 * 10^9 samples, of which the 32 bits of the rows hold 3.3 * 10^9.
+        // 7.6 * 10^9 samples. The rows have 32 bits, so they show only 3.3 * 10^9 of them.
         (
             "xenomai-g.txt",
             "",

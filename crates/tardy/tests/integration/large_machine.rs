@@ -152,7 +152,7 @@ fn the_plan_of_a_run_on_256_cpus_fits_a_screen() {
             "--seccomp-bpf",
         ],
     );
-    // The first call of a thread is the C library's, whose buffer is small.
+    // The C library makes the first call of a thread, with a small buffer.
     strace.args(["-e", "trace=sched_getaffinity,sched_setaffinity"]);
     strace.arg("-e").arg(format!(
         "inject=sched_getaffinity:retval={}:poke_exit=@arg3={mask}:when=2+",

@@ -174,9 +174,9 @@ fn packets_cross_a_pair_of_devices_in_namespaces_of_their_own() {
             "only root can make namespaces everywhere",
         );
     }
-    // /proc/PID/net shows the network namespace of the process, from which packets are sent. They
-    // are received in another namespace. Eight numbers about reception follow a device's name; the
-    // ninth number is the number of sent bytes.
+    // /proc/PID/net shows the network namespace of the process, from which packets are sent. The
+    // packets are received in another namespace. Eight numbers about reception follow a device's
+    // name; the ninth number is the number of sent bytes.
     until_a_worker(&place, &mut running, "packets are sent", |process| {
         let sent = std::fs::read_to_string(process.join("net/dev")).unwrap_or_default();
         let line = sent

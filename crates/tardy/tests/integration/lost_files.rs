@@ -85,8 +85,8 @@ fn make(place: &Workplace) {
         (!files.is_empty() && files.iter().all(gave_way)).then_some(())
     });
     running.signal(signal::TERMINATE);
-    // Code 1 is possible because a busy machine may not store a chunk, whose skipped periods count
-    // as misses.
+    // Code 1 is possible: a busy machine may fail to store a chunk, and the skipped periods of this
+    // chunk count as misses.
     assert!([0, 1, 4].contains(&running.wait().code()));
 }
 
@@ -240,8 +240,8 @@ fn damage_every_file(is_cut_off: bool) {
     }
 }
 
-/// Returns whether the file is the newest segment, whose samples are counted only in the record of
-/// the run's end.
+/// Returns whether the file is the newest segment. Only the record of the run's end counts the
+/// samples of this segment.
 fn is_newest(whole: &Path, file: &Path) -> bool {
     let name = whole.join(file);
     series::files(whole).iter().any(|head| {

@@ -70,7 +70,7 @@ impl Relay {
     }
 }
 
-/// Boards, all of which are this machine.
+/// Boards that are all this machine.
 struct Rack {
     place: Workplace,
     relay: Relay,

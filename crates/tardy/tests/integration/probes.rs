@@ -479,7 +479,7 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
         intervals.len()
     );
     // The conversion of ticks to ns has an error of some parts per million of two times: the gap's
-    // length, and the time since the last anchor, which is at most 1 ms.
+    // length, and the time since the last anchor (at most 1 ms).
     let error = 20_000;
     for interval in seen {
         let holds = |gap: &&tardy_core::sample::Sample| {

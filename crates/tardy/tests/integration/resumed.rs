@@ -118,7 +118,7 @@ fn a_run_that_was_killed_goes_on_with_all_its_counts() {
         "mine"
     );
     let file = &series::files(&run)[0];
-    // All other files belong to this part of the run, whose segment numbers continue after the last
+    // All other files belong to this part of the run. Its segment numbers continue after the last
     // folded segment.
     let all = support::workplace::names(&run.join("samples"));
     let own = all

@@ -1,4 +1,4 @@
-//! The summary as text, for generated runs, whose text is the same on every machine.
+//! The summary as text, for generated runs. The text of such a run is the same on every machine.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! A user without any privileges gets a useful run, whose limits are marked.
+//! A user without any privileges gets a useful run, and the run states its limits.
 
 use crate::support;
 

@@ -31,8 +31,8 @@ fn loads_run_beside_a_program_of_the_users_own_and_one_that_is_unknown_is_refuse
             .max()
             .unwrap()
     };
-    // The load has a higher priority than the probe. In each turn of 2 ms, a due time lies in the
-    // first millisecond.
+    // The load has a higher priority than the probe. In each busy interval of 2 ms, a due time lies
+    // in the first millisecond.
     let with_load = longest(
         "loaded",
         &["--load", "busy:length=2ms:period=10ms:priority=97"],

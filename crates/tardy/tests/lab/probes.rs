@@ -1,5 +1,5 @@
-//! Probes in guests, whose clock counts instructions: the results are compared with known values,
-//! independent of the host's timing.
+//! Probes in guests. The guests' clock counts instructions, so the results are compared with known
+//! values and do not depend on the host's timing.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -114,8 +114,8 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     let is_as_long = |gap: &Sample| (LENGTH - AROUND..LENGTH + AROUND).contains(&gap.latency.get());
     let mut alone = 0;
     for [begun, ended, _] in &within {
-        // The load reads the clock, then its CPU time, and then records its start. It stops at the
-        // first clock read after its length.
+        // The load reads the clock, then its CPU time, and then records its start. The load stops
+        // at the first clock read after its length.
         assert!(
             (ended - begun - LENGTH).abs() < AROUND,
             "{what}: {} ns",

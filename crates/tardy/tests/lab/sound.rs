@@ -13,7 +13,7 @@ use super::{REAL_TIME, STOCK, assert_accounted, compared, lab, lab_is_there};
 /// Length of a sound frame at 48 kHz, in ns, rounded up.
 const SOUND_FRAME: i64 = 20_834;
 
-/// Returns whether guests can have a sound card, whose modules are in the kernels' packages. The
+/// Returns whether guests can have a sound card; its modules are in the kernels' packages. The
 /// first run needs the network.
 fn card_is_there(test: &str) -> bool {
     if !lab_is_there(test, false) {
@@ -126,7 +126,7 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
         let (skews, frames) = played(&run);
         // The card counts whole sound frames, once when the player goes to sleep and once when it
         // shows the picture. In two seconds, the kernel's own work may delay the player at two of
-        // the sixty pictures, each of which ends one interval and begins another.
+        // the sixty pictures. Each picture ends one interval and begins another.
         let (late, uneven) = (
             skews.iter().filter(|skew| **skew >= PATH).count(),
             frames.iter().filter(|error| error.abs() >= PATH).count(),

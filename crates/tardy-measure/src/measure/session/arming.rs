@@ -45,8 +45,9 @@ use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Capacity of a ring in samples of 24 bytes: 768 KiB. It covers a delay of the recorder of 1.6 s
-/// at 20 kHz, and of 32 s at 1 kHz. A busy disk has delayed the recorder for half a minute.
+/// Capacity of a ring in samples of 24 bytes: 768 KiB. A ring of this size covers a delay of the
+/// recorder of 1.6 s at 20 kHz, and of 32 s at 1 kHz. A busy disk has delayed the recorder for half
+/// a minute.
 const RING_SAMPLES: usize = 32_768;
 /// Memory that a run may need after it has locked its memory, in bytes: the recorder's histograms
 /// and buffers.
@@ -569,7 +570,7 @@ fn spool(plan: &Plan, folder: &RunFolder, root: &Root) -> Result<Option<Spool>, 
     Ok(Some(made))
 }
 
-/// Prepares files and memory of all series, which may wait for a disk.
+/// Prepares files and memory of all series. This may wait for a disk.
 fn prepare_series(
     record: &RunRecord,
     samples: &Path,

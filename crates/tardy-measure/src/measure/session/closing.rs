@@ -81,7 +81,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         }
         record.warnings.extend(threshold.finish());
     }
-    // The tracer ends after the recorder, which has passed on the last samples.
+    // The tracer ends after the recorder, because the recorder passes on the last samples.
     if let Some(tracer) = armed.tracer {
         tracing::finish(tracer, &mut record);
     }

@@ -271,7 +271,8 @@ impl Follower {
             .map_err(system("cannot read signals"))?
         {
             match signal {
-                // The write that caused the signal also returns an error, which is handled there.
+                // The write that caused the signal also returns an error, and its caller handles
+                // the error.
                 signal::FILE_LIMIT | signal::PIPE => {}
                 // cyclictest also prints a snapshot for its monitor on the second signal.
                 signal::USER_1 | signal::USER_2 => {

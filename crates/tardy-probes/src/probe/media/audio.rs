@@ -1,5 +1,5 @@
-//! The modelled audio device. It plays written sound at the pace of the clock, and pauses when all
-//! of it is played. Like a device driver, it reports its progress in whole samples.
+//! The modelled audio device. The device plays written sound at the pace of the clock, and pauses
+//! when all of the sound is played. Like a device driver, it reports its progress in whole samples.
 
 use std::io;
 

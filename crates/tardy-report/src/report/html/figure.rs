@@ -23,7 +23,8 @@ const SIZES: [(&str, (f64, f64)); 3] = [
 #[derive(Debug)]
 pub(super) struct Figures {
     data: Vec<Value>,
-    /// Whether charts are side by side. They then all have a legend, so they stay aligned.
+    /// Whether charts are side by side. Charts side by side all have a legend, so they stay
+    /// aligned.
     is_in_columns: bool,
 }
 
@@ -123,7 +124,7 @@ fn numbers(table: &Table) -> Markup {
     }
 }
 
-/// Returns a table that scrolls if it is too wide. It can be focused, so keys can scroll it.
+/// Returns a table that scrolls if it is too wide. The table can be focused, so keys can scroll it.
 pub(super) fn table(table: &Table, class: &str) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Table" {

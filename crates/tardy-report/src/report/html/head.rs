@@ -173,8 +173,8 @@ fn rungs(ladder: &Ladder) -> Markup {
     }
 }
 
-/// Returns the share of time that the worst CPU lost to gaps; `None` if the probe did not look for
-/// gaps all the time.
+/// Returns the fraction of time that the worst CPU lost to gaps; `None` if the probe did not look
+/// for gaps all the time.
 fn share_lost(run: &RunData, probe: &str) -> Option<f64> {
     let series = run
         .summary

@@ -384,8 +384,8 @@ fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     vec![an_hour, word(verdict.outcome).to_lowercase()]
 }
 
-/// Returns the length of the longest run of misses in any of the series. It is unknown for samples
-/// without an order.
+/// Returns the length of the longest run of misses in any of the series. The length is unknown for
+/// samples without an order.
 fn longest_burst(series: &[&SeriesSummary]) -> String {
     let longest = series
         .iter()

@@ -10,8 +10,8 @@ use tardy_results::summary::model::{
 
 use super::cells::{percent, place, value};
 
-/// The effective number of samples is printed if it is below this share of all samples. Independent
-/// samples can fall slightly below 1 by chance.
+/// The effective number of samples is printed if it is below this fraction of all samples.
+/// Independent samples can fall slightly below 1 by chance.
 const WORTH_A_WORD: f64 = 0.6;
 
 /// Returns the outcome as one word in capital letters.

@@ -80,9 +80,10 @@ pub struct Definition {
     pub value: &'static str,
     /// Heading in help; empty for the first heading.
     pub group: &'static str,
-    /// The value if none is given. It equals the value in the `Default` of the request.
+    /// The value if the option is not given. The `Default` of the request contains the same value.
     pub default: Option<&'static str>,
-    /// The value of `--name` alone, for an option whose value follows `=` and may be omitted.
+    /// The value if `--name` is given alone. An option with such a value accepts both `--name` and
+    /// `--name=VALUE`.
     pub bare: Option<&'static str>,
     /// Minimum and maximum of a number.
     pub range: Option<(u64, u64)>,
@@ -395,7 +396,7 @@ impl Word for PathBuf {
     }
 }
 
-/// A time as the value of an option. It must be above zero.
+/// A time above zero as the value of an option.
 impl Word for Nanos {
     fn read(text: &str) -> Result<Self, String> {
         positive_duration(text)

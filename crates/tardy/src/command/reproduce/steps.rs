@@ -24,8 +24,8 @@ pub(super) struct Step {
     pub(super) command: ExperimentCommand,
     /// Number of runs. As many of them run at the same time as there are CPUs.
     runs: u32,
-    /// Length of each run, in virtual time in the lab; `None` for costs, whose trials have no fixed
-    /// length.
+    /// Length of each run, in virtual time in the lab; `None` for costs, because their trials have
+    /// no fixed length.
     length: Option<Nanos>,
 }
 

@@ -32,7 +32,8 @@ use crate::command::output;
 
 const LENGTH: Nanos = Nanos::from_secs(5);
 const GOAL: Goal = Goal::Quantile(0.999);
-/// Additional time of a run: the tool and the loads start and stop, and samples are written.
+/// Time that a run takes beyond its length, for starting and stopping tardy and the loads, and for
+/// writing samples.
 const BESIDE: Nanos = Nanos::from_millis(700);
 const QUESTION: &str = "search.json";
 const ANSWER: &str = "result.json";
@@ -139,8 +140,8 @@ fn planned(question: &Question) -> String {
     )
 }
 
-/// Returns the duration of a number of runs, including the additional time of each. It is rounded
-/// up to whole seconds or, from two minutes on, to whole minutes.
+/// Returns the duration of a number of runs, including the additional time of each. The duration is
+/// rounded up to whole seconds or, from two minutes on, to whole minutes.
 fn time_of(length: Nanos, runs: usize) -> Nanos {
     let exact = (length + BESIDE) * i64::try_from(runs).unwrap_or(i64::MAX);
     if exact < Nanos::from_secs(120) {

@@ -136,7 +136,7 @@ pub(super) fn break_lines(threads: &[Thread]) -> String {
     text
 }
 
-/// In one of 15 files with several threads, replaces a thread by one that never ran.
+/// With a probability of 1/15, replaces one of several threads by a thread that never ran.
 pub(super) fn with_idle(random: &mut Pcg64Mcg, threads: &mut [Thread]) {
     if threads.len() > 1 && one_in(random, 15) {
         let index = random.random_range(0..threads.len());

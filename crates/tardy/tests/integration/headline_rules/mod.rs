@@ -2,7 +2,8 @@
 //! headline, and the exit code.
 //!
 //! The rules are derived only from printed text: sample outputs and the documentation of their
-//! words. They are independent of the code that prints the text, so they do not share its errors.
+//! words. The rules are independent of the code that prints the text, so they do not share its
+//! errors.
 
 mod compare;
 mod numbers;

@@ -157,7 +157,7 @@ pub(super) fn cpu_list(text: &str) -> Vec<u32> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// The share of samples that a column such as `median` or `99.9 %` covers.
+/// The fraction of samples that a column such as `median` or `99.9 %` covers.
 pub(super) fn share_of_column(column: &str) -> Option<f64> {
     if column == "median" {
         return Some(0.5);

@@ -1,4 +1,4 @@
-//! Reads the cells of a comparison: the verdict of a row, and its changes.
+//! Parses the cells of a comparison's table: the verdict of a row, and the changes in the row.
 
 use super::super::numbers::{Duration, half_of_last_digit};
 use super::super::tables::Row;

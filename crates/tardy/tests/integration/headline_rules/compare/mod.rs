@@ -164,8 +164,8 @@ fn check_change(headline: &Headline, row: &Row, change: &Change, found: &mut Fin
     );
 }
 
-/// Checks a change without a mark. It was compared and decided, so it may exceed the margin only in
-/// the direction of its row's verdict.
+/// Checks a change without a mark. Such a change was compared and decided, so it may exceed the
+/// margin only in the direction of its row's verdict.
 fn check_unmarked(
     headline: &Headline,
     verdict: &str,

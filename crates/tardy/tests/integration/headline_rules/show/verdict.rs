@@ -50,7 +50,8 @@ impl<'a> Verdict<'a> {
         let Some(&(word, _, sentence)) = verdicts.first() else {
             return Self::default();
         };
-        // A failure outweighs an inconclusive verdict, which outweighs a pass.
+        // A failure outweighs an inconclusive verdict, and an inconclusive verdict outweighs a
+        // pass.
         let exit_code = [1, 4, 0]
             .into_iter()
             .find(|worst| verdicts.iter().any(|(_, code, _)| code == worst))

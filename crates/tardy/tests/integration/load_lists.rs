@@ -23,7 +23,8 @@ fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
         "{planned}"
     );
     assert!(
-        planned.contains("hackbench on CPU") && !planned.contains("kernel-build on CPU"),
+        planned.contains("hackbench:groups=30 on CPU")
+            && !planned.contains("kernel-build:jobs=8 on CPU"),
         "{planned}"
     );
 

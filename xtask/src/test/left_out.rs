@@ -38,6 +38,10 @@ const EXPECTED: &[(&str, &str)] = &[
         "interrupts_are_among_what_takes_the_cpu_from_oslat:",
         "needs tracefs; the lab's guests have it",
     ),
+    (
+        "a_run_that_gets_a_quota_of_cpu_time_reports_it:",
+        "needs a control group with a CPU quota",
+    ),
 ];
 
 /// Tests that reported that they returned early.

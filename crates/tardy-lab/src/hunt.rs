@@ -1,9 +1,9 @@
 //! The hunt: a search for the program with the longest section.
 //!
-//! A hunt consists of rounds. Each round is a search of its own, whose random numbers come from the
-//! hunt's seed and the round's number, and which knows only its own results. The rounds of a hunt
-//! can therefore run on several machines, in any order, with the same result. In a round, guests
-//! run one after the other, all from the same snapshot, each with several programs. Programs with
+//! A hunt consists of rounds. Each round is a separate search: its random numbers come from the
+//! hunt's seed and the round's number, and it uses only its own results. The rounds of a hunt can
+//! therefore run on several machines, in any order, with the same result. In a round, guests run
+//! one after the other, all from the same snapshot, each with several programs. Programs with
 //! new call paths of long sections, or with longer sections than before, are kept, and programs of
 //! later guests are mutations of them. A random search draws all programs instead; it is the
 //! control.
@@ -142,7 +142,7 @@ impl Hunt<'_> {
                 Choice::Guided => mutation::next(&mut random, corpus),
                 Choice::Random => mutation::random_program(&mut random),
             };
-            // Results are told apart by their programs.
+            // A program identifies its result, so a guest runs each program once.
             if !programs.contains(&program) {
                 programs.push(program);
             }

@@ -80,7 +80,7 @@ impl ProgramResult {
     }
 }
 
-/// What is searched, and how.
+/// The subject and the settings of a hunt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HuntQuestion {
     /// Name of the kernel with its preemption model.
@@ -90,7 +90,7 @@ pub struct HuntQuestion {
     /// Digest of everything that determines the guest: kernel, command line, binary, QEMU.
     pub guest: String,
     pub seed: u64,
-    /// Number of guests of a round. Each round is a search of its own.
+    /// Number of guests of a round. Each round is a separate search.
     pub guests_a_round: u32,
     /// Number of programs that a guest executes, one after the other.
     pub programs_a_guest: u32,

@@ -34,7 +34,7 @@ pub fn reduce(program: &Program, bench: &dyn Bench) -> Result<Reduced, NoResult>
         call_path: section.call_path(),
         length_ns: Nanos(section.length_ns.0 * KEPT_PERCENT / 100),
     };
-    // From the last step to the first, so that the places of the others stay.
+    // The last step comes first, so that a removal does not change the indices of steps to come.
     for place in (0..program.0.len()).rev() {
         let shorter = without(&best.program, place);
         best = runs.if_kept(shorter, &wanted).unwrap_or(best);

@@ -9,6 +9,7 @@ mod fleet;
 mod fuzz;
 mod golden;
 mod kernels;
+mod outcomes;
 mod package;
 mod perfetto;
 mod product;

@@ -39,6 +39,10 @@ const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 /// The environment variable by which include/tardy.h and tardy-app find their memory.
 const CALLS: &[u8] = b"TARDY_APP";
 
+/// Programs that start another program, which no list of libraries names: the name, and the
+/// arguments with which the program prints the other one's path.
+const STARTS_ANOTHER: [(&str, &str); 1] = [("gcc", "-print-prog-name=cc1")];
+
 /// Why a program cannot be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
@@ -60,6 +64,8 @@ pub enum PackError {
          or link the program with a RUNPATH (LD_LIBRARY_PATH is not used)"
     )]
     Libraries { path: PathBuf, message: String },
+    #[error("`{program}` does not print where its other programs are: {message}")]
+    Another { program: String, message: String },
     #[error("{0} has more than {INTERPRETERS_MAX} interpreters")]
     TooManyInterpreters(PathBuf),
     #[error("{0} is not a regular file, a folder, or a link to one")]
@@ -117,6 +123,54 @@ pub fn pack(
         files,
         has_calls: packing.has_calls,
     })
+}
+
+/// Packs programs of PATH, so that a guest finds each in /bin.
+///
+/// # Errors
+/// Returns [`PackError`].
+pub fn pack_for_bin(
+    names: &[&str],
+    architecture: Architecture,
+) -> Result<Vec<AddedFile>, PackError> {
+    let mut packing = Packing {
+        architecture,
+        files: BTreeMap::new(),
+        has_calls: false,
+    };
+    for &name in names {
+        let found = find(name)?;
+        let path = found.canonicalize().map_err(at(&found))?;
+        packing.add_program(&path, 0)?;
+        if let Some(file) = packing.files.remove(&text(&path)?) {
+            let path = format!("bin/{name}");
+            packing
+                .files
+                .insert(format!("/{path}"), AddedFile { path, ..file });
+        }
+        for (_, argument) in STARTS_ANOTHER.iter().filter(|(other, _)| *other == name) {
+            packing.add_program(&printed_path(name, argument)?, 0)?;
+        }
+    }
+    Ok(packing.files.into_values().collect())
+}
+
+/// Returns the path that `program` prints when it is started with `argument`.
+fn printed_path(program: &str, argument: &str) -> Result<PathBuf, PackError> {
+    let failed = |message: String| PackError::Another {
+        program: format!("{program} {argument}"),
+        message,
+    };
+    let output = Command::new(program)
+        .arg(argument)
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let path = PathBuf::from(printed.trim());
+    if output.status.success() && path.is_absolute() {
+        return path.canonicalize().map_err(at(&path));
+    }
+    Err(failed(format!("it printed `{}`", printed.trim())))
 }
 
 struct Packing {
@@ -342,6 +396,20 @@ mod tests {
             plain(Path::new("/usr/bin/.././lib/x")),
             Path::new("/usr/lib/x")
         );
+    }
+
+    #[test]
+    fn a_compiler_in_bin_comes_with_the_program_that_compiles() {
+        let host = Architecture::of_this_binary().unwrap();
+        let files = pack_for_bin(&["gcc", "sh"], host).unwrap();
+        let has = |end: &str| files.iter().any(|file| file.path.ends_with(end));
+        assert!(has("/cc1") && has("libc.so.6"), "{files:?}");
+        for name in ["bin/gcc", "bin/sh"] {
+            let file = files.iter().find(|file| file.path == name).unwrap();
+            assert!(file.executable, "{file:?}");
+        }
+        let refused = pack_for_bin(&["no-such-program-here"], host).unwrap_err();
+        assert!(matches!(refused, PackError::NotInPath(_)), "{refused}");
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub mod worker;
 pub mod worker_process;
 pub mod writeback;
 
-pub use info::{LoadInfo, Placement};
+pub use info::{GuestNeeds, LoadInfo, Placement};
 pub use request::LoadRequest;
 pub use resolve::resolve_all;
 use tardy_machine::unsupported::Unsupported;
@@ -103,6 +103,9 @@ pub const LOADS: &[&LoadInfo] = &[
     &exec::INFO,
     &operations::INFO,
 ];
+
+/// The loads for which a guest of the lab needs more than tardy.
+pub const GUEST_NEEDS: &[GuestNeeds] = &[nfs_compile::GUEST_NEEDS];
 
 /// Old names of loads, with the new ones. Requests may use the old names for one more minor
 /// version.

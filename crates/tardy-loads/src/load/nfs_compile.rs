@@ -64,12 +64,12 @@ pub const GUEST_NEEDS: GuestNeeds = GuestNeeds {
 };
 
 /// Memory of one compiler process on the load's small files, and of the server, in bytes: measured
-/// as 40 MiB and 120 MiB, rounded up.
+/// as 30 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
 /// Memory of the kernel's server, in bytes: each thread has pages for a request and a reply of up to
 /// 1 MiB (RPCSVC_MAXPAYLOAD in include/linux/sunrpc/svc.h of Linux).
-const KERNEL_SERVER_BYTES: u64 = 2 * kernel_server::THREADS << 20;
+const KERNEL_SERVER_BYTES: u64 = (2 * kernel_server::THREADS) << 20;
 /// Space for a C file with its object, and for the server's data, in bytes.
 const FILE_BYTES: u64 = 64 << 10;
 const STATE_BYTES: u64 = 16 << 20;

@@ -16,7 +16,12 @@ fn stress_kernel_runs_with_all_of_its_loads_in_guests_of_two_kernels() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let kernels = ["--kernel", STOCK, "--kernel", REAL_TIME];
-    let survives = ["--cmdline", "sysctl.kernel.panic_on_oops=0"];
+    let survives = [
+        "--cmdline",
+        "sysctl.kernel.panic_on_oops=0",
+        "--memory",
+        "1536",
+    ];
     let measured = ["--load", "stress-kernel", "--for", "15s"];
     let variants = compared(&out, &[&survives[..], &kernels, &measured].concat());
     assert_eq!(variants.len(), 2);

@@ -163,15 +163,14 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     } else {
         with_program(worker, &scratch)
     };
-    std::fs::remove_dir_all(&scratch).doing("remove the scratch folder")?;
-    result
+    let removed = std::fs::remove_dir_all(&scratch).doing("remove the scratch folder");
+    result.and(removed)
 }
 
 fn with_kernel_server(worker: &mut Worker, scratch: &Path, export: &Path) -> Result<(), WorkError> {
     let server = KernelServer::start(scratch, export)?;
     let result = over_mount(worker, scratch, "127.0.0.1:/");
-    server.stop()?;
-    result
+    result.and(server.stop())
 }
 
 fn with_program(worker: &mut Worker, scratch: &Path) -> Result<(), WorkError> {

@@ -59,17 +59,31 @@ impl KernelServer {
         std::fs::create_dir_all(&control).doing("make the folder of the server's controls")?;
         mount::mount("nfsd", &control, "nfsd", "").doing("mount the server's controls")?;
         let server = Self { control };
+        match server.configure(export) {
+            Ok(()) => Ok(server),
+            Err(error) => {
+                let _ = server.stop();
+                Err(error)
+            }
+        }
+    }
+
+    fn configure(&self, export: &Path) -> Result<(), WorkError> {
         for (cache, line) in cache_lines(export) {
+            let failed = |error: io::Error| {
+                WorkError::Bound(format!(
+                    "the kernel's NFS server refuses its line in the cache {cache}: {error}"
+                ))
+            };
             std::fs::write(Path::new("/proc/net/rpc").join(cache).join("channel"), line)
-                .doing("write the server's caches")?;
+                .map_err(failed)?;
         }
         // NFS 2 and 3 would need a port mapper.
-        server.set("versions", "-2 -3 +4")?;
-        server.set("portlist", &format!("tcp {PORT}"))?;
-        server.set("threads", &THREADS.to_string())?;
+        self.set("versions", "-2 -3 +4")?;
+        self.set("portlist", &format!("tcp {PORT}"))?;
+        self.set("threads", &THREADS.to_string())?;
         // Without this, clients wait 90 s for those that used the server before its start.
-        server.set("v4_end_grace", "Y")?;
-        Ok(server)
+        self.set("v4_end_grace", "Y")
     }
 
     fn set(&self, control: &str, value: &str) -> Result<(), WorkError> {
@@ -83,8 +97,9 @@ impl KernelServer {
 
     /// Stops the server's threads.
     pub(super) fn stop(self) -> Result<(), WorkError> {
-        self.set("threads", "0")?;
-        mount::unmount(&self.control, false).doing("unmount the server's controls")
+        let stopped = self.set("threads", "0");
+        let unmounted = mount::unmount(&self.control, false).doing("unmount the server's controls");
+        stopped.and(unmounted)
     }
 }
 

@@ -48,7 +48,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     let observed = match (misses, verdict.misses_allowed) {
         (0, _) if evidence.misses_undecided > 0 => {
             format!(
-                "0 known misses in {due_times} due times, of which {} cannot be judged",
+                "0 known misses in {due_times} due times; {} of these due times cannot be judged",
                 evidence.misses_undecided
             )
         }

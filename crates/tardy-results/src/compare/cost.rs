@@ -410,7 +410,7 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
             .collect();
         if !only.is_empty() {
             warnings.push(format!(
-                "left out, because only {which} has them: {}",
+                "left out, because they are only in {which}: {}",
                 only.join(", ")
             ));
         }

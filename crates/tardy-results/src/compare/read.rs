@@ -446,7 +446,7 @@ fn warnings(
     ] {
         if !missing.is_empty() {
             warnings.push(format!(
-                "left out, because only {side} has them: {}",
+                "left out, because they are only in {side}: {}",
                 few(&missing)
             ));
         }

@@ -348,7 +348,7 @@ mod tests {
         );
         assert!(
             effective(5_000.0) < 300.0,
-            "60 levels are hardly more than 60 samples: {}",
+            "60 levels give little more certainty than 60 independent samples: {}",
             effective(5_000.0)
         );
     }

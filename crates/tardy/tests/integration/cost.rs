@@ -425,7 +425,7 @@ fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
     );
     let text = place.tardy("compare a b").stdout;
     assert!(
-        text.contains("left out, because only base has them: bcopy-libc")
+        text.contains("left out, because they are only in base: bcopy-libc")
             && text.lines().any(|line| line.starts_with("null-call")),
         "{text}"
     );

@@ -257,7 +257,7 @@ fn skipped_periods_of_samples_that_were_not_kept_are_no_misses_of_a_long_deadlin
     });
     std::fs::write(place.path("run/run.json"), record.to_string()).unwrap();
     let outcome = place.tardy("show run --deadline 10s --full").ends_with(4);
-    let expected = "INCONCLUSIVE: 0 known misses in 1006 due times, of which 5 cannot be judged \
+    let expected = "INCONCLUSIVE: 0 known misses in 1006 due times; 5 of these due times cannot be judged \
                     (inconclusive also because";
     assert!(
         outcome.stdout.contains(expected) && !outcome.stdout.contains("shortest deadline"),

@@ -113,7 +113,7 @@ pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {
     let input = input(&index, question, &arguments.out)?;
     if let Some(shard) = arguments.shard {
         say!(
-            "shard {shard} is done: {} of {} guests are in {}",
+            "shard {shard} is done: the results of {} of {} guests are in {}",
             input.guests.len(),
             index.cells(),
             arguments.out.display()

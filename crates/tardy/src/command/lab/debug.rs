@@ -101,7 +101,7 @@ pub(super) fn debug(arguments: &DebugArguments) -> Result<Exit, LabError> {
         }
     };
     let started = Instant::now();
-    say!("tardy: boots the guest again, up to the due time");
+    say!("tardy: boots the guest again and runs it up to the due time");
     let stopped = guest.stop_after(time, &provenance.inputs, (&qemu, &plugin), scratch.path())?;
     say!(
         "tardy: the guest stands still, after {:.1} s",

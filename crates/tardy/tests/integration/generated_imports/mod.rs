@@ -364,7 +364,7 @@ fn a_deadline_inside_a_microsecond_is_undecided_and_no_failure() {
     assert!(
         inside
             .stdout
-            .contains("0 known misses in 1000 due times, of which 10 cannot be judged"),
+            .contains("0 known misses in 1000 due times; 10 of these due times cannot be judged"),
         "{}",
         inside.stdout
     );

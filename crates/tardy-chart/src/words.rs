@@ -1,5 +1,7 @@
 //! Formats numbers for charts and their tables.
 
+use tardy_core::units::three_digits;
+
 use super::model::{Axis, Chart, Values};
 use super::scale::latency_name;
 
@@ -17,6 +19,15 @@ pub fn tick(axis: &Axis, value: f64) -> String {
             .get(value.round() as usize)
             .cloned()
             .unwrap_or_default(),
+    }
+}
+
+/// Formats a measured value of an axis; a latency has the digits that it has in tables.
+#[must_use]
+pub fn measured(axis: &Axis, value: f64) -> String {
+    match axis.values {
+        Values::Latency => three_digits(value),
+        _ => tick(axis, value),
     }
 }
 
@@ -111,7 +122,7 @@ pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
         .iter()
         .find_map(|layer| layer.shape.heat_range())?;
     Some(if are_latencies {
-        (latency_name(least as f64), latency_name(largest as f64))
+        (three_digits(least as f64), three_digits(largest as f64))
     } else {
         (least.to_string(), format!("{largest} samples"))
     })
@@ -125,7 +136,17 @@ pub fn micros(nanos: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scale::Scale;
     use super::*;
+
+    #[test]
+    fn a_measured_latency_has_the_digits_of_tables_and_a_tick_is_short() {
+        let axis = Axis::new("", Scale::Log, Values::Latency, (1e3, 1e9));
+        for (nanos, in_table, on_axis) in [(12e6, "12.0 ms", "12 ms"), (1e6, "1.00 ms", "1 ms")] {
+            assert_eq!(measured(&axis, nanos), in_table);
+            assert_eq!(tick(&axis, nanos), on_axis);
+        }
+    }
 
     #[test]
     fn numbers_are_short_and_have_their_units() {

@@ -1,11 +1,12 @@
 //! Draws the map of CPUs, which shows when each CPU had large latencies.
 
 use tardy_core::cpu::CpuId;
+use tardy_core::units::three_digits;
 
 use super::super::cpu_map::{Row, STRETCHES};
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Axis, Cell, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
-use super::super::scale::{Scale, latency_name};
+use super::super::scale::Scale;
 use super::super::words;
 use super::{kept_note, rules, time_axis};
 
@@ -29,7 +30,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             "Colours show the largest {} of each CPU at each time, on a logarithmic scale up to \
              {}; a mark shows the worst.{}{}",
             data.quantity,
-            latency_name(largest as f64),
+            three_digits(largest as f64),
             limits.concat(),
             kept_note(data)
         );
@@ -123,7 +124,7 @@ fn mark(data: &ProbeData) -> Option<Mark> {
     Some(Mark {
         x,
         y,
-        text: format!("{}, {}", name(row), latency_name(largest as f64)),
+        text: format!("{}, {}", name(row), three_digits(largest as f64)),
     })
 }
 

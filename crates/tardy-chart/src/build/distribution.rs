@@ -1,11 +1,12 @@
 //! The distribution of latencies and its complement, with their 95 % bounds.
 
 use tardy_core::summary::dependence::Dependence;
+use tardy_core::units::three_digits;
 use tardy_statistics::confidence::Confidence;
 
 use super::super::data::{Group, GroupKind, ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
-use super::super::scale::{Scale, latency_name};
+use super::super::scale::Scale;
 use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, latency_axis, of_probe, rules, rules_of_all};
@@ -345,7 +346,7 @@ fn max_mark(group: &Group, kind: Kind) -> Vec<Mark> {
     let mark = last.map(|point| Mark {
         x: point.value as f64,
         y: point.share(kind),
-        text: format!("max {}", latency_name(point.value as f64)),
+        text: format!("max {}", three_digits(point.value as f64)),
     });
     mark.into_iter().collect()
 }

@@ -1,9 +1,11 @@
 //! The histogram of a run, with lines for its loads or its CPUs.
 
+use tardy_core::units::three_digits;
+
 use super::super::bins::{Bins, resolution};
 use super::super::data::{Group, GroupKind, ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
-use super::super::scale::{Scale, latency_name};
+use super::super::scale::Scale;
 use super::super::words;
 use super::{a_group_a_run, capital, extent, latency_axis, of_probe, rules, rules_of_all};
 
@@ -92,7 +94,7 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
     Some(Mark {
         x: max as f64,
         y: count,
-        text: format!("max {}", latency_name(max as f64)),
+        text: format!("max {}", three_digits(max as f64)),
     })
 }
 

@@ -2,6 +2,7 @@
 //! sample is visible, and the largest sample is at the right end.
 
 use tardy_core::histogram::Histogram;
+use tardy_core::units::three_digits;
 
 use tardy_chart::bins::{Bins, resolution};
 use tardy_chart::scale::{Scale, latency_name};
@@ -123,7 +124,7 @@ fn line(row: usize, height: usize, highest: u64, levels: &[usize], blocks: Block
 /// Returns the axis with values below their columns. Powers of ten are preferred, and the largest
 /// value is always shown.
 fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width: usize) -> String {
-    let largest = format!("max {}", latency_name(max as f64));
+    let largest = format!("max {}", three_digits(max as f64));
     let end = (MARGIN + bins.len())
         .saturating_sub(largest.len())
         .max(MARGIN);
@@ -196,7 +197,7 @@ mod tests {
             assert!(
                 lines[3].contains("'10 us")
                     && lines[3].contains("'100 us")
-                    && lines[3].contains("max 1 ms"),
+                    && lines[3].contains("max 1.00 ms"),
                 "{text}"
             );
         }
@@ -204,7 +205,9 @@ mod tests {
 
     #[test]
     fn a_single_value_and_early_wake_ups_are_drawn() {
-        assert!(text(&histogram([5_000]), "latency", (200, 2), Blocks::Ascii).contains("max 5 us"));
+        assert!(
+            text(&histogram([5_000]), "latency", (200, 2), Blocks::Ascii).contains("max 5.00 us")
+        );
         let early = text(
             &histogram([-40_000, -2_000, 0, 3_000, 90_000]),
             "interval error",

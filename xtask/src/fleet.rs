@@ -156,19 +156,3 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     println!("{}", lines.join("\n"));
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_page_shows_the_script_for_bisections_as_it_is() {
-        let read = |name: &str| std::fs::read_to_string(workspace::root().join(name)).unwrap();
-        let script: String = read("deploy/bisect.sh")
-            .lines()
-            .map(|line| format!("    {line}\n").replace("    \n", "\n"))
-            .collect();
-        assert!(script.lines().count() <= 25);
-        assert!(read("docs/history.md").contains(&script));
-    }
-}

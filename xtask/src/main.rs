@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
-mod book;
 mod debian;
 mod extend;
 mod fleet;
@@ -10,6 +9,7 @@ mod fuzz;
 mod golden;
 mod kernels;
 mod package;
+mod pages;
 mod perfetto;
 mod product;
 #[cfg(test)]

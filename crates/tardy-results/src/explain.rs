@@ -192,7 +192,8 @@ pub struct WakeUpCounts {
     pub ranked: u64,
     /// Wake-ups without a switch in the trace. Their latency is a lower bound.
     pub lower_bounds: u64,
-    /// Wake-ups that did not end within the trace.
+    /// Wake-ups without a latency, because they did not end within the trace, or because events
+    /// were lost before they ended.
     pub unfinished: u64,
 }
 

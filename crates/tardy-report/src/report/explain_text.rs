@@ -167,7 +167,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     if is_evidence {
         warnings.push(
             "the run kept the trace only around its worst samples, so the figures cover only these \
-             samples, and the rest of the trace is shown as lost; `tardy explain RUN` covers all \
+             samples, and wake-ups that span a gap have no latency; `tardy explain RUN` covers all \
              samples"
                 .to_owned(),
         );
@@ -179,8 +179,8 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
         };
         let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
         warnings.push(format!(
-            "{counted} were lost at {} in the trace; the holders of the CPU are unknown there; \
-             {remedy}",
+            "{counted} were lost at {} in the trace; wake-ups that were under way there have no \
+             latency; {remedy}",
             places(trace.losses)
         ));
     }

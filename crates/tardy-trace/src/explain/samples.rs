@@ -56,6 +56,7 @@ impl Samples {
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
         let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, threads);
         explainer.judge_single_threads();
+        explainer.span_losses();
         Self {
             explainer,
             switch_ns: facts.switch_ns,

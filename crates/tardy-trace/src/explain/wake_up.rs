@@ -60,6 +60,9 @@ pub struct Explainer {
     sent: SentInterrupts,
     finished: Vec<WakeUp>,
     unfinished: u64,
+    /// Whether a wake-up that spans lost events is explained, because its end is known from a
+    /// sample.
+    spans_losses: bool,
     /// Buffers of finished wake-ups.
     spare: Vec<Vec<Piece>>,
 }
@@ -96,6 +99,7 @@ impl Explainer {
             sent: SentInterrupts::default(),
             finished: Vec::new(),
             unfinished: 0,
+            spans_losses: false,
             spare: Vec::new(),
         }
     }
@@ -124,6 +128,11 @@ impl Explainer {
                 self.judged.lose();
                 self.blocked.lose();
                 self.donors.lose();
+                // The thread may have run, slept and been woken again within the lost events.
+                if !self.spans_losses {
+                    self.unfinished += self.waiting.len() as u64;
+                    self.waiting.clear();
+                }
             }
         }
     }
@@ -168,6 +177,11 @@ impl Explainer {
         self.judged.all()
     }
 
+    /// Explains also wake-ups that span lost events. The caller knows from samples when each ended.
+    pub(super) fn span_losses(&mut self) {
+        self.spans_losses = true;
+    }
+
     /// Counts only the actions of the threads given to [`Explainer::judge`], for each thread
     /// individually.
     pub(super) fn judge_single_threads(&mut self) {
@@ -189,7 +203,7 @@ impl Explainer {
         self.judged.of(pid)
     }
 
-    /// Returns the number of wake-ups whose end is not in the trace.
+    /// Returns the number of wake-ups whose end is not in the trace, or that span lost events.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished + self.waiting.len() as u64

@@ -51,7 +51,7 @@ struct log_entry {
 
 static DEFINE_RAW_SPINLOCK(injected_raw_lock);
 static DEFINE_SPINLOCK(injected_lock);
-/* Held by the writer of `fire` during its delay: it protects the log and the softirq's request. */
+/* The writer of `fire` holds this during a delay, to protect the log and the softirq's request. */
 static DEFINE_MUTEX(fire_mutex);
 static struct log_entry *fired;
 static unsigned int fired_count;
@@ -128,7 +128,7 @@ static void spin_softirq(u64 nanoseconds)
 	reinit_completion(&softirq_done);
 	/*
 	 * A softirq that is raised while bottom halves are off runs as soon as they are on again.
-	 * If they were on, it would wait for ksoftirqd.
+	 * If bottom halves were on, the softirq would wait for ksoftirqd.
 	 */
 	local_bh_disable();
 	tasklet_schedule(&softirq_tasklet);

@@ -95,7 +95,7 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 #define WIDE_HARD_INTERRUPT_SHIFT 8
 #define WIDE_NMI 0x10000000u
 #define WIDE_NO_SWITCH_DUE (1ull << 63)
-/* Set in a narrowed count if IRQs are off or an NMI runs, which also forbid a switch. */
+/* Set in a narrowed count if IRQs are off or an NMI runs, because both forbid a switch. */
 #define OTHERWISE_NOT_PREEMPTIBLE 0x00100000u
 
 #define INTERRUPT_FLAG 0x200u
@@ -106,9 +106,9 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 enum kind { INTERRUPTS_OFF, PREEMPTION_OFF_KIND, SOFTIRQ, INTERRUPT, BLOCKED, KINDS };
 
 /*
- * Intervals of which only the longest of a phase is written. Their numbers follow those of the
- * kinds. The first four are the terms of the bound on the scheduling latency (de Oliveira and
- * others, ECRTS 2020, table 1), without the hard interrupts in them.
+ * Kinds of intervals, numbered after `enum kind`. Only the longest interval of each kind in a phase
+ * is written. The first four are the terms of the bound on the scheduling latency
+ * (de Oliveira and others, ECRTS 2020, table 1), without the hard interrupts in them.
  */
 enum stretch_kind {
 	/* IRQs or preemption off, but not in order to call the scheduler. */
@@ -128,8 +128,8 @@ enum stretch_kind {
 	 */
 	NO_CHANCE,
 	/*
-	 * From when a switch is due until the scheduler is done, with all interrupts: the latency
-	 * that is bounded.
+	 * From when a switch is due until the scheduler is done, including all interrupts. The
+	 * bound applies to this latency.
 	 */
 	SWITCH_DELAY,
 	LONGESTS
@@ -269,7 +269,7 @@ static uint32_t context_of_step;
  * Maximum number of steps before the due time. They show how the interrupted function was called.
  */
 #define STEPS_BEFORE (1u << 21)
-/* The same limit before the longest sections. */
+/* The same limit for the steps before the longest sections. */
 #define STEPS_BEFORE_PATH (1u << 18)
 /* Minimum number of instructions in a section for which the code before it is kept. */
 #define PATH_INSTRUCTIONS 250u
@@ -300,7 +300,7 @@ static int64_t told_due;
 static struct section {
 	bool is_open;
 	uint64_t begin, pc;
-	/* Number of instructions in hard interrupts before it started. */
+	/* Number of instructions in hard interrupts before the section started. */
 	uint64_t interfered;
 	uint32_t task;
 } sections[LONGESTS];
@@ -310,8 +310,8 @@ static struct longest {
 	uint64_t length, begin_pc, end_pc, ended_at;
 	uint32_t task;
 	/*
-	 * The steps until it started, and the number of instructions from its start to the end of
-	 * the last block.
+	 * The steps until the section started, and the number of instructions from its start to the
+	 * end of the last block.
 	 */
 	uint32_t *steps;
 	uint64_t count, after;
@@ -389,8 +389,8 @@ static void *at_virtual(uint64_t address, uint64_t length)
 
 /*
  * Returns memory that the guest has just accessed. For memory outside the direct map, such as a
- * task's stack, QEMU reports an address among all memories of the machine. It exceeds the guest's
- * physical address by a fixed amount, which an access through the direct map shows.
+ * task's stack, QEMU reports an address among all memories of the machine. This address exceeds the
+ * guest's physical address by a fixed amount, which an access through the direct map shows.
  */
 static const void *accessed_memory(qemu_plugin_meminfo_t info, uint64_t address, uint64_t length)
 {
@@ -485,8 +485,8 @@ static void put_moment(uint64_t at)
 }
 
 /*
- * Returns the address that names the start or end of a section: in the function that called the
- * wrapper, if the call was seen.
+ * Returns the address that names the start or end of a section. This address is in the function
+ * that called the wrapper, if the call was seen.
  */
 static uint64_t pc_to_name(const struct place *place)
 {
@@ -699,8 +699,8 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 		if (place->what == CLI && !(count & (HARD_INTERRUPT | SERVING_SOFTIRQ)))
 			open_stretch(SWITCH_TAIL, at, place->pc);
 		/*
-		 * The count ignores that the idle task has preemption off. So the idle task's call
-		 * is over only when another task runs or IRQs are on.
+		 * The count leaves out the idle task's own level of preemption off. So the idle
+		 * task's call of the scheduler is over only when another task runs or IRQs are on.
 		 */
 		if (sections[SWITCH_TAIL].is_open && !count && !(is_from_idle && idle && interrupts_are_off))
 			leave_scheduler(at, place);
@@ -719,7 +719,7 @@ static void look_at_switch(uint64_t at, const struct place *place, uint32_t coun
 
 /*
  * Handles the kernel's check whether a switch is due. While the count is not 0, only CHANCE_OF_LOCK
- * is a chance: it releases the caller's lock for the switch.
+ * is a chance, because it releases the caller's lock for the switch.
  */
 static void take_chance(uint64_t at, const struct place *place)
 {
@@ -1174,8 +1174,8 @@ static void happened(unsigned int vcpu, void *data)
 	case SYSTEM_CALL:
 		if (interrupts_are_off) {
 			/*
-			 * Neither can occur with IRQs off, so the instruction that switched them on
-			 * was not seen.
+			 * Interrupts and system calls cannot occur with IRQs off, so the
+			 * instruction that switched IRQs on was not seen.
 			 */
 			corrected++;
 			interrupts_are_off = false;
@@ -1336,12 +1336,12 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 		break;
 	case 0x81:
 	case 0x83:
-		/* add and sub; or and and, which set and clear the bit NO_SWITCH_DUE. */
+		/* `add` and `sub`; `or` and `and`, which set and clear the bit NO_SWITCH_DUE. */
 		if (kind != 0 && kind != 5 && kind != 1 && kind != 4)
 			return false;
 		break;
 	case 0x0f:
-		/* cmpxchg and xadd. */
+		/* `cmpxchg` and `xadd`. */
 		if (code[1] != 0xb1 && code[1] != 0xc1)
 			return false;
 		break;
@@ -1550,7 +1550,7 @@ static int install_stop(qemu_plugin_id_t id, const char *after)
 	}
 	for (; *after >= '0' && *after <= '9'; after++)
 		stop_after = stop_after * 10 + *after - '0';
-	/* Reads of the clock are recognised as if samples were kept. */
+	/* Reads of the clock are recognised only if samples are kept, so one is requested. */
 	known.worst = 1;
 	qemu_plugin_register_vcpu_init_cb(id, processor_made);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated_to_stop);

@@ -3,7 +3,8 @@
  *     cc -O2 -I include -o loop include/examples/loop.c
  *     tardy run --load none --for 10s --deadline 500us -- ./loop
  *
- * It runs at SCHED_FIFO 80 for 60,000 cycles: a minute. `./loop --help` lists its arguments.
+ * It runs at SCHED_FIFO 80 for 60,000 cycles, which take a minute. `./loop --help` lists its
+ * arguments.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -57,7 +58,7 @@ int main(int argc, char **argv)
     int64_t due;
     int error;
 
-    /* As in real-time programs. If the rights for this are missing, tardy still measures the loop. */
+    /* Real-time programs do this. Without the necessary rights, tardy still measures the loop. */
     if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &priority))
         fprintf(stderr, "loop: not real-time: %s\n", strerror(errno));
 

@@ -57,7 +57,7 @@ pub struct Comparison {
     /// The kind of clock of both kernels' runs. Virtual time allows a comparison of the lengths of
     /// code paths only.
     pub clock: ClockKind,
-    /// The fraction of observed wake-ups whose latency is at most the one that the curves use.
+    /// The fraction of observed wake-ups whose latency is at most the latency that the curves use.
     pub probability: f64,
     /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it. The
     /// curves then assume none.
@@ -66,7 +66,8 @@ pub struct Comparison {
 }
 
 /// Compiles the advice. `root` is the root of this machine's files. If there is no run, facts about
-/// this machine answer the rules. `probe` is the probe to judge by, if the user named one.
+/// this machine answer the rules. If the user named a probe, `probe` is its name, and only its
+/// samples are judged.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.
@@ -91,9 +92,9 @@ pub fn advice(
     for kernel in kernels {
         let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
         let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
-        // The length of the work is stated for the fast kernel, and is extended by the measured
-        // slowdown of the judged kernel. If none was measured, the slowdown is 0 for kernels that
-        // are not real-time, and unknown for the others.
+        // The user states how long the work takes on the fast kernel; on another kernel, it takes
+        // longer by that kernel's measured slowdown. If no slowdown was measured, it is 0 for
+        // kernels that are not real-time, and unknown for real-time kernels.
         let measured = slower.as_ref().map(|slower| slower.estimate.value);
         let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
         let judgement = judgement(kernel, task, probe, stretch)?;

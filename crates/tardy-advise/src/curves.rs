@@ -1,5 +1,5 @@
 //! Total delay against the length of work, for two kernels: the curves of mckenney2009, figures 1
-//! to 3. The curves are a model, and every output calls them so.
+//! to 3. The curves are a model, and every output states that.
 
 use serde::Serialize;
 use tardy_core::total_delay::{Crossover, crossover, total_delay};

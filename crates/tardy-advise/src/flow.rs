@@ -5,7 +5,7 @@
 //!
 //! The user's statement about the machine overrides the detected machine, because commands are
 //! often typed in a virtual machine in which the real-time work does not run. Curves from runs of
-//! the lab answer no rule: they compare only the lengths of code paths.
+//! the lab answer no rule, because they compare only the lengths of code paths.
 
 use serde::Serialize;
 use tardy_core::bytes::format_bytes;

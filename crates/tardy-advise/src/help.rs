@@ -122,8 +122,8 @@ mod tests {
     }
 
     fn of(warnings: &[Warning], answer: Answer) -> Improvements {
-        // The root does not exist: a check that reads files would find nothing, and would report
-        // another reason.
+        // The root does not exist, so a check that reads files would find none and report a
+        // different reason.
         helps(
             &facts(),
             &MachineFacts::default(),

@@ -1,15 +1,15 @@
 //! Judges whether work was on time on one kernel. Applies [`tardy_core::verdict`] to the
 //! measurements, and adds the margin, the conditions, and a way to decide an inconclusive case.
 //!
-//! The data to judge are, best first: measured completions of work; start latencies against the
-//! time that the work leaves for them; start latencies alone. The stated length of the work is
-//! extended by a measured slowdown. A verdict from start latencies and the length of the work is
-//! called a model.
+//! The verdict uses the best available data, in this order: measured completions of work; start
+//! latencies, compared with the deadline minus the length of the work; start latencies alone. A
+//! measured slowdown is added to the length of the work that the user stated. A verdict from start
+//! latencies and the length of the work is called a model.
 //!
-//! The verdict uses the same `verdict::judge` as a run, on one probe's counts over all runs of a
-//! kernel. Measurements take precedence over the rules of [`crate::flow`]. A run in virtual time
-//! gets no verdict: it measures lengths of code paths, which do not decide whether a deadline is
-//! met.
+//! The function `verdict::judge`, which also judges single runs, makes the verdict from one probe's
+//! counts, added up over all runs of a kernel. Measurements take precedence over the rules of
+//! [`crate::flow`]. A run in virtual time gets no verdict, because it measures lengths of code
+//! paths, which do not decide whether a deadline is met.
 
 mod taken;
 
@@ -52,8 +52,8 @@ pub enum Basis {
         probe: String,
         /// Length of the work, including the slowdown.
         work_ns: Nanos,
-        /// Slowdown as a fraction of the work's length; absent if it was not measured. The work is
-        /// then not extended.
+        /// Slowdown as a fraction of the work's length; absent if it was not measured. Without a
+        /// measured slowdown, the length of the work is not extended.
         slowdown: Option<f64>,
     },
     /// Start latencies were measured, and the length of the work is unknown.
@@ -117,8 +117,8 @@ pub struct Judgement {
     pub is_real_time: Option<bool>,
     /// The kernel's preemption model; absent if the runs do not record it.
     pub preemption: Option<PreemptionModel>,
-    /// The largest latency, plus the work that the model adds; also given in virtual time. Absent
-    /// if there is nothing to judge.
+    /// The largest latency, plus the work that the model adds. Runs in virtual time have this
+    /// value, too. Absent if there is nothing to judge.
     pub largest_ns: Option<Nanos>,
     /// Relative slowdown of work compared with the least preemptible kernel; absent if one of the
     /// two kernels has no runs of costs.
@@ -131,8 +131,8 @@ pub struct Judgement {
     pub no_verdict_because: Option<String>,
     /// The distance from the deadline.
     pub margin: Option<Margin>,
-    /// Measuring time that would decide the verdict if misses remain as rare as they were; absent
-    /// if no time would.
+    /// Measuring time that would decide the verdict if misses stay as rare as they were; absent if
+    /// no measuring time would decide it.
     pub measure_longer_ns: Option<Nanos>,
     /// Upper bound of the misses in a year, at 95 %, if the conditions stay the same; absent if the
     /// measurements allow no conclusion.
@@ -287,7 +287,8 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
     }
 }
 
-/// Returns `warned` plus the information that imported runs lack, without duplicates.
+/// Returns `warned`, plus texts that name the information that imported runs lack, without
+/// duplicates.
 fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     for text in taken
         .iter()

@@ -32,8 +32,8 @@ pub struct LatencyRun {
 /// All runs that were made on one kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Release and preemption model. If several kernels have the same ones, host and command line
-    /// follow, and a note for virtual time.
+    /// Release and preemption model. If several kernels have the same release and model, the host
+    /// and the command line follow in parentheses and, if the time is virtual, a note about that.
     pub name: String,
     /// Whether the kernel has PREEMPT_RT; absent if the runs do not record it.
     pub is_real_time: Option<bool>,

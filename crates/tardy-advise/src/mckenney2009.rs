@@ -322,8 +322,8 @@ mod tests {
         );
     }
 
-    /// Section 3 states "more than about" ten milliseconds and "about" one millisecond. Its own
-    /// numbers give 17.8 ms and 2.77 ms.
+    /// Section 3 states "more than about" ten milliseconds and "about" one millisecond. The paper's
+    /// own numbers give 17.8 ms and 2.77 ms.
     #[test]
     fn the_crossovers_that_the_text_states_do_not_follow_from_its_numbers() {
         let rows: Vec<String> = conclusions()

@@ -50,9 +50,9 @@ fn is_alike(base: &CostSummary, other: &CostSummary) -> bool {
         && base.how.command == other.how.command
 }
 
-/// Returns the slowdown of a timed program for `kind`. As in mckenney2009, real time stands for all
-/// kinds of work together, and system time for work in the kernel. User time stands for
-/// computation. `None` for work in memory, which has no such time.
+/// Returns the slowdown of a timed program for `kind`. The kind of work selects the time that is
+/// compared: elapsed time for all kinds together and system time for work in the kernel, as in
+/// mckenney2009, and user time for computation. `None` for work in memory, which has no such time.
 fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
     if base.how.set == CostSet::Metrics {
         return None;

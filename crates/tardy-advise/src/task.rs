@@ -75,13 +75,14 @@ impl Task {
         Ok(())
     }
 
-    /// Returns the allowed share of misses as verdicts take it: `None` if it is 0.
+    /// Returns the allowed share of misses in the form that verdicts expect, which is `None` for a
+    /// share of 0.
     #[must_use]
     pub fn misses_allowed(&self) -> Option<f64> {
         self.misses.filter(|share| *share > 0.0)
     }
 
-    /// Returns the length of the work if it is slower by the share `slowdown`.
+    /// Returns the length of the work after a slowdown by the fraction `slowdown`.
     #[must_use]
     pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
         self.work_ns

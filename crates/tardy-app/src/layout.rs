@@ -1,5 +1,5 @@
-//! Layout of the memory shared with tardy, in 64-bit words, version 1. Not for users: it is public
-//! because the tool reads the layout from here.
+//! Layout of the memory shared with tardy, in 64-bit words, version 1. This module is public only
+//! because the tool uses it; programs should not use it.
 //!
 //! `include/tardy.h` defines the same layout for programs in C. A test of the tool compares the two
 //! with a C program that prints the header's offsets.
@@ -8,13 +8,13 @@
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");
 /// Words before the first region.
 pub const HEAD_WORDS: usize = 512;
-/// Index of the number of regions.
+/// Index of the word with the number of regions.
 pub const REGIONS: usize = 1;
-/// Index of the number of cycles in a ring, a power of two.
+/// Index of the word with the number of cycles in a ring. This number is a power of two.
 pub const SLOTS: usize = 2;
-/// Index of the number of words per region.
+/// Index of the word with the size of a region in words.
 pub const REGION_WORDS: usize = 3;
-/// Index of the number of loops that found no free region.
+/// Index of the word that counts the loops that found no free region.
 pub const REFUSED: usize = 4;
 
 /// Index in a region: its state, which is free, claimed, open or closed.
@@ -50,5 +50,5 @@ pub const CLAIMED: u64 = 1;
 pub const OPEN: u64 = 2;
 /// State: the loop has ended, and its last cycle is published.
 pub const CLOSED: u64 = 3;
-/// Stands for the end of a cycle's work if the loop did not report it.
+/// Value of the end of a cycle's work if the loop did not report it.
 pub const NEVER: i64 = i64::MIN;

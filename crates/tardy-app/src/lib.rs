@@ -73,12 +73,12 @@ pub enum OpenError {
 impl Loop {
     /// Opens a loop named `name` for the calling thread.
     ///
-    /// `period` is the time between two due times in ns. If it is not 0, all due times must lie on
-    /// one grid, `first + k * period`. If it is 0, there is no grid: due times can be late, but
-    /// none is skipped.
+    /// `period` is the time between two due times in ns. If `period` is not 0, all due times must
+    /// lie on one grid, `first + k * period`. If `period` is 0, there is no grid: due times can be
+    /// late, but none is skipped.
     ///
-    /// Without tardy (the variable `TARDY_APP` is not set), the returned loop is not measured: its
-    /// calls do nothing.
+    /// Without tardy (the variable `TARDY_APP` is not set), the returned loop is not measured, and
+    /// its calls do nothing.
     ///
     /// # Errors
     /// Returns [`OpenError`]; the caller can continue with [`Loop::unmeasured`].

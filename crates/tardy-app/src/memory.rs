@@ -114,7 +114,7 @@ mod system {
 mod system {
     use super::{AtomicU64, File, io};
 
-    /// Cannot exist, because no memory can be mapped on this system.
+    /// A value of this type cannot exist, because no memory can be mapped on this system.
     #[derive(Debug)]
     pub(crate) struct Memory(std::convert::Infallible);
 

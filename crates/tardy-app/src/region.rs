@@ -101,8 +101,8 @@ impl Region {
         &self.memory.words()[self.begin + place]
     }
 
-    /// Records the start of a cycle. The due times of consecutive cycles alternate between two
-    /// words, so a reader never takes the next cycle's due time for the current one's.
+    /// Records the start of a cycle. The due times of consecutive cycles are written to two words
+    /// in turn, so a reader never mistakes the next cycle's due time for the current cycle's.
     #[inline]
     pub(crate) fn begin(&mut self, due: i64) {
         self.begun += 1;

@@ -39,7 +39,7 @@ impl Bins {
         self.edges.len() - 1
     }
 
-    /// Returns whether there are no bins, which is never the case.
+    /// Returns `false`, because there is always at least one bin.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -88,7 +88,8 @@ pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i6
             }
         });
     }
-    // Whole milliseconds occur only by chance, in very short runs.
+    // In a very short run, all values can be whole milliseconds by chance, so the resolution is at
+    // most 1 us.
     resolution.min(1_000)
 }
 

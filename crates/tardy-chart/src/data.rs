@@ -93,8 +93,8 @@ pub struct Group {
     pub histogram: Histogram,
     /// How the samples depend on each other.
     pub dependence: Dependence,
-    /// The curve of the tail model, from its threshold on; empty if there is no model or the gate
-    /// refused it.
+    /// The curve of the tail model, from its threshold on; empty if there is no model or if a check
+    /// refused the model.
     pub model: Vec<CurvePoint>,
 }
 
@@ -137,7 +137,7 @@ pub struct ProbeData {
     pub spans: Vec<Span>,
     /// The largest latency: its due time in s from the start of the run, and its value in ns.
     pub worst: Option<(f64, i64)>,
-    /// Whether some samples were not stored. Charts over time then lack them.
+    /// Whether some samples were not stored. If so, charts over time lack these samples.
     pub is_partial: bool,
     /// The window in which values meet the deadline; absent if the probe cannot miss a deadline.
     pub window: Option<Window>,
@@ -158,8 +158,8 @@ impl ProbeData {
 }
 
 impl RunData {
-    /// Reads the run in `path`. The run is judged against `requirement`, or without one against the
-    /// window with which it was made.
+    /// Reads the run in `path`. The run is judged against `requirement` or, if none is given,
+    /// against the window that was set when the run was made.
     ///
     /// # Errors
     /// Returns [`DataError`].
@@ -308,7 +308,7 @@ fn over_time(
 
 /// Passes over all series, using all CPUs. Several series are read in parallel; if there are fewer
 /// series than CPUs, a series without a tail model is read in parallel parts. `add` gets the
-/// results in the order of `series`. At most one result per CPU is held at a time.
+/// results in the order of `series`. At most one result per CPU is in memory at a time.
 fn sweep_all(
     series: &[&SeriesData],
     division: Division,
@@ -440,7 +440,7 @@ fn groups(
     groups
 }
 
-/// Returns the curve of a series' tail model, if the gate accepted the model.
+/// Returns the curve of a series' tail model, if no check refused the model.
 fn model(statistics: Option<&Statistics>, read: &SeriesData) -> Vec<CurvePoint> {
     let Descriptor {
         probe, cpu, copy, ..

@@ -172,7 +172,7 @@ pub enum Tone {
     Alarm,
 }
 
-/// Number of different colours for series. Further series repeat them.
+/// Number of different colours for series. Further series repeat these colours.
 pub const SERIES_TONES: usize = 7;
 /// Number of different colours of a heat map.
 pub const HEAT_LEVELS: usize = 8;

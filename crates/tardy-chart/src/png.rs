@@ -226,7 +226,7 @@ impl Canvas {
     }
 }
 
-/// Collects a glyph's outline. Font units count upwards, px downwards.
+/// Collects a glyph's outline. In the font, y increases upwards; in px, it increases downwards.
 struct Outline {
     builder: PathBuilder,
     x: f32,

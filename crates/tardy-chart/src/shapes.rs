@@ -311,7 +311,7 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
         });
     }
     // The number is written above the bar if the bar is wide enough. The table and the tooltip
-    // always show it.
+    // always show the number.
     let words = words::measured(&chart.y, range.figure);
     if words.chars().count() as f64 * LABEL_SIZE * CHARACTER_WIDTH < width {
         let at = ((left + right) / 2.0, area.y(chart, range.figure) - 5.0);

@@ -8,15 +8,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Upper bound of every count of a series: a sample every microsecond for nine years. A file with a
-/// larger count is damaged. The bound keeps sums of counts from overflowing.
+/// Upper bound of every count of a series. A series with a sample every microsecond reaches it
+/// after nine years. A file with a larger count is damaged. The bound keeps sums of counts from
+/// overflowing.
 pub const COUNT_MAX: u64 = 1 << 48;
 
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Due times that the clock passed (grid), or cycles started (events). This count is measured
-    /// and never computed from the other counts.
+    /// On a grid, the due times that the clock passed; for events, the started cycles. This count
+    /// is measured and never computed from the other counts.
     pub expected: u64,
     /// Samples that reached the recorder.
     pub recorded: u64,
@@ -47,8 +48,8 @@ impl Counts {
             - i128::from(self.lost)
     }
 
-    /// Returns whether every expected due time is recorded, skipped or lost, and no more samples
-    /// are unstored than recorded.
+    /// Returns whether every expected due time is recorded, skipped or lost, and whether `unstored`
+    /// is at most `recorded`.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.unexplained() == 0 && self.unstored <= self.recorded

@@ -26,12 +26,14 @@
 //!
 //! Version 1 dates from 2026-11.
 //!
-//! Due times are stored as run-length coded deviations from the prediction. On a grid they take no
-//! space, for events a few bits per sample. A sample takes 2.0 to 2.5 bytes on average. A test in
-//! `chunk/tests.rs` limits a quiet second to 2 bytes per sample.
+//! Due times are stored as run-length coded deviations from the prediction. The due times of a grid
+//! take no space. The due times of events take a few bits per sample. A sample takes 2.0 to 2.5
+//! bytes on average. A test in `chunk/tests.rs` requires at most 2 bytes per sample for a quiet
+//! second.
 //!
-//! Every chunk has the cumulative counts, so a truncated file still has exact counts. A chunk also
-//! knows the positions of its samples, so parts of a file can be summarised in parallel.
+//! Every chunk contains the cumulative counts at its end, so a truncated file still has exact
+//! counts. These counts also give the positions of the chunk's samples in the series, so parts of a
+//! file can be summarised in parallel.
 
 use crate::accounting::{COUNT_MAX, Counts};
 use crate::sample::{Gap, Record, Sample};
@@ -43,9 +45,9 @@ use crate::varint::{self, Reader};
 pub const FILE_MAGIC: [u8; 8] = *b"TARDYSR1";
 const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
 const END_MAGIC: [u8; 4] = *b"ENDS";
-/// Bytes before a chunk's body: magic, length, CRC-32.
+/// Number of bytes before a chunk's body: magic, length, CRC-32.
 pub const CHUNK_HEAD_BYTES: usize = 12;
-/// Bytes before a head's descriptor: magic, length.
+/// Number of bytes before a head's descriptor: magic, length.
 pub const HEAD_START_BYTES: usize = FILE_MAGIC.len() + 4;
 /// Maximum size of a body in bytes, for writers and readers.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
@@ -69,7 +71,7 @@ pub enum FormatError {
     /// The bytes end within the chunk.
     #[error("the last chunk is cut off")]
     Truncated,
-    /// The chunk's bytes differ from the bytes that were written.
+    /// The bytes of the chunk differ from the written bytes, so the chunk is damaged.
     #[error("a chunk is damaged (checksum or structure)")]
     Damaged,
 }
@@ -116,8 +118,9 @@ pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
     Ok((json, FILE_MAGIC.len() + 4 + length + 4))
 }
 
-/// Returns whether a file of `length` bytes, which starts with the bytes `start`, ends within its
-/// head. `start` must have at least [`HEAD_START_BYTES`] bytes of a file that has them.
+/// Returns whether a series file is cut off within its head. The file has `length` bytes and starts
+/// with the bytes `start`. `start` must contain at least the first [`HEAD_START_BYTES`] bytes, or
+/// the whole file if it is shorter.
 #[must_use]
 pub fn ends_within_head(start: &[u8], length: u64) -> bool {
     let magic = &start[..start.len().min(FILE_MAGIC.len())];
@@ -315,7 +318,7 @@ fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
     }
 }
 
-/// The fixed-size start of a chunk. A reader needs it before it reads the body.
+/// The fixed-size start of a chunk. A reader reads this start before the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHead {
     /// Bytes of the body that follows.
@@ -366,10 +369,10 @@ pub struct Chunk {
     /// For each sample that skipped due times: its index and the number of these due times. The
     /// list is in ascending order of the indices.
     pub skipped: Vec<(usize, u32)>,
-    /// (deviation from the predicted due time in ns, number of successive samples with it), from
-    /// the second sample on.
+    /// Runs of samples with equal deviations, from the second sample on: (deviation from the
+    /// predicted due time in ns, number of successive samples with this deviation).
     pub due: Vec<(i64, usize)>,
-    /// (index of the sample after the gap, gap), ascending.
+    /// The gaps in ascending order: (index of the sample after the gap, gap).
     pub gaps: Vec<(usize, Gap)>,
 }
 

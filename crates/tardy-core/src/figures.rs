@@ -12,7 +12,8 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// The displayed percentile: this many of [`RANKS`] values are at or below it.
+/// The displayed percentile, as a rank: the number of values, out of [`RANKS`], that are at or
+/// below it.
 const HIGH: u64 = 999;
 const RANKS: u64 = 1000;
 /// Base-2 logarithm of the number of bins of a [`Shape`] in each power of two.
@@ -51,7 +52,7 @@ pub struct Figures {
     pub probe: String,
     pub cpu: Option<CpuId>,
     pub counts: Counts,
-    /// Due times that missed the deadline, including skipped ones; absent without a deadline.
+    /// Due times that missed the deadline, including skipped due times; absent without a deadline.
     pub misses: Option<u64>,
     /// The most recent value.
     pub latest: Option<Nanos>,
@@ -146,8 +147,8 @@ impl Watch {
 }
 
 impl Figures {
-    /// Puts the peaks of `older` figures before the peaks of these. This function is used if the
-    /// live view did not read `older`.
+    /// Inserts the peaks of the `older` figures before the peaks of `self`. The caller does this if
+    /// the live view did not read `older`.
     pub fn after(&mut self, older: &Self) {
         let mut all = older.recent.clone();
         self.recent
@@ -334,7 +335,8 @@ mod tests {
             latency: Nanos(latency),
             skipped,
         };
-        // At 2.6 us, the wake-up skips two periods; their latencies are 1.6 us and 0.6 us.
+        // The wake-up with a latency of 2.6 us skips two periods, whose latencies are 1.6 us and
+        // 0.6 us.
         let samples = [
             sample(0, 100, 0),
             sample(1_000, 2_600, 2),

@@ -1,16 +1,16 @@
-//! A histogram that is exact to the nanosecond as far as bounded memory allows, and reports the
-//! number of values that it counted less exactly.
+//! A histogram that is exact to the nanosecond as long as bounded memory allows this. It reports
+//! the number of values that it counted less exactly.
 //!
 //! Values are counted in pages of 1 ns buckets. Latencies cluster, so a few pages hold nearly all
-//! of them. The histogram creates a page when 64 different values fall into its range. Until then,
-//! and when the page budget is spent, it stores each value individually, so a long thin tail needs
-//! no pages. When the budget of individual values is spent too, further values are counted in
+//! of them. The histogram creates a page when 64 different values fall into the page's range. Until
+//! then, and when the page budget is spent, it stores each value individually, so a long thin tail
+//! needs no pages. When the budget of individual values is spent too, further values are counted in
 //! buckets of relative width 1/64, and [`Histogram::coarse`] returns their number. The largest and
 //! the smallest value are always exact.
 //!
-//! Pages of counters take a megabyte per series, even if it is short. Readers hold all series of a
-//! run at once. They therefore compress each histogram with [`Histogram::pack`] to about two bytes
-//! per distinct value. Adding a value unpacks it.
+//! Pages of counters take a megabyte per series, even for a short series. Readers hold all series
+//! of a run at once. They therefore compress each histogram with [`Histogram::pack`] to about two
+//! bytes per distinct value. Adding a value unpacks it.
 
 mod packed;
 
@@ -20,10 +20,11 @@ use packed::PackedCounts;
 
 const PAGE_BITS: u32 = 11;
 const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
-/// Values from here on are never counted in pages: 2^26 ns = 67 ms.
+/// Smallest value that is never counted in a page: 2^26 ns = 67 ms.
 const PAGED_END: i64 = 1 << 26;
 const COARSE_BITS: u32 = 6;
-/// From this number of individual values in its range, a page takes less memory.
+/// If at least this many individual values lie in the range of a page, the page takes less memory
+/// than they do.
 const VALUES_A_PAGE_MIN: usize = 64;
 
 /// The memory budget of a histogram.
@@ -56,7 +57,7 @@ pub struct Histogram {
     values: BTreeMap<i64, u64>,
     values_left: usize,
     coarse: BTreeMap<i64, u64>,
-    /// The compressed content; while it is used, pages and `values` are empty.
+    /// The compressed content; unless it is empty, `pages` and `values` are empty.
     packed: PackedCounts,
     /// Number of counted values. The field exists because readers need the number after every
     /// sample.
@@ -104,8 +105,8 @@ impl Histogram {
     }
 
     /// Counts `terms` values, each `times` times: `first`, `first - step`, `first - 2 * step` and
-    /// so on. The result is that of repeated calls of [`Histogram::record_many`], but values that
-    /// share a bucket are counted together.
+    /// so on. The result is the same as with repeated calls of [`Histogram::record_many`], but
+    /// values that share a bucket are counted in one step.
     pub fn record_descending(&mut self, first: i64, step: i64, mut terms: u64, times: u64) {
         if step <= 0 || times == 0 {
             return self.record_many(first, terms.saturating_mul(times));
@@ -125,7 +126,7 @@ impl Histogram {
     }
 
     /// Counts the values that share a coarse bucket with `first`, and returns their number. `first`
-    /// must not be below [`PAGED_END`], and no space for individual values must be left.
+    /// must be at least [`PAGED_END`], and the space for individual values must be used up.
     fn record_in_bucket(&mut self, first: i64, step: i64, terms: u64, times: u64) -> u64 {
         let more = (first - coarse_bucket_begin(first).max(PAGED_END)) / step;
         let inside = u64::try_from(more).map_or(1, |more| more + 1).min(terms);
@@ -150,7 +151,7 @@ impl Histogram {
     fn record_new(&mut self, value: i64, count: u64) {
         if !self.packed.is_empty() {
             self.unpack();
-            // The count was added to the total above.
+            // The caller added `count` to the total, and `record_many` adds it again.
             self.total -= count;
             return self.record_many(value, count);
         }
@@ -172,8 +173,8 @@ impl Histogram {
         }
     }
 
-    /// Returns whether a page for `value` takes less memory than the individual values that it
-    /// would replace, or there is no space for individual values.
+    /// Returns whether `value` should get a page: either the page takes less memory than the
+    /// individual values that it would replace, or there is no space for individual values.
     fn deserves_page(&self, value: i64) -> bool {
         self.values_left == 0
             || self
@@ -270,8 +271,9 @@ impl Histogram {
             .filter_map(|(page, buckets)| Some((page, buckets.as_deref()?)))
     }
 
-    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket has the
-    /// value of its upper end, so that no quantile looks better than it was.
+    /// Calls `visit` with each value and its count, in ascending order. The values in a coarse
+    /// bucket are visited as one value, the bucket's upper end, so that no quantile looks better
+    /// than it was.
     pub fn for_each(&self, mut visit: impl FnMut(i64, u64)) {
         let mut others = self.others();
         let mut next = others.next();
@@ -402,7 +404,8 @@ fn coarse_bucket(value: i64) -> i64 {
     if value >= 0 {
         i64::try_from(((magnitude >> shift) << shift) | ((1_u64 << shift) - 1)).unwrap_or(i64::MAX)
     } else {
-        // Rounds towards zero, which is the upper end of a bucket of negative values.
+        // Rounds towards zero: in a bucket of negative values, the upper end is the end closer to
+        // zero.
         -i64::try_from((magnitude >> shift) << shift).unwrap_or(i64::MAX)
     }
 }

@@ -1,4 +1,4 @@
-//! Text for Prometheus and other readers of OpenMetrics 1.0, for finished and running runs.
+//! Formats finished and running runs as text for Prometheus and other readers of OpenMetrics 1.0.
 //!
 //! The base unit is seconds, counters end in `_total`, and buckets have fixed 1-2-5 edges, so that
 //! buckets of different machines can be added. A histogram is named after its quantity, so no
@@ -17,7 +17,7 @@ pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; chars
 /// The mandatory end of the text.
 pub const END: &str = "# EOF\n";
 
-/// Bucket edges: in ns, and in s as the label `le` shows them.
+/// Bucket edges, each in ns, and in s as shown in the label `le`.
 const EDGES: [(i64, &str); 19] = [
     (1_000, "1e-06"),
     (2_000, "2e-06"),
@@ -130,8 +130,8 @@ fn histograms(text: &mut String, name: &str, quantity: &str, series: &[&SeriesMe
         "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} Distribution of the \
          {quantity}, in seconds."
     );
-    // An import that states only its extremes has no distribution, and is left out. A series
-    // without samples has an empty distribution.
+    // An import that gives only its smallest and largest value has no distribution, and is left
+    // out. A series without samples has an empty distribution.
     for series in series
         .iter()
         .filter(|series| series.buckets.count > 0 || series.max.is_none())

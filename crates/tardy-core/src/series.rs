@@ -1,8 +1,8 @@
 //! A series, the samples of one probe thread, and the descriptor at the head of its file.
 //!
 //! The descriptor has keys for all properties of a series; older readers ignore keys that they do
-//! not know. A probe's second series has a separate name, so summaries, comparisons and the lab
-//! group all series in the same way.
+//! not know. If a probe records a second series, that series has a separate probe name, so
+//! summaries, comparisons and the lab group all series in the same way.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub enum Schedule {
         /// The first due time, on the series' clock.
         #[serde(rename = "start_ns")]
         start: Nanos,
-        /// Each due time is shifted by a random time from 0 up to this one; 0 for no dither.
+        /// Each due time is shifted by a random time between 0 and this time; 0 for no dither.
         #[serde(rename = "dither_ns", default)]
         dither: Nanos,
     },
@@ -51,7 +51,7 @@ impl Schedule {
         matches!(self, Self::Grid { .. })
     }
 
-    /// Returns the number of the grid's due times at or before the sample due at `due`; `None` for
+    /// Returns the number of the grid's due times up to `due`, the due time of a sample; `None` for
     /// events.
     ///
     /// A dithered due time lies less than one period after its grid point, so rounding down finds
@@ -67,15 +67,15 @@ impl Schedule {
     }
 }
 
-/// The kind of clock of a run's times. Times of different clocks are never compared without a
-/// warning.
+/// The kind of clock that gave the times of a run. Times of different clocks are never compared
+/// without a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockKind {
     /// The monotonic clock of a real machine.
     #[default]
     Hardware,
-    /// The instruction-counted clock of an emulated machine.
+    /// The clock of an emulated machine, which counts instructions.
     Virtual,
 }
 
@@ -108,8 +108,8 @@ pub struct Descriptor {
     /// Whether each sample includes work after the wake-up: see [`Descriptor::is_work`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stands_for_work: bool,
-    /// Whether another machine or device gave the timed answers; `None` for quantities that are
-    /// always local.
+    /// Whether the timed answers came from another machine or device; `None` for quantities that
+    /// are always local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
     /// Number of the probe's thread, if several threads run without a fixed CPU.
@@ -130,18 +130,19 @@ pub enum Meaning {
         #[serde(rename = "clock_error_ns")]
         clock_error: Nanos,
     },
-    /// Time between two events, minus the ideal time: the difference of two latencies. A constant
-    /// latency is invisible, and each late event makes the next value early.
+    /// Time between two events, minus the ideal time between them: the difference of their
+    /// latencies. A constant latency is invisible, and each late event makes the next value early.
     IntervalError {
         /// Whether the events come from a device with a separate clock, so that their period
         /// differs from the nominal one.
         #[serde(default)]
         has_own_clock: bool,
     },
-    /// Time of the sound minus time of the picture, when a frame is shown. Below zero the picture
-    /// is ahead, which is no early wake-up.
+    /// Time of the sound minus time of the picture, when a frame is shown. A value below zero means
+    /// that the picture is ahead; it does not mean an early wake-up.
     Skew,
-    /// Length of a gap. Its start counts as the due time, although an event was not due.
+    /// Length of a gap. The start of the gap counts as the due time, although no event was due
+    /// then.
     Gap {
         /// Minimum length; the series has no shorter gaps.
         #[serde(rename = "least_ns")]
@@ -160,7 +161,7 @@ pub enum Reference {
     Interrupt,
     /// The start of the softirq that woke the thread.
     Softirq,
-    /// The moment at which another thread woke the thread (`sched_waking`).
+    /// The moment at which another thread woke the measured thread (`sched_waking`).
     Waking,
     /// The call of the function whose duration is measured.
     Call,

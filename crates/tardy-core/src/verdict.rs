@@ -1,9 +1,9 @@
 //! Decides whether a deadline was met, with no more certainty than the samples give.
 //!
 //! A deadline is judged by latency. The period of a sampling probe defines how often it samples,
-//! not how often work is due. A skipped due time therefore has the latency that remained of the
-//! stall at that time. If every skipped due time were a miss, the verdict would depend on the
-//! chosen period instead of the system.
+//! not how often work is due. A skipped due time therefore gets a latency: the part of the stall
+//! that still remained at that time. If every skipped due time were a miss, the verdict would
+//! depend on the chosen period instead of the system.
 //!
 //! If the samples time work, a skipped due time is always a miss, because the work was never done.
 //! `stands_for_work` in the series' descriptor marks such work; in older folders, `quantity` marks
@@ -16,9 +16,10 @@
 //! one series surely exceeds the allowed share, the run fails. If one series alone is inconclusive,
 //! the verdict over all series decides.
 //!
-//! Each probe and each load has a verdict and a rate, because five seconds idle and four under load
-//! are not one population. The run's verdict is that of its worst probe. A rate over several loads
-//! is called a mixture, and "under these loads" appears only if the same loads ran all the time.
+//! Each probe and each load has a verdict and a rate, because five idle seconds and four seconds
+//! under load are not one population. The verdict of the run is the verdict on its worst probe. A
+//! rate over several loads is called a mixture, and "under these loads" appears only if the same
+//! loads ran all the time.
 
 pub mod longer;
 pub mod requirement;
@@ -40,10 +41,10 @@ pub use sentence::{significant, together};
 /// The latencies that count as in time: from `earliest` to `latest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Earlier wake-ups are misses; `None` if early wake-ups are in time.
+    /// Wake-ups with a latency below this are misses; `None` if early wake-ups are in time.
     #[serde(rename = "earliest_ns")]
     pub earliest: Option<Nanos>,
-    /// Later wake-ups are misses.
+    /// Wake-ups with a latency above this are misses.
     #[serde(rename = "latest_ns")]
     pub latest: Nanos,
 }
@@ -124,11 +125,11 @@ pub enum Outcome {
     /// If no miss is allowed, a miss occurred. Otherwise the samples prove that the share of misses
     /// exceeds the allowed one.
     Failed,
-    /// The samples prove neither of the two.
+    /// The samples do not decide between these two.
     Inconclusive,
 }
 
-/// The loads that ran during the samples. A rate of misses applies to these loads only.
+/// The loads that ran while the samples were taken. A rate of misses applies to these loads only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stress {
@@ -137,15 +138,16 @@ pub enum Stress {
     None,
     /// The same loads all the time.
     Same,
-    /// Different loads one after another: the samples are several populations, and a rate over all
-    /// of them describes this mixture.
+    /// Different loads ran one after another. The samples are several populations, and a rate over
+    /// all of them describes this mixture.
     Mixture,
 }
 
 /// The input of a verdict.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Due times that missed the window: wake-ups, and skipped due times whose latency exceeds it.
+    /// Due times that missed the window: wake-ups outside it, and skipped due times whose latency
+    /// exceeds it.
     pub misses: u64,
     /// The number of misses that were skipped due times.
     #[serde(default)]
@@ -159,9 +161,9 @@ pub struct Evidence {
     /// Number of skipped due times that the requirement limits; absent if it limits none.
     #[serde(default)]
     pub skipped_limited: Option<u64>,
-    /// Number of due times, without those whose samples were lost.
+    /// Number of due times, except due times whose samples were lost.
     pub due_times: u64,
-    /// Extremal index of the misses, from 0 to 1; `None` if there are too few misses, and
+    /// Extremal index of the misses, from 0 to 1; `None` if there are too few misses, so that
     /// independence is assumed.
     pub extremal_index: Option<f64>,
     /// How misses cluster in time and across CPUs; absent in older files, where the extremal index
@@ -174,7 +176,7 @@ pub struct Evidence {
     /// Duration of the measurement.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
-    /// The loads that ran during the samples.
+    /// The loads that ran while the samples were taken.
     #[serde(default)]
     pub stress: Stress,
     /// Reasons that make any conclusion from these samples unsound.
@@ -209,7 +211,7 @@ impl Evidence {
     }
 }
 
-/// A verdict on a run and its requirement, with the evidence.
+/// The verdict on whether a run meets its requirement, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The conclusion.
@@ -220,8 +222,8 @@ pub struct Verdict {
     pub window: Option<Window>,
     /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
-    /// The allowed number of skipped periods. If absent, a deadline no longer than the period
-    /// allows no skipped period, and a longer deadline allows any number.
+    /// The allowed number of skipped periods. If absent, no skipped period is allowed when the
+    /// deadline is at most the period; any number is allowed when the deadline is longer.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
     /// Lower bound of the share of misses; one-sided, at `confidence`.
@@ -408,7 +410,7 @@ mod tests {
 
     #[test]
     fn an_allowance_is_decided_by_bounds_and_not_by_the_share_seen() {
-        // 0 misses in 1e6 bound the share at 2.9957e-6 (rule of three).
+        // With 0 misses in 1e6 samples, the upper bound of the share is 2.9957e-6 (rule of three).
         assert_eq!(
             judged(Some(3e-6), evidence(0, 1_000_000)).outcome,
             Outcome::Passed
@@ -468,7 +470,8 @@ mod tests {
         assert!(judged(None, of(0, 1)).sentence.starts_with(
             "0 known misses in 1000000 due times; 1 of these due times cannot be judged"
         ));
-        // The lower bound counts the known misses only, the upper bound all possible ones.
+        // The lower bound counts only the known misses, and the upper bound counts all possible
+        // misses.
         assert_eq!(judged(Some(1e-3), of(1, 299)).outcome, Outcome::Passed);
         assert_eq!(
             judged(Some(1e-4), of(1, 299)).outcome,

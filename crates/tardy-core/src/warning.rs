@@ -1,5 +1,5 @@
-//! Warnings that a reader must know before the numbers: values with data, stored in the run and
-//! shown in every report.
+//! Warnings that a reader must know before the numbers. A warning is an enum value with data; it is
+//! stored in the run and shown in every report.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Samples are missing, or the run was cut off. The missing samples are unknown.
+    /// Samples are missing, or the run was cut off. The missing values are unknown.
     Incomplete,
     /// The set-up violated a requirement of verdicts, so the run shows less about the system.
     Degraded,
@@ -52,7 +52,7 @@ pub enum Warning {
     CutOff { stored_until: Option<Nanos> },
     /// Larger latencies than the known maximum may have occurred.
     MaximumUnsure { reason: String },
-    /// The run is still in progress, and the numbers are those of its samples so far.
+    /// The run is still in progress, and the numbers cover its samples so far.
     UnderWay { stored_until: Option<Nanos> },
     /// The run was resumed after its tool had been killed.
     Resumed {
@@ -186,7 +186,7 @@ pub enum Warning {
     ExplanationsLost { samples: u64, lost_events: u64 },
     /// The times are those of an emulated machine.
     VirtualTime,
-    /// A loop of the user's program had a due time off the grid that it declared.
+    /// A loop of the user's program had a due time that is not on the grid that the loop declared.
     LoopLeftItsGrid {
         name: String,
         period: Nanos,
@@ -197,7 +197,7 @@ pub enum Warning {
     ResponderGone { link: String, unanswered: u64 },
     /// Another problem. The text names the remedy.
     Problem { text: String },
-    /// Information without a problem, such as a calibration, a count, or an importer's remark.
+    /// Information that is not a problem, such as a calibration, a count, or an importer's remark.
     Note { text: String },
 }
 
@@ -282,7 +282,7 @@ impl Warning {
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
-            // This is the most important flaw of a set-up. Its remedy also removes other flaws.
+            // This flaw of a set-up is the most important. Its remedy also removes other flaws.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
             _ if self.is_note() => (6, self.severity()),
             _ => (5, self.severity()),

@@ -188,7 +188,7 @@ impl CostFolder {
         Ok(self.folder.update(&self.record)?)
     }
 
-    /// Closes a folder whose next trial failed. Keeps the trials measured so far; removes the
+    /// Closes the folder after a trial has failed. Keeps the trials measured so far; removes the
     /// folder if there are none.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
-//! Other participants of a metric: a process that answers, or a thread that alternates. Both end
-//! when the value that owns them is dropped.
+//! Other participants of a metric: a process that answers, or a thread that alternates. The process
+//! or the thread ends when the value that owns it is dropped.
 //!
-//! A metric with two processes must fork before this process has threads. The peer ends with the
-//! tool. Both run on the same CPU (except for `shared-line` and `tcp-connect`), because the
-//! scheduler would otherwise place the two differently from run to run.
+//! A metric with two processes must fork before this process has threads. The peer ends when the
+//! tool ends. The tool and its peer run on the same CPU (except for `shared-line` and
+//! `tcp-connect`), because the scheduler would otherwise place the two differently from run to run.
 
 use std::io;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use tardy_sys::process;
 
 use super::metric::Unavailable;
 
-/// Maximum time until the threads of an earlier metric leave the list of threads after they were
-/// joined: the kernel wakes the joining thread a little before that.
+/// Maximum time until joined threads of an earlier metric disappear from the list of threads. The
+/// kernel wakes the joining thread a little before it removes the joined thread from the list.
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
@@ -28,8 +28,8 @@ pub struct Peer {
 
 impl Peer {
     /// Starts a process that runs `body`, on the same CPU. The calling process drops the resources
-    /// of `body`, so that reads from the started process return the end of the file after it has
-    /// ended.
+    /// of `body`, so that reads from the started process return the end of the file after that
+    /// process has ended.
     ///
     /// # Errors
     /// Returns [`Unavailable::System`] at the limit of processes.
@@ -40,7 +40,8 @@ impl Peer {
         loop {
             let forked = process::fork(|| {
                 let tied = process::set_parent_death_signal(process::KILL);
-                // The tool may have ended before the request to end with it took effect.
+                // The tool may have ended before this process asked the kernel to be killed at the
+                // tool's end.
                 if tied.is_err() || process::parent_id() != tool {
                     return 1;
                 }

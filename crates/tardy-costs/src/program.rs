@@ -25,7 +25,7 @@ use tardy_sys::usage::{Usage, UsageScope, usage};
 use super::folder::{CostError, CostFolder};
 use super::session::unit;
 
-/// Maximum time for a program to stop. After it, the program's group is killed.
+/// Maximum time for a program to stop. After this time, the program's process group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
 /// If the elapsed times of trials differ by more than this factor, the run has a warning.

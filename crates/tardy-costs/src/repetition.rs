@@ -11,7 +11,8 @@ use super::metric::Work;
 /// Maximum number of operations of a trial. With the cheapest operation, such a trial takes half a
 /// minute.
 const OPERATIONS_MAX: u64 = 1 << 36;
-/// A trial's length is used for calibration if it is at least the requested length divided by this.
+/// A trial's length is used for calibration if it is at least the requested length divided by this
+/// number.
 const SHARE_BELIEVED: i64 = 4;
 /// Number of pairs of clock reads. The shortest pair gives the cost of a read.
 const CLOCK_READS: u32 = 1000;

@@ -6,10 +6,10 @@
 //! `cyclictest -v`.
 //!
 //! An import keeps what its file has: samples, otherwise a histogram, otherwise the totals that the
-//! tool stated (`imported` in `run.json`). Samples without a bucket count at the maximum, so no
-//! percentile looks better than it was. Samples without any value count as lost. Skipped periods
-//! are unknown if the tool does not count them (`StatedTotals::skipped` is absent); reports then
-//! leave them out instead of printing 0.
+//! tool stated (`imported` in `run.json`). Samples that are in no bucket are counted at the
+//! maximum, so no percentile looks better than it was. Samples without any value count as lost.
+//! Skipped periods are unknown if the tool does not count them (`StatedTotals::skipped` is absent);
+//! reports then leave them out instead of printing 0.
 //!
 //! Unreadable input is an error with file, line and the expected content. The folder is written
 //! under another name and then renamed, so an error leaves nothing behind. Readers never panic on
@@ -191,7 +191,8 @@ pub struct Source {
     /// The path from the command line, for messages.
     pub path: PathBuf,
     input: Input,
-    /// Selects one measurement of a text that holds several; taken when the text is read.
+    /// Selects one measurement of a text that holds several; removed from here when the text is
+    /// read.
     cut: Option<Cut>,
 }
 

@@ -189,8 +189,8 @@ fn of_the_json_of_pairs() {
     );
 }
 
-/// The start and the length of the run are computed from several values of a file. Readers of
-/// formats do not check the result; the check that all formats share does.
+/// The start and the length of the run are computed from several values of a file. The readers of
+/// the formats do not check the result, so the check that all formats share must find it.
 #[test]
 fn of_what_is_computed_of_a_file() {
     let hours = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   99999 \

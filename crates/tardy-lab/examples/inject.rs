@@ -1,5 +1,5 @@
-//! `cargo xtask inject`: builds the module that injects known delays, against a kernel's headers
-//! package.
+//! `cargo xtask inject`: builds the module that injects known delays. The build uses a kernel's
+//! headers package.
 //!
 //! The example fetches the package through the lab's private apt and unpacks it in the cache. The
 //! example installs nothing.
@@ -87,8 +87,8 @@ fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box
     Ok(headers)
 }
 
-/// Compiles the module. The makefiles of the headers packages name files by absolute paths below
-/// /usr/src; the function rewrites these paths to the unpacked folder.
+/// Compiles the module. The makefiles in the headers packages refer to files by absolute paths
+/// below /usr/src. The function makes these paths point into the unpacked folder.
 fn compile(
     source: &Path,
     headers: &Path,
@@ -115,7 +115,7 @@ fn compile(
         .arg(format!("M={}", folder.display()));
     // BTF type information would need pahole and the kernel's vmlinux.
     run(make.args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]))?;
-    // Without this, every guest would have to read the module's debugging information.
+    // Without this step, every guest would have to read the module's debugging information.
     run(Command::new("strip").arg("--strip-debug").arg(module))
 }
 

@@ -1,5 +1,5 @@
 //! Checks whether the kernel's own trace of a run and the plugin trace of the same run attribute
-//! its late samples alike.
+//! the run's late samples to the same holders of the CPU.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,28 +52,28 @@ impl HolderTime {
 pub struct Difference {
     pub due: Nanos,
     pub latency_ns: u64,
-    /// The holders with the largest part of the sample, one in each source.
+    /// The holder with the largest part of the sample, according to each of the two sources.
     pub holders: Vec<HolderTime>,
 }
 
-/// How far both explanations of a run agree. `samples` counts the samples that both cover.
+/// How well the two explanations of a run agree. `samples` counts the samples that both cover.
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,
-    /// The largest difference between the two sources in the time of one holder, over the samples
-    /// that both attribute alike.
+    /// The largest difference between the times that the two sources give for the same holder, over
+    /// all samples on which the sources agree.
     pub off_ns: u64,
     pub differences: Vec<Difference>,
     /// Samples that only the plugin trace covers.
     pub only_executed: u64,
-    /// Samples that only the kernel's trace covers: the plugin trace covers only the worst samples,
+    /// Samples that only the kernel's trace covers. The plugin trace covers only the worst samples,
     /// and only if the code executed before them was short enough to store.
     pub only_traced: u64,
 }
 
-/// Tolerance per piece, for both of its edges together. The kernel's event and the function seen by
-/// the plugin differ by the time to write an event: 1.2 us in virtual time, at the start and at the
-/// end.
+/// Tolerance for each piece, covering both of its edges. At each edge, the kernel's event and the
+/// function that the plugin sees are 1.2 us of virtual time apart, because writing an event takes
+/// this time.
 const NEAR_NS: u64 = 3_000;
 
 /// Additional tolerance for the moment of a switch to the thread. The kernel writes the switch
@@ -81,9 +81,9 @@ const NEAR_NS: u64 = 3_000;
 /// the task.
 const SWITCH_NS: u64 = 2_000;
 
-/// Compares how both sources attribute the samples of a run folder that are later than `above`. The
-/// sources agree on a sample under one condition: the holder with the longest time in one source
-/// has nearly the same time in the other source. This must hold for both sources.
+/// Compares how both sources attribute those samples of a run folder whose latency exceeds `above`.
+/// The sources agree on a sample if the holder with the longest time in one source has nearly the
+/// same time in the other source, and vice versa.
 ///
 /// Two holders of nearly equal length therefore do not count as a difference, although the sources
 /// may order them differently.
@@ -168,8 +168,8 @@ fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime>
     times
 }
 
-/// Returns the holder with the longest time in the trace, and the one with the longest time in the
-/// executed code.
+/// Returns the holder with the longest time in the trace, and, if it is a different one, the holder
+/// with the longest time in the executed code.
 fn longest(times: &[HolderTime]) -> Vec<HolderTime> {
     let traced = times.iter().max_by_key(|time| time.by_trace_ns);
     let executed = times.iter().max_by_key(|time| time.by_execution_ns);

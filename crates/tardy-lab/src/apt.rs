@@ -46,7 +46,7 @@ pub enum AptError {
     /// The private folder cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// apt reported success, but there is no file.
+    /// apt reported success, but left no package file.
     #[error("apt fetched {0} but left no package file: free some space and try again")]
     NoFile(String),
 }
@@ -137,9 +137,9 @@ impl PrivateApt {
     /// lists that remain in use although they could not be renewed. The next call tries again.
     ///
     /// # Errors
-    /// Returns [`AptError::Failed`] or [`AptError::Missing`] if there is no list afterwards, and
-    /// [`AptError::Cache`]. A suite that the server lacks is skipped if there is a list of another
-    /// suite.
+    /// Returns [`AptError::Failed`] or [`AptError::Missing`] if no list exists afterwards, and
+    /// [`AptError::Cache`] if the private folder cannot be used. A suite that the server lacks is
+    /// skipped if there is a list of another suite.
     pub fn refresh(&self, always: bool) -> Result<Option<StaleLists>, AptError> {
         if !always && self.age().is_some_and(|age| age < LISTS_AGE_MAX) {
             return Ok(None);
@@ -151,8 +151,8 @@ impl PrivateApt {
         )
     }
 
-    /// Records the time if all lists that the server has were renewed. `messages` is apt's standard
-    /// error.
+    /// Records the time of the renewal if every list that the server has was renewed. `messages` is
+    /// apt's standard error.
     fn settle(&self, is_success: bool, messages: &str) -> Result<Option<StaleLists>, AptError> {
         if is_renewed(is_success, messages) && (is_success || self.has_lists()) {
             write_whole(&self.stamp(), b"")?;
@@ -274,8 +274,8 @@ impl PrivateApt {
             .current_dir(folder)
             .env("APT_CONFIG", &self.config)
             .env("LC_ALL", "C.UTF-8");
-        // At a terminal, apt itself shows the progress (size, speed, remaining time). apt's
-        // standard output contains nothing else.
+        // At a terminal, apt shows the progress (size, speed, remaining time) on its standard
+        // output, which contains nothing else.
         if program == "apt-get"
             && io::stderr().is_terminal()
             && let Ok(terminal) = io::stderr().as_fd().try_clone_to_owned()
@@ -296,8 +296,8 @@ fn last_lines(messages: &str) -> String {
 }
 
 /// Returns whether an update renewed all lists that the server has. If a server answers but lacks a
-/// suite, apt reports a missing Release file. For a server that cannot be reached, older versions of
-/// apt only warn.
+/// suite, apt reports a missing Release file. If a server cannot be reached, older versions of apt
+/// only warn.
 fn is_renewed(is_success: bool, messages: &str) -> bool {
     let failures = || {
         messages

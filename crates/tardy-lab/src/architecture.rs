@@ -63,7 +63,7 @@ impl Architecture {
         }
     }
 
-    /// Returns the serial port of QEMU's machine as the kernel names it.
+    /// Returns the kernel's name for the serial port of QEMU's machine.
     #[must_use]
     pub fn console(self) -> &'static str {
         match self {

@@ -6,9 +6,9 @@
 //! run's inputs ([`index`]). Existing folders are not made again, so a killed atlas resumes. If the
 //! command is killed, its next start makes only the missing folders.
 //!
-//! A failure that repeats with the same inputs is a result of a cell, for example a panic, or a
-//! load that needs a feature which the kernel lacks. Failures of the host (its time limit, a full
-//! disk) are retried.
+//! A failure that repeats with the same inputs counts as the result of the cell, for example a
+//! panic, or a load whose requirements the kernel does not meet. Failures of the host (its time
+//! limit, a full disk) are retried.
 
 pub mod index;
 mod shard;
@@ -50,7 +50,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The inputs that the guests of all cells share.
 pub struct Cells<'a> {
     pub machine: &'a Machine,
-    /// Returns the guest's job for a load and the seed of a replica.
+    /// Returns the guest's job for a load, with the seed of a replica.
     pub job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
@@ -271,7 +271,8 @@ impl Maker<'_> {
         name: &str,
     ) -> Result<Result<(), Failure>, AtlasError> {
         let part = self.folder.join(CELLS).join(format!(".part-{name}"));
-        // If this folder exists, a killed lab left it: this process now holds the lock of the name.
+        // If this folder exists, a killed lab left it, because this process now holds the lock of
+        // the name.
         remove(&part)?;
         let job = (self.cells.job_of_cell)(load, group.replica);
         let guest = self.cells.guest(
@@ -305,14 +306,14 @@ impl Maker<'_> {
 }
 
 impl Failure {
-    /// Returns whether the failure says something about the kernel: the kernel failed, or lacks a
-    /// requirement.
+    /// Returns whether the failure says something about the kernel. This is so if the kernel
+    /// failed, or lacks a requirement.
     #[must_use]
     pub fn says_of_the_kernel(&self) -> bool {
         self.blame() != Blame::Host
     }
 
-    /// Returns whether the failure must be stored: whether the same guest would fail in the same
+    /// Returns whether to store the failure. It is stored if the same guest would fail in the same
     /// way again. A failure by the host's time limit is not stored, because it depends on the host.
     fn is_kept(&self) -> bool {
         let is_refused = matches!(

@@ -1,5 +1,5 @@
-//! The binary that runs in the guest: this one, or one built for the guest's architecture. The
-//! binary must be static, because the guest has no libraries.
+//! The binary that runs in the guest: the binary that is running now, or one built for the guest's
+//! architecture. The binary must be static, because the guest has no libraries.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
     /// Type of the program header that names the dynamic loader. Only programs with shared
     /// libraries have one.
     const PT_INTERP: u32 = 3;
-    /// Linkers put the headers at the start of a program, within this many bytes.
+    /// Linkers put the headers within this many bytes from the start of a program.
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
     let no_program = || BinaryError::NoProgram(path.to_owned());
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! Finds the first bad kernel in the order of versions. The first kernel is assumed good and the
-//! last bad; both are tested.
+//! Finds the first bad kernel in the order of versions. The first kernel should be good and the
+//! last one bad; both are tested.
 
 /// The result of testing a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub fn bisect<E>(
 mod tests {
     use super::*;
 
-    /// Simulates kernels that are bad from `bad` on and inconclusive in `mute`; returns the result
-    /// and the number of tests.
+    /// Simulates a search in which the kernels from index `bad` on are bad, and those in `mute` are
+    /// inconclusive. Returns the result and the number of tests.
     fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {

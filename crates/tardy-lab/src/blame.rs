@@ -1,4 +1,4 @@
-//! Judges a run's explanation against delays of known cause: the module in `inject/` made them
+//! Judges a run's explanation against delays of known cause, which the module in `inject/` made
 //! while a probe ran with `--explain`.
 //!
 //! A thread may be woken before the injected section starts. If the kernel does not preempt its own
@@ -65,7 +65,7 @@ pub struct Blame {
     pub name: String,
     /// How certain the explanation is of the cause.
     pub known: Certainty,
-    /// How long the sample waited in the delay.
+    /// How long the sample waited during the delay.
     pub waited: Nanos,
     /// The part of `waited` that the explanation attributes to the cause, or to interrupts and
     /// softirqs that interrupted the cause.
@@ -82,7 +82,7 @@ impl JudgedDelay {
             && self.blamed.as_ref().is_none_or(Blame::is_named)
     }
 
-    /// Returns whether the attributed length is within 2 us or 2 % of the truth, or no sample
+    /// Returns true if the attributed length is within 2 us or 2 % of the truth, or if no sample
     /// waited for the delay.
     #[must_use]
     pub fn is_exact(&self) -> bool {
@@ -93,7 +93,7 @@ impl JudgedDelay {
 }
 
 impl Blame {
-    /// Returns the error of the attributed length.
+    /// Returns the difference between the attributed length and `waited`.
     #[must_use]
     pub fn off(&self) -> Nanos {
         Nanos((self.waited - self.laid).0.abs())
@@ -115,7 +115,8 @@ fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<C
     match context {
         Context::InterruptsOff => Some(Cause::InterruptsOff),
         Context::PreemptionOff | Context::RawSpinlock => Some(Cause::PreemptionOff),
-        // With PREEMPT_RT both can be preempted: the lock sleeps, and softirqs run in threads.
+        // With PREEMPT_RT, the kernel can preempt spinlock sections, because the lock sleeps, and
+        // softirqs, because they run in threads.
         Context::Spinlock => (!is_real_time).then_some(Cause::PreemptionOff),
         Context::Softirq => (!is_real_time).then_some(Cause::Softirq),
         Context::Plain => (!is_preemptible).then_some(Cause::KernelCode),
@@ -172,8 +173,8 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
             // A sample due near the delay's end proves nothing, because every wake-up takes some
             // time.
             let is_delayed = blame.waited.0 * 2 >= judged.firing.ended.0 - judged.firing.begun.0;
-            // The thread was woken before the section started. On a kernel that does not preempt
-            // its own code, the thread waited for the code around the section.
+            // If the kernel does not preempt its own code, a thread that was woken before the
+            // section started waited for the code around the section.
             if is_delayed
                 && !is_preemptible
                 && blame.cause == Cause::KernelCode

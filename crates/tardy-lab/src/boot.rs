@@ -36,8 +36,8 @@ pub const STDOUT_NAME: &str = "stdout.log";
 /// Standard error of the guest's program, in the archive and in the run folder.
 pub const STDERR_NAME: &str = "stderr.log";
 
-/// Exit codes of the guest's program for which the run is kept: 0 (done), 1 (a verdict failed) and
-/// 4 (inconclusive).
+/// Exit codes of the guest's program after which its run is stored: 0 (done), 1 (a verdict failed)
+/// and 4 (inconclusive).
 const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
 #[derive(Debug, Clone)]
@@ -46,8 +46,8 @@ pub struct Guest<'a> {
     pub variant: &'a Variant,
     /// The virtual machine.
     pub machine: &'a Machine,
-    /// The value that makes replicas differ: the length of a word on the kernel's command line
-    /// depends on it.
+    /// The value that makes replicas differ. It determines the length of a word on the kernel's
+    /// command line.
     pub pad: u32,
     /// The guest's job.
     pub job: &'a GuestJob,
@@ -367,7 +367,7 @@ impl Guest<'_> {
     }
 }
 
-/// Returns why a guest left no whole result: the reason that the console shows or, if it shows
+/// Returns why a guest left no complete result: the reason that the console shows or, if it shows
 /// none, how the machine ended. `log` has QEMU's messages.
 fn cause_of_silence(
     error: &ReceiveError,

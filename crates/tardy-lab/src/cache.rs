@@ -59,7 +59,7 @@ impl Cache {
         Self { root }
     }
 
-    /// Returns a folder of the cache, which is made if missing.
+    /// Returns a folder of the cache, and makes it if it is missing.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -120,7 +120,7 @@ impl Cache {
         Ok((path, digest))
     }
 
-    /// Returns the path of the image with this digest, if it is there and undamaged.
+    /// Returns the path of the image with this digest, if the cache has it and it is undamaged.
     #[must_use]
     pub fn image(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.root.join("kernels").join(digest.as_str());
@@ -128,8 +128,8 @@ impl Cache {
     }
 }
 
-/// Locks this file, which is made if missing. Returns `None` while another thread or process holds
-/// the lock.
+/// Locks this file, and makes it if it is missing. Returns `None` while another thread or process
+/// holds the lock.
 ///
 /// # Errors
 /// Returns errors of opening and locking the file.

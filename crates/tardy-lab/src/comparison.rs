@@ -42,8 +42,8 @@ pub struct VariantResult {
     pub phases: Vec<PhaseResult>,
     /// Phases under load in which a run has no sample, because the load did not work.
     pub without_samples: Vec<String>,
-    /// Largest latencies of whole runs that exceed those of all phases: they occurred while no load
-    /// was working, for example between two phases.
+    /// Largest latencies of whole runs, if they exceed those of all phases. Such a latency occurred
+    /// while no load was working, for example between two phases.
     pub in_no_phase: Vec<LargestOfProbe>,
 }
 
@@ -307,7 +307,8 @@ fn largest_of(summary: &Summary) -> impl Iterator<Item = LargestOfProbe> {
     })
 }
 
-/// Returns each probe's largest latency over whole runs, if it exceeds the latencies of all parts.
+/// Returns the largest latency of each probe over whole runs, for probes whose largest latency lies
+/// in none of the `parts`.
 fn in_no_phase(of_runs: &[LargestOfProbe], parts: &[Part]) -> Vec<LargestOfProbe> {
     let mut largest: BTreeMap<&String, &LargestOfProbe> = BTreeMap::new();
     for of_run in of_runs {

@@ -1,6 +1,6 @@
 //! Archives in the kernel's own format ("newc" cpio,
-//! Documentation/driver-api/early-userspace/buffer-format.rst). The lab writes them for the initial
-//! file system, and the guest for the folder that it exports.
+//! Documentation/driver-api/early-userspace/buffer-format.rst). The lab writes such an archive for
+//! the initial file system, and the guest writes one for the folder that it exports.
 //!
 //! The writer is reproducible: the same content gives the same bytes, because times are zero,
 //! owners are root and inode numbers count up. The reader must cope with any bytes, because the
@@ -64,7 +64,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Returns errors of source and sink; `UnexpectedEof` if the source is shorter than stated;
-    /// `InvalidInput` from 4 GiB on, the limit of the format.
+    /// `InvalidInput` if the file has 4 GiB or more, which the format does not allow.
     pub fn file(
         &mut self,
         path: &str,

@@ -48,8 +48,8 @@ const NAME_LENGTH_MAX: u64 = 64 << 10;
 /// Maximum memory for xz, in KiB. `xz -9` has a dictionary of 64 MiB, but a hostile header of 24
 /// bytes can ask for 4 GiB.
 const XZ_MEMORY_MAX: u32 = 256 << 10;
-/// Maximum length of an unpacked package, in bytes: a hostile package of a few kB can unpack to any
-/// length. Kernels with all their modules have 0.5 GB.
+/// Maximum length of an unpacked package, in bytes. Without this limit, a hostile package of a few
+/// kB could unpack to any length. Kernels with all their modules have 0.5 GB.
 const UNPACKED_MAX: u64 = 4 << 30;
 
 /// Extracts the files that `wanted` selects, in the order of the package, until `enough` is
@@ -69,9 +69,9 @@ pub fn extract(
     let mut archive = tar::Archive::new(data_member(package)?.take(UNPACKED_MAX));
     let mut found = Vec::new();
     let mut long_name = None;
-    // In raw mode, the crate passes on the entries that contain long names, so that
-    // [`name_of_next`] can limit their length. Otherwise the crate would read a name of any length
-    // into memory.
+    // In raw mode, the `tar` crate also returns the entries that contain long names, so that
+    // [`name_of_next`] can limit the length of the names. Otherwise the crate would read a name of
+    // any length into memory.
     for entry in archive.entries().map_err(read_error)?.raw(true) {
         let mut entry = entry.map_err(read_error)?;
         if let Some(name) = name_of_next(&mut entry).map_err(read_error)? {
@@ -99,9 +99,9 @@ pub fn extract(
     Ok(found)
 }
 
-/// Returns the path that this entry supplies for the next entry, because the header of the next
-/// entry is too short for the path. Returns `Some(None)` if the entry supplies something else, and
-/// `None` for an ordinary entry.
+/// An entry may supply the path of the next entry, if that path is too long for the next entry's
+/// header. Returns this path, `Some(None)` if the entry supplies something else, and `None` if it
+/// is an ordinary entry.
 fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
     let kind = entry.header().entry_type();
     let is_extended = kind.is_pax_local_extensions();

@@ -1,5 +1,5 @@
-//! Diagnoses why a guest gave no result, from how its machine ended, its exported files and its
-//! console.
+//! Diagnoses why a guest gave no result. The diagnosis is based on how the guest's machine ended,
+//! its exported files and its console.
 //!
 //! `lab check` reports "bad" only for faults of the kernel. A kernel that panics after its boot is
 //! bad, and a kernel that does not boot is skipped. An error of the host stops the bisection, with
@@ -25,13 +25,13 @@ pub(super) const BOOTED: &str = "tardy: the guest has booted";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The kernel panicked; the message of the panic.
+    /// The kernel panicked, with this message.
     Panic(String),
-    /// The kernel killed processes for lack of memory: the guest reported how many, or the console
-    /// shows it.
+    /// The kernel killed processes for lack of memory, according to the guest's report or the
+    /// console.
     OutOfMemory,
-    /// The guest exceeded the host's time limit: the guest hung, or the host is too slow for the
-    /// job.
+    /// The guest exceeded the host's time limit, because the guest hung or the host is too slow for
+    /// the job.
     WallLimit {
         /// The limit in seconds.
         limit_s: u64,
@@ -40,19 +40,19 @@ pub enum Cause {
     TimeLimit,
     /// The machine was switched off without a result.
     NoResult,
-    /// QEMU reported a panic of the guest's kernel, but the console shows no message of it.
+    /// QEMU reported a panic of the guest's kernel, but the console shows no message of the panic.
     Stopped,
-    /// The first process failed; its message.
+    /// The first process failed, with this message.
     Guest(String),
     /// The result is damaged.
     Torn(String),
-    /// QEMU failed; its message.
+    /// QEMU failed, with this message.
     Qemu(String),
     /// The guest's program failed.
     Program {
         /// How the program ended.
         ending: Ending,
-        /// The end of the program's standard error.
+        /// The last lines of the program's standard error.
         stderr: String,
     },
     /// The kernel does not run with the requested preemption model.
@@ -73,7 +73,7 @@ pub struct Failure {
     pub cause: Cause,
     /// The console's last lines.
     pub console_tail: Vec<String>,
-    /// Whether the kernel had booted as far as the first process.
+    /// Whether the kernel had booted far enough to start the first process.
     #[serde(default)]
     pub has_booted: bool,
 }
@@ -100,8 +100,8 @@ impl Failure {
                 Blame::Kernel
             }
             Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult => Blame::CannotTell,
-            // The guest's clock continues while its kernel hangs, or while the kernel does not let
-            // the program run.
+            // The guest's clock keeps running while its kernel hangs or keeps the program from
+            // running.
             Cause::TimeLimit => Blame::Kernel,
             Cause::OutOfMemory
             | Cause::Guest(_)

@@ -77,8 +77,8 @@ pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
     memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
 }
 
-/// Returns whether the guest last announced that it stops itself. `memory` is at least as long as
-/// the header.
+/// Returns whether the guest's last announcement was that it is about to stop itself. `memory` is
+/// at least as long as the header.
 #[must_use]
 pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)

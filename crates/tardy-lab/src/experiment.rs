@@ -88,7 +88,7 @@ pub struct Experiment<'a> {
     pub wall_limit: Duration,
     /// Number of guests that run at the same time.
     pub jobs: usize,
-    /// The cache. Its locks show which CPUs of the host are in use by other labs.
+    /// The cache. The cache. Its locks show which CPUs of the host other labs use.
     pub cache: &'a Cache,
     /// The snapshots, if every guest starts from a snapshot.
     pub snapshots: Option<&'a Snapshots>,
@@ -97,8 +97,8 @@ pub struct Experiment<'a> {
     pub watching: Option<&'a WatchSetup>,
     /// The folder that contains the run folders, `VARIANT/replica-NNN`.
     pub out: &'a Path,
-    /// Returns whether this outcome makes further guests unnecessary. Guests that already run
-    /// finish.
+    /// Returns whether this outcome makes further guests unnecessary. Guests that are already
+    /// running still finish.
     pub is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
@@ -151,9 +151,9 @@ impl Experiment<'_> {
             .join(format!("replica-{replica:03}"))
     }
 
-    /// Runs all guests, or stops early once an outcome decides. Calls `began` with variant, replica
-    /// and folder when a guest starts, and `done` when it ends, both from several threads. Returns
-    /// the outcomes in the order of variants and replicas.
+    /// Runs all guests, or stops early once an outcome makes further guests unnecessary. Calls
+    /// `began` with variant, replica and folder when a guest starts, and `done` when it ends, both
+    /// from several threads. Returns the outcomes in the order of variants and replicas.
     #[must_use]
     pub fn run(
         &self,
@@ -196,8 +196,8 @@ impl Experiment<'_> {
         outcomes
     }
 
-    /// Fails if the samples of a watched guest differ from those of the same guest without
-    /// watching. If that guest was not run before, there is nothing to compare.
+    /// Fails if the samples of a watched guest differ from those of an earlier, unwatched run of
+    /// the same guest. Succeeds if there was no such run.
     fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
             return Ok(provenance);

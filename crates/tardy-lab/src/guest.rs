@@ -6,8 +6,8 @@
 //! If the host keeps snapshots, the first process stops the machine before it starts the child. The
 //! first process has one thread and sleeps while the measurement runs.
 //!
-//! In virtual time an explanation never names the host as the cause: other tasks of the host take
-//! no time that the guest sees.
+//! In virtual time an explanation never names the host as the cause, because other tasks of the
+//! host take no time that the guest can see.
 
 mod app;
 mod clocks;
@@ -148,7 +148,7 @@ fn try_run() -> io::Result<()> {
         std::fs::write(SCENARIO_PATH, scenario)?;
     }
     // The plugin takes the last clock read before the mark as the program's start, so no other read
-    // may follow this one.
+    // may come between this one and the mark.
     let (count_at_start, started_at) = clocks::read();
     watched::say::<{ watched::BEGIN }>();
     let ending = match (&job.task, missing) {
@@ -237,7 +237,7 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
         injector.kill().ok();
     }
     if let Some(loads) = &mut loads {
-        // If the loads were collected above, their end can no longer be queried.
+        // If the loads were collected above, `try_wait` returns an error.
         let have_ended = !matches!(loads.try_wait(), Ok(None));
         loads.kill().ok();
         if have_ended {
@@ -251,8 +251,8 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     Ok(Ending::TimeLimit)
 }
 
-/// Sets the environment of every program of the guest. Unblocks all signals: the first process
-/// blocks SIGCHLD, and a shell that inherited this would wait for its children forever.
+/// Sets the environment of every program of the guest. Unblocks all signals, because the first
+/// process blocks SIGCHLD, and a shell that inherited this would wait for its children forever.
 fn in_guest(command: &mut Command) -> &mut Command {
     kill_with_parent(command)
         .env_clear()

@@ -14,14 +14,14 @@ use super::injection::Injection;
 pub const JOB_PATH: &str = "/plan.json";
 /// Path of a user's scenario in the guest.
 pub const SCENARIO_PATH: &str = "/scenario.toml";
-/// The folder that the guest exports: the guest's program stores its run there.
+/// The folder that the guest exports. The guest's program stores its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
 /// Name of the guest's kernel symbols in [`OUTPUT_FOLDER`].
 pub const SYMBOLS_NAME: &str = "kallsyms";
-/// Name of the folder with the output and the end of a user's program ([`Task::App`],
-/// [`Task::Measure`] of a program), in [`OUTPUT_FOLDER`] and in the run folder.
+/// Name of a folder in [`OUTPUT_FOLDER`] and in the run folder. It contains the output and the exit
+/// status of a user's program ([`Task::App`], or [`Task::Measure`] of a program).
 pub const APP_NAME: &str = "program";
-/// The folder in which the guest collects the output and the end of a user's program.
+/// The folder in which the guest collects the output and the exit status of a user's program.
 pub const APP_FOLDER: &str = "/run/program";
 /// The word on the kernel's command line that marks a guest of the lab; the module that injects
 /// known delays refuses to load without this word.
@@ -37,15 +37,15 @@ pub struct GuestJob {
     /// The task, which the guest starts after the sleep `settle`.
     pub task: Task,
     /// How long the guest sleeps after its boot before it starts the job. The kernel's background
-    /// work ends in this time.
+    /// work ends during this time.
     pub settle: Nanos,
     /// Time limit of the guest's program, in the guest's own time from the program's start.
     pub time_limit: Nanos,
     /// Kernel modules in the initial file system, in the order of loading. Each is a path,
     /// optionally followed by a space and parameters.
     pub modules: Vec<String>,
-    /// Loads that run next to a user's program, as for `tardy load`. A measurement names its loads
-    /// in its request.
+    /// Loads that run beside a user's program, in the syntax of `tardy load`. A measurement names
+    /// its loads in its request instead.
     #[serde(default)]
     pub loads: Vec<String>,
     /// Delays of known length that the module in `inject/` makes while the program runs.

@@ -2,11 +2,11 @@
 //!
 //! A hunt consists of rounds. Each round is a separate search: its random numbers come from the
 //! hunt's seed and the round's number, and it uses only its own results. The rounds of a hunt can
-//! therefore run on several machines, in any order, with the same result. In a round, guests run
-//! one after the other, all from the same snapshot, each with several programs. Programs with
-//! new call paths of long sections, or with longer sections than before, are kept, and programs of
-//! later guests are mutations of them. A random search draws all programs instead; it is the
-//! control.
+//! therefore run on several machines, in any order, with the same result. The guests of a round run
+//! one after the other. They all start from the same snapshot, and each runs several programs. A
+//! program is kept if it causes a long section with a new call path, or a longer section than
+//! before. The programs of later guests are mutations of kept programs. In a random search, which
+//! is the control, all programs are drawn at random.
 //!
 //! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens a
 //! program that was found, and [`folder`] keeps the results of every guest. [`guests`] runs the
@@ -142,7 +142,7 @@ impl Hunt<'_> {
                 Choice::Guided => mutation::next(&mut random, corpus),
                 Choice::Random => mutation::random_program(&mut random),
             };
-            // A program identifies its result, so a guest runs each program once.
+            // Results are identified by their programs, so a guest runs each program only once.
             if !programs.contains(&program) {
                 programs.push(program);
             }
@@ -159,8 +159,8 @@ mod tests {
     use crate::experiment::Shard;
     use crate::hunt::corpus::tests::{made_result, question};
 
-    /// A guest in which the length of a section is the number of timers, and the call path depends
-    /// on the first operation.
+    /// A simulated guest. The length of a section is the program's number of timers, and the call
+    /// path depends on the first operation.
     pub(super) struct MadeBench;
 
     impl Bench for MadeBench {

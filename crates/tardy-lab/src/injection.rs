@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 pub const MODULE_PATH: &str = "/lib/tardy_inject.ko";
 /// File name of the module, in a folder named after the kernel's release.
 pub const MODULE_NAME: &str = "tardy_inject.ko";
-/// Path of the log of the firings in a run folder.
+/// Path, within a run folder, of the module's log of delays.
 pub const LOG_PATH: &str = "trace/inject.csv";
 /// The longest delay that the module makes (DELAY_NS_MAX in inject/tardy_inject.c).
 const LENGTH_MAX: Nanos = Nanos::from_millis(50);
@@ -79,10 +79,10 @@ impl Injection {
     /// Returns the due time of delay number `index`, from the start described at
     /// [`Self::FIRST_AFTER`].
     ///
-    /// The system settles between two delays. The distance of their due times is a whole number of
-    /// ms plus 24/29 ms, for every length of the delays. So 29 delays meet 29 evenly distributed
-    /// phases of every period that divides 1 ms. Pauses of a fixed length would not distribute the
-    /// delays evenly: the guest's time to wake up and to fire would shift the phases.
+    /// The system settles between two delays. Whatever the length of the delays, their due times
+    /// are a whole number of ms plus 24/29 ms apart. So 29 delays meet 29 evenly distributed phases
+    /// of every period that divides 1 ms. Pauses of a fixed length would not distribute the delays
+    /// evenly, because the time that the guest takes to wake up and to fire would shift the phases.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
         const MILLISECOND: i64 = 1_000_000;

@@ -1,6 +1,6 @@
-//! Stores the digest of the samples of each unwatched guest in the cache, under the digest of the
-//! guest's inputs. The samples of a watched guest with the same inputs are compared with this
-//! digest.
+//! Stores a digest of the samples of each unwatched guest in the cache, with the digest of the
+//! guest's inputs as the key. The samples of a watched guest with the same inputs are compared with
+//! this digest.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::provenance::Provenance;
 /// Folder of the digests in the cache.
 const FOLDER: &str = "samples";
 
-/// The samples of a watched guest differ from those of the same guest without watching.
+/// The samples of a watched guest differ from those of the same guest when it was not watched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "with --watch, the guest's samples ({found}) differ from those without --watch ({kept}): \
@@ -32,7 +32,8 @@ pub(super) fn keep(cache: &Cache, provenance: &Provenance) {
     }
 }
 
-/// Compares a watched guest with the same guest unwatched, if that was measured.
+/// Compares the samples of a watched guest with those of an unwatched run of the same guest, if
+/// there was one.
 ///
 /// # Errors
 /// Returns [`OtherSamples`].
@@ -47,8 +48,8 @@ struct Digests<'a> {
 }
 
 impl<'a> Digests<'a> {
-    /// Returns the digests of a guest; `None` without samples, and on the host's clock, where no
-    /// run repeats exactly.
+    /// Returns the digests of a guest; `None` if it has no samples, or if it used the host's clock,
+    /// with which no run repeats exactly.
     fn of(provenance: &'a Provenance) -> Option<Self> {
         let samples = provenance
             .sample_digest

@@ -114,8 +114,8 @@ impl Kernel {
         self.version.as_deref()?.split_whitespace().next()
     }
 
-    /// Returns the text that distinguishes two builds of one release: the package's version, or
-    /// without a package the release.
+    /// Returns the text that distinguishes two builds of one release: the package's version, or the
+    /// release if there is no package.
     #[must_use]
     pub fn short_version(&self) -> Option<String> {
         let of_package = self

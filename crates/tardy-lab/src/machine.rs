@@ -70,8 +70,8 @@ pub struct Machine {
     pub instruction_shift: InstructionShift,
     /// Memory in MiB.
     pub memory_mib: u32,
-    /// Memory shared with the host, through which the guest exports its result, in MiB; a power of
-    /// two.
+    /// Size in MiB of the memory that the guest shares with the host to export its result; a power
+    /// of two.
     pub shared_mib: u32,
 }
 
@@ -132,8 +132,8 @@ impl Machine {
                         self.instruction_shift.exponent()
                     ),
                 ]);
-                // The clock starts at a fixed date: with the host's time of day, the guest's boot
-                // would differ from run to run.
+                // The clock starts at a fixed date, because with the host's time of day, the
+                // guest's boot would differ from run to run.
                 add(&["-rtc", "base=2020-01-01,clock=vm"]);
             }
             Accelerator::Kvm => add(&["-accel", "kvm"]),

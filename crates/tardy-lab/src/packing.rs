@@ -2,8 +2,8 @@
 //! interpreter of a script, and the files that the user names. Every file keeps its path.
 //!
 //! The program's own dynamic loader lists the libraries (`LOADER --list PROGRAM`), so they are the
-//! ones that the loader would use on the host. Libraries and files that the program opens later,
-//! such as plugins, are unknown: the user names them.
+//! ones that the loader would use on the host. The loader does not know the libraries and files
+//! that the program opens later, such as plugins, so the user must name them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,15 +26,16 @@ const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Maximum number of interpreters that follow one another, because the interpreter of a script can
 /// itself be a script (exec_binprm in fs/exec.c of Linux).
 const INTERPRETERS_MAX: usize = 5;
-/// Files of the host that many programs open: names of users and groups, where to look them up, and
-/// the description of the guest's terminal.
+/// Files of the host that many programs open. They contain the names of users and groups, the
+/// places where names are looked up, and the description of the guest's terminal.
 const USUAL_FILES: [&str; 4] = [
     "/etc/nsswitch.conf",
     "/etc/passwd",
     "/etc/group",
     "/lib/terminfo/l/linux",
 ];
-/// The dynamic loader's cache: the paths of libraries, also of those outside its usual folders.
+/// The dynamic loader's cache. It contains the paths of libraries, including those outside the
+/// loader's usual folders.
 const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 /// The environment variable by which include/tardy.h and tardy-app find their memory.
 const CALLS: &[u8] = b"TARDY_APP";
@@ -143,7 +144,8 @@ impl Packing {
     }
 
     /// Adds a file, or a folder with its contents. Links become copies of their targets. `above`
-    /// are the folders that contain `path`, so that a link to one of them ends the descent.
+    /// has the folders that contain `path`. A link to one of them is skipped, because following it
+    /// would never end.
     fn add_tree(&mut self, path: &Path, above: &mut Vec<PathBuf>) -> Result<(), PackError> {
         let metadata = std::fs::metadata(path).map_err(at(path))?;
         if metadata.is_file() {
@@ -194,7 +196,8 @@ impl Packing {
         for library in &libraries {
             self.add_code(library)?;
         }
-        // The guest needs the cache if the loader would otherwise find other libraries.
+        // The guest needs the loader's cache if the loader would find different libraries without
+        // it.
         if Path::new(LIBRARY_CACHE).is_file()
             && libraries_without_cache(path, &loader).is_none_or(|others| others != libraries)
         {
@@ -259,7 +262,8 @@ fn libraries(path: &Path, loader: &str, options: &[&str]) -> Result<Vec<PathBuf>
         path: path.to_owned(),
         message,
     };
-    // The guest's program starts without the variables of this environment.
+    // The loader gets no environment variables, because the program in the guest does not get those
+    // of this process either.
     let output = Command::new(loader)
         .args(options)
         .arg("--list")

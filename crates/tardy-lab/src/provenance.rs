@@ -16,7 +16,7 @@ use super::variant::Variant;
 
 /// The file's name in a run folder.
 pub const PROVENANCE_NAME: &str = tardy_run::guest_start::PROVENANCE_NAME;
-/// Version of [`Provenance`]. Version 1 is the first one.
+/// Version of [`Provenance`].
 pub const VERSION: u32 = 1;
 
 /// The meaning of virtual time, printed in every `lab.json`, summary and report.
@@ -46,8 +46,8 @@ pub struct Inputs {
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// The value that makes replicas differ: the length of a word on the kernel's command line
-    /// depends on it.
+    /// The value that makes replicas differ. It determines the length of a word on the kernel's
+    /// command line.
     pub pad: u32,
     /// Digest of the initial file system, which contains binary, job and seed.
     pub initramfs: Digest,
@@ -92,7 +92,7 @@ impl Inputs {
     }
 }
 
-/// The content of the initial file system besides the binary, from which the same guest can be booted
+/// The content of the initial file system besides the binary. With it, the same guest can be booted
 /// again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestInput {
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(of(&[("run.json", b"x")]), None);
     }
 
-    /// Folders of older versions use this name, and are read in the same way.
+    /// Run folders that older versions of tardy wrote also use this name.
     #[test]
     fn a_job_is_called_a_plan_in_the_file() {
         let digest = "ab".repeat(32);

@@ -111,7 +111,8 @@ pub enum Plugin {
     None,
     /// The plugin watches the guest. Its input is in the guest's folder.
     Watch,
-    /// The plugin stops the machine this virtual time after the guest's program was started.
+    /// The plugin stops the machine after this virtual time, counted from the start of the guest's
+    /// program.
     StopAfter(Nanos),
 }
 
@@ -150,7 +151,7 @@ pub enum BootEnd {
     Exited(ExitStatus),
     /// The host ended QEMU at the wall-clock limit.
     WallLimit,
-    /// The host ended QEMU because the guest had stopped: its kernel has panicked.
+    /// The host ended QEMU because the guest's kernel had panicked and the guest had stopped.
     Stopped,
 }
 
@@ -182,9 +183,9 @@ impl Boot<'_> {
         start: Start<'_>,
         deadline: Instant,
     ) -> Result<QemuProcess, ControlError> {
-        // `master=on`: this machine owns the shared memory. QEMU cannot save a machine that shares
-        // memory owned by another. A machine with [`MainThread::TakesTurns`] cannot save its
-        // state, but can load one.
+        // `master=on`: this machine owns the shared memory. QEMU cannot save a machine whose shared
+        // memory belongs to another machine. A machine with [`MainThread::TakesTurns`] cannot save
+        // its state, but can load one.
         let (main_thread, sharing, stop_options) = match start {
             Start::Boots => (MainThread::TakesTurns, "", &[][..]),
             Start::BootsForSnapshot => (MainThread::Free, ",master=on", &STOP_OPTIONS[..]),

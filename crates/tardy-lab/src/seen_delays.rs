@@ -12,8 +12,8 @@ use tardy_samples::read_series::SeriesFile;
 
 use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// Maximum excess of a section over the delay that was timed within it. The excess is the time from
-/// disabling to the first clock read, and from the last clock read to enabling.
+/// Maximum excess of a section's length over the delay that was timed within it. The excess is the
+/// time from disabling to the first clock read, plus the time from the last clock read to enabling.
 pub const LONGER_NS_MAX: i64 = 1_500;
 /// Maximum excess for a softirq. Its section is the whole softirq pass, in which the kernel also
 /// serves other pending softirqs.
@@ -68,8 +68,9 @@ impl SeenDelays {
     }
 }
 
-/// Returns the kind of section that a delay in the context is; `None` if it is not a section. The
-/// second value is the module's function that starts the section, if the module starts it.
+/// Returns the kind of section that a delay in this context causes; `None` if the delay is not a
+/// section. The second value is the module's function that starts the section, if the module starts
+/// it.
 fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static str>)> {
     match context {
         Context::PreemptionOff => Some((Kind::PreemptionOff, Some("spin_preemption_off"))),
@@ -77,8 +78,8 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
         Context::RawSpinlock => Some((Kind::PreemptionOff, Some("spin_raw_spinlock"))),
         Context::Spinlock if !is_real_time => Some((Kind::PreemptionOff, Some("spin_spinlock"))),
         Context::Softirq if !is_real_time => Some((Kind::Softirq, None)),
-        // A lock that sleeps, a thread that serves softirqs, and a system call that holds nothing
-        // are not sections.
+        // These delays are not sections: the lock sleeps, a thread serves the softirq, or the
+        // system call holds nothing.
         Context::Spinlock | Context::Softirq | Context::Plain => None,
     }
 }

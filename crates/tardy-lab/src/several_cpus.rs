@@ -1,8 +1,8 @@
 //! A guest with several CPUs, and optionally a disk. The lab's ordinary guests have neither.
 //!
 //! The guest uses the host's clock, and its CPUs share those of the host, so times measured in it
-//! are meaningless. Tests use the guest to check that such a machine is measured and that every due
-//! time is accounted for, and to check runs whose machine fails.
+//! are meaningless. Tests use the guest to check that tardy measures such a machine and accounts
+//! for every due time. They also use it to check runs whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -18,7 +18,7 @@ use crate::guest_job::{GuestJob, GuestReport, MARK, Program, Task, VERSION};
 use crate::initramfs::AddedFile;
 use crate::{cpio, diagnosis, exchange, initramfs};
 
-/// Memory shared with the host, through which the guest exports its result, in MiB.
+/// Size in MiB of the memory that the guest shares with the host to export its result.
 const SHARED_MIB: u32 = 16;
 
 /// The guest to boot.
@@ -205,7 +205,7 @@ impl GuestProcess {
         self.child.wait().map(drop)
     }
 
-    /// Waits until the guest has switched itself off. Ends the guest at its limit.
+    /// Waits until the guest has switched itself off. Ends the guest at its time limit.
     ///
     /// # Errors
     /// Returns [`GuestError`].

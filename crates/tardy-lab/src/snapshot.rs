@@ -2,12 +2,13 @@
 //! booting.
 //!
 //! The guest stops itself at an instruction that it chooses (`guest::pause`), not at an arbitrary
-//! moment of the host. The host writes the machine's state to a file, and every run starts by
-//! reading that file, including the run that made it. The guest's job arrives afterwards through
+//! moment on the host's clock. The host writes the machine's state to a file, and every run starts
+//! by reading that file, including the run that made it. The guest's job arrives afterwards through
 //! the shared memory, so a snapshot contains nothing of the measurement.
 //!
 //! The starting state is one of a run's inputs. Two runs from the same snapshot with the same job
-//! give the same samples. A run that booted gives other samples, as another replica does.
+//! give the same samples. A run that booted instead gives different samples, just as another
+//! replica does.
 //!
 //! The boot before a snapshot runs without the lock of record and replay, because a recording
 //! machine cannot save its state.
@@ -131,8 +132,7 @@ impl Snapshots {
             wall_limit,
         );
         if made.is_err() {
-            // The copy is for the user, who gets the error even if the copy fails. The error is
-            // reported even without it.
+            // The copy is for the user. If copying fails, the user still gets the error.
             std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
         }
         let description = made?;

@@ -102,7 +102,7 @@ pub fn virtual_time_until(moment: Nanos, report: &GuestReport) -> Result<Nanos, 
 
 impl Guest<'_> {
     /// Boots the guest of the run with the inputs `recorded` in `folder`, and stops its machine
-    /// this virtual time after the start of the guest's program.
+    /// when this virtual time has passed since the start of the guest's program.
     ///
     /// # Errors
     /// Returns [`StopError`].

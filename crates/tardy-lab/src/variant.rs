@@ -60,8 +60,8 @@ fn folder_name(name: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Makes equal names of variants different: by their kernels' versions, then by digests, then by
-/// number.
+/// Makes equal names of variants different by adding the kernels' versions, otherwise digests,
+/// otherwise numbers.
 pub fn make_names_unique(variants: &mut [Variant]) {
     let names: Vec<String> = variants
         .iter()

@@ -40,8 +40,8 @@ impl Feed {
     /// figures that the view has not read are merged into them.
     ///
     /// # Errors
-    /// Returns the figures if the view holds the lock. The caller passes them to [`after`] together
-    /// with the next figures.
+    /// Returns the figures without publishing them if the view holds the lock. The caller passes
+    /// them to [`after`] together with the next figures.
     pub fn publish_figures(&self, mut figures: Vec<Figures>) -> Result<(), Vec<Figures>> {
         let Ok(mut place) = self.figures.try_lock() else {
             return Err(figures);

@@ -23,7 +23,7 @@ use crate::progress::RunProgress;
 pub struct GrowingFolder {
     path: PathBuf,
     series: Vec<GrowingSeries>,
-    /// Time at which a poll after the first one last found new data.
+    /// Time of the last poll that found new data, not counting the first poll.
     grew_at: Option<Nanos>,
 }
 

@@ -32,8 +32,8 @@ pub struct RunProgress {
 pub struct PhaseProgress {
     pub name: String,
     pub begin: Nanos,
-    /// End, or planned end while the phase lasts; absent as long as a number of cycles or the user
-    /// will end the phase.
+    /// End of the phase or, while it lasts, its planned end; absent while it lasts if a number of
+    /// cycles or the user ends it.
     pub end: Option<Nanos>,
 }
 

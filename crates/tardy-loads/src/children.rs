@@ -53,7 +53,8 @@ fn child(status: &str, parent: i32) -> Option<i32> {
     if field("PPid:")?.trim().parse::<i32>().ok()? != parent {
         return None;
     }
-    // Linux has `NSpid` since 4.1. Without it, the process number in a new namespace is unknown.
+    // Linux has `NSpid` since 4.1. Without `NSpid`, the process number in a new namespace is
+    // unknown.
     field("NSpid:")?
         .split_whitespace()
         .next_back()?
@@ -90,7 +91,8 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
     let processes: Vec<ProcessTime> = stats.filter_map(|stat| ProcessTime::parse(&stat)).collect();
     let mut below = vec![own.pid];
     let (mut user, mut kernel) = (0, 0);
-    // The loop meets each process once: a process has one parent and is not its own ancestor.
+    // The loop meets each process once, because a process has one parent and is not its own
+    // ancestor.
     let mut next = 0;
     while next < below.len() {
         let parent = below[next];

@@ -13,7 +13,7 @@ pub struct EventLines {
     cpus: Vec<(String, usize)>,
     /// When each load started.
     started: Vec<(String, Nanos)>,
-    /// The work of each worker when its last line was made, from which rates are computed.
+    /// The work of each worker at the time of its last line; rates are computed from it.
     previous: Vec<PreviousLine>,
 }
 

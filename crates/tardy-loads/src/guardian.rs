@@ -61,8 +61,8 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
     let role = role
         .to_str()
         .filter(|role| [GUARDIAN, INIT, WORKER, TIED_COMMAND].contains(role))?;
-    // The kernel would name the process `exe`, after /proc/self/exe. ps and traces show this name
-    // instead; it has no other effect.
+    // Without this name, which ps and traces show, the kernel would name the process `exe`, after
+    // /proc/self/exe. The name has no other effect.
     let _ = std::fs::write("/proc/self/comm", own_name.as_encoded_bytes());
     match role {
         GUARDIAN => Some(guard::run(

@@ -27,7 +27,7 @@ pub struct CgroupLimits {
     /// list.
     pub cpus: Option<CpuList>,
     /// Time for real-time tasks per `cpu.rt_period_us`; only in version 1 with RT_GROUP_SCHED. If
-    /// it is 0, the kernel refuses SCHED_FIFO with EPERM.
+    /// this time is 0, the kernel refuses SCHED_FIFO with EPERM.
     pub real_time: Option<CpuQuota>,
     /// The tightest memory limit in the group and its ancestors; absent if none of them has a
     /// limit.

@@ -9,9 +9,10 @@
 //! real-time guides of Red Hat and Ubuntu.
 //!
 //! `doctor` and `advise` use the same table of checks. Each row names the files that its check
-//! needs. For each row, the tests derive two more machines from a good one: without these files
-//! (not a fault), and with unreadable files (unknown). The tests also require a machine on which
-//! the row is good and, except for a few listed rows, one on which it is a fault.
+//! needs. For each row, the tests derive two more machines from a good one. On the machine without
+//! these files, the result must not be a fault; on the machine with unreadable files, it must be
+//! unknown. The tests also require a machine on which the row is good and, except for a few listed
+//! rows, one on which it is a fault.
 
 mod background;
 mod cache;

@@ -346,7 +346,7 @@ pub struct LeftBehind {
 #[derive(Debug, Default)]
 pub struct Leftovers {
     pub journals: Vec<LeftBehind>,
-    /// Unreadable journals, each with the reason. Their content is unknown.
+    /// Unreadable journals, each with the reason. The content of these journals is unknown.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 

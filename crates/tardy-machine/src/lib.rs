@@ -2,7 +2,7 @@
 //!
 //! All files are read below a [`root::Root`], which tests replace by a folder. An unreadable value
 //! is absent, never 0. Only [`irq_affinity`], [`journal`], [`spool`] and [`undo`] change settings.
-//! Their callers first record the change in a plan and a journal.
+//! Callers of these modules first record each change in a plan and a journal.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

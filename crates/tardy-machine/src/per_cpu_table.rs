@@ -65,10 +65,11 @@ fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
         .filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// Returns the increment of a counter. The kernel stores these counters in 32 bits (`struct
-/// irqstat`, `kernel_stat::softirqs`), and a local timer at 1 kHz overflows one in 50 days. If a
-/// counter decreased from a value in the lower half, the interrupt was freed and requested again,
-/// which reset the counter; its current value is then a lower bound of the increment.
+/// Returns the increment of a counter. The kernel stores these counters in 32 bits
+/// (`struct irqstat`, `kernel_stat::softirqs`), and a local timer at 1 kHz overflows one in 50
+/// days. If a counter decreased from a value in the lower half of this range, it did not overflow:
+/// the interrupt was freed and requested again, which reset the counter. Its current value is then
+/// a lower bound of the increment.
 pub(super) fn count_since(before: u64, after: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     match after.checked_sub(before) {

@@ -14,7 +14,8 @@ use tardy_sys::regular_file;
 /// CPUs, /proc/interrupts has about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The root of the machine's files. Its methods take relative paths, such as `proc/stat`.
+/// The root of the machine's files. The methods of this type take relative paths, such as
+/// `proc/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 

@@ -16,7 +16,7 @@ use tardy_core::cpu::{CpuId, CpuList};
 use super::root::Root;
 
 const MSR_SMI_COUNT: u64 = 0x34;
-/// asm-generic/errno-base.h. The msr device returns it for a register that the CPU or the
+/// asm-generic/errno-base.h. The msr device returns this error for a register that the CPU or the
 /// hypervisor lacks.
 const EIO: i32 = 5;
 

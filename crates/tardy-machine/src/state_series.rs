@@ -66,7 +66,7 @@ impl StateReader {
                 ))
             })
         };
-        // If a count is missing at the start, it never appears, so later attempts are skipped.
+        // A count whose file is missing at the start never appears later, so it is not tried again.
         let thermal = |cpu: &CpuId| {
             Some(file(format!(
                 "sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"

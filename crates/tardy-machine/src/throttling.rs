@@ -181,8 +181,8 @@ impl ThrottlingSettings {
         gaps.into_iter().flatten().collect()
     }
 
-    /// Returns the gap that a latency on `cpu` is consistent with: the latency is within 20 % of
-    /// its length. This is a hint, not a proof.
+    /// Returns the gap that a latency on `cpu` is consistent with: the latency differs from the
+    /// gap's length by at most 20 %. This is a hint, not a proof.
     #[must_use]
     pub fn consistent_with(&self, cpu: CpuId, latency: Nanos) -> Option<ThrottlingGap> {
         let near = |gap: &ThrottlingGap| {

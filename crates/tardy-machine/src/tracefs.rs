@@ -141,7 +141,7 @@ pub fn second_instance_name(first: &str) -> String {
 #[must_use]
 pub fn instance_name(root: &Root) -> String {
     // In a PID namespace with /proc of another namespace, /proc/self shows a different process
-    // number; that one is used.
+    // number, and that number is used.
     let process = root
         .text("proc/self/stat")
         .and_then(|stat| stat.split_once(' ')?.0.parse().ok())

@@ -63,7 +63,8 @@ pub enum Undo {
 /// The reason why a change could not be undone.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
-    /// The folder has a name that tardy does not use: a manipulated journal could name any folder.
+    /// The folder's name is not one that tardy uses. This is checked because a manipulated journal
+    /// could name any folder.
     #[error("{} has a name that tardy does not use: remove it by hand if you do not need \
              it", .0.display())]
     NotOurs(PathBuf),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Unsupported {
     /// The missing requirement: a device, a right, a program.
     pub missing: String,
-    /// How to provide it.
+    /// How to provide the missing requirement.
     pub remedy: String,
 }
 

@@ -16,7 +16,8 @@ use super::smi::{self, SmiCounts, SmiReader, SmiUnavailable};
 
 /// Pattern for a file of each network device except loopback, bridges and tunnels.
 pub(crate) const NETWORK_DEVICES: &str = "sys/class/net/*/device/uevent";
-/// errno-base.h, errno.h: the driver lacks the setting, or the device has been removed.
+/// Errors from errno.h and errno-base.h: the driver lacks the setting, or the device has been
+/// removed.
 const EOPNOTSUPP: i32 = 95;
 const ENODEV: i32 = 19;
 

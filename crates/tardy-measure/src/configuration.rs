@@ -98,7 +98,7 @@ impl Configuration {
             match regular_file::read(&path, FILE_BYTES_MAX) {
                 Ok(text) => configuration.take(&path, &String::from_utf8_lossy(&text))?,
                 // A missing default file sets nothing. If HOME belongs to another user, as under
-                // setpriv(1), the check whether the file exists fails, too, and the file is
+                // setpriv(1), the check whether the file exists fails as well, and the file is
                 // ignored.
                 Err(_) if !is_named && fs::symlink_metadata(&path).is_err() => {}
                 Err(error) => return Err(ConfigurationError::Unreadable { path, error }),

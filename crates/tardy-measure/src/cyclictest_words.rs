@@ -1,11 +1,11 @@
 //! Parses the values of cyclictest's options (numbers, times, clocks and CPU sets in cyclictest's
 //! syntax), and makes probes that measure like cyclictest's threads.
 //!
-//! `tardy cyclictest` is a normal run with another command line and output. Its options become a
-//! request like that of `tardy run`, and its output is made from the run's folder. The measurement
-//! is therefore the same, and `--tardy-out` keeps the whole run. Threads with the same interval,
-//! priority and offset on different CPUs become one probe. Other threads become separate probes,
-//! each limited to its CPUs by `cpus=`.
+//! `tardy cyclictest` is a normal run with another command line and output. The options of
+//! cyclictest become a request like that of `tardy run`, and the output is made from the run's
+//! folder. The measurement is therefore the same, and `--tardy-out` keeps the whole run. Threads
+//! with the same interval, priority and offset on different CPUs become one probe. Other threads
+//! become separate probes, each limited to its CPUs by `cpus=`.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;

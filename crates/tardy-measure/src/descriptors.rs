@@ -11,8 +11,8 @@ use tardy_sys::rlimit::{self, Resource};
 /// EMFILE (include/uapi/asm-generic/errno-base.h).
 const TOO_MANY_OPEN: i32 = 24;
 
-/// Raises the soft limit to the hard limit. If the kernel refuses this, the limit stays, and a
-/// later error reports it.
+/// Raises the soft limit to the hard limit. If the kernel refuses this, the limit stays the same,
+/// and the error of a later call reports it.
 pub fn raise_limit() {
     if let Ok((soft, hard)) = rlimit::get(Resource::OpenFiles)
         && soft < hard
@@ -21,8 +21,8 @@ pub fn raise_limit() {
     }
 }
 
-/// Returns what to do about `error`, as text to append to the error's message. The text is empty if
-/// the error is not a reached limit.
+/// Returns what to do about `error`, as text to append to the error's message. The text is empty
+/// unless `error` means that the limit was reached.
 #[must_use]
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {

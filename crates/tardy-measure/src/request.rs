@@ -1,8 +1,8 @@
 //! Derives the scenario of a request. Flags override the scenario's own values. Apart from reading
 //! a scenario's file, nothing here depends on the machine.
 //!
-//! Flags and TOML are parsed into the same values, once. The text of a probe is kept for messages
-//! only, and a program's arguments stay separate words until `execve`.
+//! Flags and TOML are parsed only once, into the same types. The text of a probe is kept for
+//! messages only, and a program's arguments stay separate words until `execve`.
 
 use tardy_core::units::Nanos;
 use tardy_probes::probe::request::ProbeRequestError;
@@ -18,8 +18,8 @@ const IDLE_MAX: Nanos = Nanos::from_secs(10);
 /// Length of a run with `--load` and without `--for`.
 const LENGTH: Nanos = Nanos::from_secs(30);
 
-/// Returns why some part of `request` would have no effect, or `None`. Names of loads are checked
-/// when they are planned.
+/// Returns why some part of `request` would have no effect, or `None` if every part has one. Names
+/// of loads are checked when they are planned.
 #[must_use]
 pub fn contradiction(request: &Request) -> Option<&'static str> {
     let is_ordinary = request.policy == Some(PolicyName::Other);

@@ -80,7 +80,7 @@ pub struct Scenario {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// The order in which they are written.
+    /// The order in which the phases are written.
     #[default]
     Fixed,
     /// A random order in each repeat, from the run's seed, so that a load's effect can be separated
@@ -135,7 +135,7 @@ pub struct ProbeRequest {
 pub struct PhaseRequest {
     /// Name of the phase. Phases with the same name are repetitions of one phase.
     pub name: String,
-    /// Length of the phase. If the phase is counted in cycles, an estimate.
+    /// Length of the phase. If the phase is counted in cycles, this length is an estimate.
     #[serde(
         default,
         with = "values::positive_duration",
@@ -223,7 +223,8 @@ fn one() -> u32 {
     1
 }
 
-/// Returns the origin of a scenario that was parsed from text. [`read`] replaces it for files.
+/// Returns the origin of a scenario that was parsed from text. For a file, [`read`] replaces this
+/// origin.
 fn built_in_origin() -> Origin {
     Origin::BuiltIn
 }
@@ -379,8 +380,8 @@ impl Scenario {
         self.phases.iter().any(|phase| phase.cycles.is_some())
     }
 
-    /// Returns the number of cycles after which each probe ends by itself. With one phase and no
-    /// load, the probes need not end together. Returns `None` for other scenarios.
+    /// Returns the number of cycles after which each probe ends by itself, if the scenario has a
+    /// single phase, no load and no warm-up; otherwise `None`. Such probes need not end together.
     #[must_use]
     pub fn only_cycles(&self) -> Option<u64> {
         match self.phases.as_slice() {

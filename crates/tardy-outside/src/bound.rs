@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Limit of the bound, as a multiple of a sum: all longest intervals plus the longest interrupt of
-/// each kind. A bound above this limit counts as infinite.
+/// The bound is limited to this multiple of the following sum: all longest intervals plus the
+/// longest interrupt of each kind. A bound above this limit counts as infinite.
 const CONVERGENCE: u64 = 100;
 const STEPS_MAX: u32 = 10_000;
 
@@ -35,8 +35,8 @@ pub enum Interrupts {
     WorstSingle,
     /// One interrupt of each kind, which is the longest of its kind.
     OneOfEach,
-    /// Interrupts of each kind come as often as their shortest distance allows. Each lasts as long
-    /// as the longest of its kind.
+    /// Interrupts of each kind follow one another at their shortest observed distance. Each lasts
+    /// as long as the longest of its kind.
     Sporadic,
     /// Interrupts of each kind come as in their worst observed window, each with its own length.
     SlidingWindow,
@@ -70,7 +70,8 @@ impl Interrupts {
     }
 }
 
-/// The longest interval of each kind in instructions, not counting those of hard interrupts.
+/// The longest interval of each kind, in instructions. Instructions of hard interrupts are not
+/// counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretches {
     /// `D_POID`.
@@ -204,8 +205,8 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     }
 }
 
-/// Returns the maximum number of interrupts that lie in a window of this length, at least partly,
-/// and their maximum total length. The two maxima may come from different windows.
+/// Returns the maximum number and the maximum total length of the interrupts that lie at least
+/// partly in a window of this length. The two maxima may come from different windows.
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {
@@ -266,8 +267,9 @@ mod tests {
 
     #[test]
     fn each_assumption_of_interrupts_adds_what_it_says() {
-        // Two kinds of interrupts. The first kind takes 10, and 1000 later 20. The second kind
-        // takes 7, and comes twice within 100.
+        // Two kinds of interrupts. An interrupt of the first kind takes 10, and another one, 1000
+        // later, takes 20. Each interrupt of the second kind takes 7, and two of them start 100
+        // apart.
         let guests = instances(&[
             (1, 0, 10),
             (2, 500, 7),
@@ -278,16 +280,16 @@ mod tests {
         let found = |interrupts| bound(STRETCHES, &guests, interrupts);
         assert_eq!(found(Interrupts::WorstSingle), Some(155 + 20));
         assert_eq!(found(Interrupts::OneOfEach), Some(155 + 27));
-        // Of the first kind, one interrupt fits into the latency; of the second kind, (window + 7)
-        // / 100 + 1.
+        // The latency has room for one interrupt of the first kind, and for (window + 7) / 100 + 1
+        // of the second kind.
         assert_eq!(found(Interrupts::Sporadic), Some(155 + 20 + 2 * 7));
         assert_eq!(found(Interrupts::SlidingWindow), Some(155 + 20 + 2 * 7));
         assert_eq!(
             found(Interrupts::SlidingWindowWorst),
             Some(155 + 20 + 2 * 7)
         );
-        // A longer latency includes both interrupts of the first kind. Each is then taken as long
-        // as the longest.
+        // A longer latency includes both interrupts of the first kind. Each then counts with the
+        // length of the longest.
         let long = Stretches {
             before_scheduler: 1000,
             ..STRETCHES

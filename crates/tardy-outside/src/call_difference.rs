@@ -16,8 +16,8 @@ pub struct FunctionDifference {
     /// The function's name on the base's side, or on the new side if only that side executed the
     /// function.
     pub function: String,
-    /// The function's name on the new side, if it differs: the two functions have a common caller
-    /// and mostly the same callees.
+    /// The function's name on the new side, if it differs. The two functions then have a common
+    /// caller and mostly the same callees.
     pub renamed_to: Option<String>,
     /// Functions that are inlined into this function on one side, and separate on the other.
     pub with: Vec<String>,
@@ -176,7 +176,7 @@ struct Matches<'a> {
     /// From the new name to the base's.
     old_names: BTreeMap<&'a str, &'a str>,
     /// For each function of a side, the function into which it is inlined on the other side. The
-    /// first part of the key is whether the side is the new one.
+    /// first part of the key is true for functions of the new side.
     containers: BTreeMap<(bool, &'a str), &'a str>,
 }
 
@@ -238,8 +238,8 @@ impl<'a> Matches<'a> {
         false
     }
 
-    /// Finds a function of one side that seems to be inlined on the other side: there, its caller
-    /// calls at least half of its callees.
+    /// Finds a function of one side that seems to be inlined on the other side, because its caller
+    /// there calls at least half of its callees.
     fn contain_one(
         &mut self,
         base: &Side<'a>,
@@ -294,7 +294,7 @@ impl<'a> Matches<'a> {
         self.translated(names, false)
     }
 
-    /// Returns the name of the row that has a function's time.
+    /// Returns the name of the row that contains the time of a function.
     fn row_of(&self, name: &'a str, is_new: bool) -> &'a str {
         let mut name = name;
         while let Some(&container) = self.containers.get(&(is_new, name)) {

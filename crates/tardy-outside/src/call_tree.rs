@@ -1,4 +1,5 @@
-//! The calls before one sample as a tree: each node is a function with one chain of callers.
+//! The calls before one sample as a tree. Each node stands for a function that was called through
+//! one particular chain of callers.
 //!
 //! Every nanosecond between the due time and the clock read belongs to exactly one node, so the
 //! nodes' own times add up to the latency.
@@ -11,7 +12,7 @@ use crate::calls::{Callee, Calls};
 /// The name of the node for time in which the guest executed nothing.
 const IDLE: &str = "(idle)";
 
-/// A function with one chain of callers.
+/// A function that was called through one particular chain of callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallNode {
     /// The function's name without the suffixes that compilers add: `f.isra.0` and `f.constprop.0`

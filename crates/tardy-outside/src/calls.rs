@@ -24,7 +24,7 @@ const THUNKS: [&str; 6] = [
     "its_return",
     "entry_untrain_ret",
 ];
-/// Name endings of parts of a function that the compiler placed elsewhere.
+/// Endings of the names of function parts that the compiler placed elsewhere.
 const PARTS: [&str; 1] = [".cold"];
 
 /// Returns whether the processor itself enters the function.
@@ -85,7 +85,7 @@ pub struct Moment {
 pub enum MomentKind {
     /// A task gets the CPU.
     Task { task: u32, priority: i32 },
-    /// The conditions that forbid interrupts or switches change.
+    /// A change of the conditions that forbid interrupts or switches.
     Context(crate::stream::Context),
     /// The call with this index starts.
     Called(usize),
@@ -233,7 +233,7 @@ impl Reader {
         }
     }
 
-    /// Returns the calls of a window. From one window to the next, `blocks` may only grow.
+    /// Returns the calls of a window. `blocks` must start with the blocks of the previous call.
     #[must_use]
     pub fn calls(&mut self, window: &Window, blocks: &[Block], instruction_ns: u64) -> Calls {
         for block in &blocks[self.codes.len()..] {
@@ -242,7 +242,7 @@ impl Reader {
         let nanos = |instructions: u64| {
             i64::try_from(instructions.saturating_mul(instruction_ns)).unwrap_or(i64::MAX)
         };
-        // The time of blocks before the idle time is unknown.
+        // For blocks executed before the last idle time, the moment of execution is unknown.
         let first = window
             .steps
             .iter()
@@ -449,8 +449,8 @@ impl Walk<'_> {
             self.pop_to(entry);
             return;
         }
-        // A function that is already on the stack continues, after a jump. The calls inside it have
-        // ended.
+        // After a jump, a function that is already on the stack continues. The calls that it made
+        // have ended.
         if let Some(place) = self
             .stack()
             .iter()
@@ -479,8 +479,8 @@ impl Walk<'_> {
     }
 
     /// Returns whether `function` belongs to the interrupted code although no call of that code was
-    /// seen. This is so if the interrupt at `entry` interrupted the task directly, and if the
-    /// kernel does not leave interrupts through `function`.
+    /// seen. This is so if the interrupt at `entry` interrupted the task directly, and if
+    /// `function` is not one through which the kernel leaves interrupts.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",

@@ -1,8 +1,8 @@
 //! Every section of one or more watched guests, counted by kind, length and place.
 //!
-//! In the distribution of latencies by sections (`census::latencies`), due times that passed during
-//! a late wake-up count, too. These due times were in the same section. Without them, long sections
-//! would seem as frequent as short ones.
+//! In the distribution of latencies by sections (`census::latencies`), skipped due times count as
+//! well. They lie in the same section as the due time of the late wake-up. Without them, long
+//! sections would seem as frequent as short ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub struct Group {
     /// Whether the kernel can preempt its own code; absent if unknown.
     pub is_preemptible: Option<bool>,
     /// The longest interval of each kind, with its call path; empty for guests that an older
-    /// version watched.
+    /// version of tardy watched.
     pub longest: Vec<LongestRow>,
     /// The bound of the scheduling latency; absent if the kernel is not preemptible, because the
     /// theory does not hold for it.
@@ -102,8 +102,8 @@ pub struct KindCensus {
 /// The sections that start in one given function and end in another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The function in which the sections start. If a function only locks on behalf of its caller,
-    /// this is the caller. For an interrupt, it is the kernel's entry.
+    /// The function in which the sections start. If this function only locks on behalf of its
+    /// caller, the caller is named instead. For an interrupt, this is the kernel's entry.
     pub begin: String,
     pub end: String,
     pub count: u64,
@@ -235,8 +235,8 @@ pub fn is_watched(folder: &Path) -> bool {
     find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
 }
 
-/// Returns whether a folder is shown and compared by its sections: it holds watched runs, but is
-/// not a run itself.
+/// Returns whether a folder is shown and compared by its sections. This is so if it contains
+/// watched runs but is not a run itself.
 #[must_use]
 pub fn is_census(folder: &Path) -> bool {
     !folder.join("run.json").exists() && is_watched(folder)
@@ -462,8 +462,8 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
 /// series can claim four billion skipped due times.
 const LATENCIES_MAX: usize = 1 << 24;
 
-/// Returns a sample's latency, and the latencies that its skipped due times would have had, because
-/// these due times were in the same section.
+/// Returns a sample's latency, and the latencies that its skipped due times would have had. These
+/// due times were in the same section.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     let period = if let Schedule::Grid { period, .. } = schedule {
         period.0
@@ -492,9 +492,9 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
 /// Adds the phase's virtual length, its sections, and the latencies of its samples.
 ///
 /// Leaves out sections that occur after the phase, while its load ends. The time of a section is
-/// counted in executed instructions, and an idle CPU executes none. After a phase with idle time,
-/// sections from the same amount of time after its end are therefore included. Ignores unreadable
-/// samples; `tardy show` reports them.
+/// counted in executed instructions, and an idle CPU executes none. If the CPU was idle during the
+/// phase, sections from an equally long time after its end are therefore included. Ignores
+/// unreadable samples; `tardy show` reports them.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,

@@ -96,7 +96,8 @@ pub(crate) fn events(
                 };
                 if !has_timer {
                     (has_timer, teller.thread) = (true, own_thread);
-                    // A CPU that is idle when the sample is due executes nothing until later.
+                    // If the CPU is idle when the sample is due, it executes nothing until some
+                    // time later.
                     let before = moment.at.min(-1);
                     teller.tell(before, timer, 0);
                     teller.thread = next;
@@ -262,9 +263,9 @@ pub(crate) struct WakingCalls {
     waker: usize,
 }
 
-/// Finds the calls that woke the thread. These are the calls of the timer that the thread slept on;
-/// otherwise those of another timer at or after the due time; otherwise the call that made the
-/// switch to the thread due.
+/// Finds the calls that woke the thread. If the thread slept on a timer, these are the calls of
+/// this timer. Otherwise they are the calls of another timer or, if there is none, the call that
+/// made the switch to the thread due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {
         return woken_by_sleep(window, calls);
@@ -297,7 +298,7 @@ fn name(calls: &Calls, call: usize) -> &str {
     }
 }
 
-/// Returns a call and its callers, from the inside to the outside.
+/// Returns a call and its callers, the innermost first.
 fn outwards(calls: &Calls, call: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(call), |&call| calls.calls[call].parent)
 }
@@ -332,9 +333,9 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// Returns the first wake-up by a timer's function at or after the due time, other than the end of
-/// a sleep. If there is none, returns the last such wake-up since the thread gave up the CPU,
-/// because a device's due times are estimates.
+/// Returns the first wake-up by a timer's function at or after the due time, leaving out ends of
+/// sleeps. If there is none, returns the last earlier one since the thread gave up the CPU, because
+/// a device's due times are only estimates.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     let is_waking = |&place: &usize| {
         name(calls, place).starts_with("try_to_wake_up")
@@ -355,8 +356,8 @@ fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
 }
 
-/// Returns the wake-up in which the switch to the thread became due: the last one before the thread
-/// got the CPU.
+/// Returns the wake-up in which the switch to the thread became due. This is the last wake-up
+/// before the thread got the CPU.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     let until = got_cpu(window, calls).unwrap_or(i64::MAX);
     let (mut is_due, mut due_since) = (false, None);

@@ -15,7 +15,7 @@ pub enum Kind {
     Softirq,
     /// A hard interrupt is served, from the kernel's entry until the kernel counts it as ended.
     Interrupt,
-    /// Any of these kinds: other tasks could not have run, at any priority.
+    /// Any of the kinds above. Other tasks could not have run, whatever their priority.
     Blocked,
 }
 
@@ -59,15 +59,15 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
-    /// Interrupts or preemption are off, but not for calling the scheduler (`D_POID` of ECRTS
-    /// 2020). The time of hard interrupts is left out of the length.
+    /// Interrupts or preemption are off for any purpose except calling the scheduler (`D_POID` of
+    /// ECRTS 2020). The time of hard interrupts is left out of the length.
     BeforeScheduler,
     /// Interrupts and preemption are on although a switch is due (`D_PAIE`). The time of hard
     /// interrupts is left out of the length. For the idle task, the interval lasts from when the
     /// switch is due until the task calls the scheduler.
     SwitchDue,
-    /// Preemption is off for calling the scheduler, until it is on again (`D_PSD`). The time of
-    /// hard interrupts is left out of the length.
+    /// Preemption is off in order to call the scheduler. The interval ends when preemption is on
+    /// again (`D_PSD`). The time of hard interrupts is left out of the length.
     ToSchedule,
     /// From when the scheduler switches interrupts off until preemption is on again (`D_ST`). The
     /// time of hard interrupts is left out of the length.

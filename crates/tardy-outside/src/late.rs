@@ -64,7 +64,7 @@ pub struct LateSample {
     /// Name of the thread that took the sample.
     pub thread: String,
     pub latency: u64,
-    /// The sample and its holders, in the form of a file of delays.
+    /// The sample and its holders, in the form in which a file of delays stores them.
     pub delay: DelayChunk,
     /// Sections that delayed the sample, the longest first.
     pub sections: Vec<SectionInTheWay>,
@@ -194,8 +194,8 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
 /// A piece: index of its holder, and its start and end relative to the due time.
 type Place = (usize, i64, i64);
 
-/// Returns the pieces of a sample in the form of a file of delays, with the functions that held the
-/// CPU in each piece. Also returns where each piece lies.
+/// Returns the pieces of a sample in the form in which a file of delays stores them, with the
+/// functions that held the CPU in each piece. Also returns where each piece lies.
 fn in_words(
     window: &Window,
     delay: &Delay,
@@ -266,13 +266,13 @@ fn in_words(
     (chunk, places)
 }
 
-/// Returns the innermost call that held the CPU for more than half of an interval, callees
-/// included.
+/// Returns the innermost call that, together with its callees, held the CPU for more than half of
+/// an interval.
 fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
     let mut innermost = None;
-    // The search follows `parent`, because the order of calls does not suffice: a caller that was
-    // found only by a return comes after its callees.
+    // The search follows `parent` instead of the order of calls, because a caller that was found
+    // only by a return comes after its callees.
     loop {
         let next = calls
             .calls

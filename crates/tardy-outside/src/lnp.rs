@@ -1,5 +1,5 @@
-//! The latency caused by non-preemptible sections, as abeni2002 models it: a due time at a random
-//! moment waits for the rest of the section in which it lies.
+//! The latency caused by non-preemptible sections, according to the model of abeni2002. In this
+//! model, a due time at a random moment waits for the rest of the section in which it lies.
 
 /// The distribution of latencies that follows from sections of known lengths, in a phase of a known
 /// length. All times are in the same unit.
@@ -55,12 +55,13 @@ impl SectionLatency {
     }
 
     /// Returns the largest difference between the fraction of samples above x and the fraction that
-    /// the model gives, over all x from `from` on; `None` without samples. A sample that waits for
-    /// no section takes the time `way`; every other sample takes this time in addition to its
-    /// section.
+    /// the model gives for this x. Every x from `from` on is considered. Returns `None` without
+    /// samples. In the model, a sample that waits for no section takes the time `way`; every other
+    /// sample takes `way` plus its wait.
     ///
     /// `samples` must be sorted. Also returns the critical value at 5 % (1.358 / sqrt(n), the
-    /// asymptotic value of Kolmogorov's test). For a part of the axis this value is conservative.
+    /// asymptotic value of Kolmogorov's test). This value is conservative if only a part of the
+    /// axis is compared.
     #[must_use]
     pub fn distance(&self, samples: &[u64], way: u64, from: u64) -> Option<Distance> {
         /// Critical value of Kolmogorov's limiting distribution at 5 %.
@@ -141,7 +142,8 @@ mod tests {
 
     #[test]
     fn samples_that_follow_the_sections_are_near_and_others_are_far() {
-        // Sections take 400 of 1000. Of the moments 0 to 999, those in a section wait for its rest.
+        // A section takes the first 400 of 1000. Of the moments 0 to 999, those in the section wait
+        // for its rest.
         let model = SectionLatency::new(vec![400], 1000).unwrap();
         let way = 7;
         let mut samples: Vec<u64> = (0..1000)

@@ -1,12 +1,13 @@
 //! The plugin itself, as bytes for QEMU to load.
 //!
 //! The plugin reads the preemption count from the guest's memory after each instruction that
-//! changes it, instead of adding up the changes. Some instructions add a register, and a separate
-//! count would stay wrong after the first change that is missed. The plugin finds the guest's
-//! memory from the host's address of the kernel's code, which QEMU provides.
+//! changes it, instead of adding up the changes. Some instructions add the value of a register, and
+//! a count made by adding up would stay wrong after the first change that is missed. The plugin
+//! finds the guest's memory from the host's address of the kernel's code, which QEMU provides.
 //!
-//! The plugin uses neither QEMU's header, which is in no package, nor a library. Linking a C
-//! library would tie a copied program to that library, although QEMU has already loaded its own.
+//! The plugin uses neither QEMU's header, which is in no package, nor a library. If the plugin were
+//! linked with a C library, every machine to which this program is copied would need the same
+//! library, although QEMU has already loaded a C library.
 
 /// The shared library. Empty if this program was built for an architecture other than the building
 /// machine's, or without a C compiler.

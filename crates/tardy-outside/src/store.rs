@@ -53,7 +53,7 @@ pub struct WatchedGuest {
     /// Number of worst samples whose preceding code could not be stored.
     #[serde(default)]
     pub left_out_windows: u64,
-    /// Whether the plugin saw the scheduler at work.
+    /// Whether the plugin saw the scheduler run.
     #[serde(default)]
     pub knows_scheduler: bool,
     /// Number of longest intervals whose call path could not be stored.

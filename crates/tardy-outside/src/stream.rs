@@ -22,12 +22,12 @@ const DEFINITIONS_MAX: usize = 1 << 18;
 /// Maximum number of code blocks, or of steps of a window. The plugin keeps fewer.
 const BLOCKS_MAX: usize = 1 << 20;
 const STEPS_MAX: u64 = 1 << 23;
-/// Maximum length of a block, in bytes: a block ends at the latest with the second page that it
+/// Maximum length of a block, in bytes. A block ends at the latest with the second page that it
 /// reaches.
 const BLOCK_BYTES_MAX: u64 = 1 << 13;
 
-/// Maximum time of any guest in instructions or ns: 13 days at one per ns. With this limit, sums of
-/// a damaged stream's times cannot overflow.
+/// Maximum time of any guest in instructions or ns: 13 days at one instruction per ns. With this
+/// limit, sums of a damaged stream's times cannot overflow.
 const TIME_MAX: u64 = 1 << 50;
 
 const TAG_SITE: u64 = 0;
@@ -156,7 +156,7 @@ pub enum Step {
         /// Priority of the task, in the kernel's numbers.
         priority: i32,
     },
-    /// The conditions that forbid interrupts or switches change.
+    /// A change of the conditions that forbid interrupts or switches.
     Context(Context),
     /// The CPU is idle until the next interrupt.
     Halt,
@@ -224,7 +224,7 @@ pub struct End {
     pub knows_preemption: bool,
     /// Number of worst samples whose preceding code could not be stored.
     pub left_out_windows: u64,
-    /// Whether the plugin saw the scheduler at work. Otherwise nothing is known about switches.
+    /// Whether the plugin saw the scheduler run. If it did not, nothing is known about switches.
     pub knows_scheduler: bool,
     /// Number of longest intervals whose call path could not be stored.
     pub left_out_paths: u64,
@@ -510,7 +510,7 @@ pub(crate) mod tests {
     use crate::kind::Stretch;
     use proptest::prelude::*;
 
-    /// Writes a stream like the plugin.
+    /// Writes a stream in the plugin's format.
     #[derive(Debug)]
     pub(crate) struct Writer(pub(crate) Vec<u8>);
 

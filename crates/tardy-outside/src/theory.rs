@@ -9,11 +9,12 @@ use crate::bound::{Instances, Interrupts, Stretches, bound};
 use crate::kind::{Longest, Stretch};
 use crate::lnp::{Distance, SectionLatency};
 
-/// Limits in us. For each, the fraction of latencies above it is shown, by the model and by the
-/// probes.
+/// Limits in us. For each limit, the fraction of latencies above it is shown, once according to the
+/// model and once according to the probes.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
-/// Model and samples are compared from the time of an undisturbed sample plus this time on. Below
-/// this latency, the time of undisturbed samples varies by as much as short sections last.
+/// The model and the samples are compared only for latencies of at least the time of an undisturbed
+/// sample plus this time. Below this latency, the time of undisturbed samples varies by as much as
+/// short sections last.
 const COMPARED_FROM_NS: u64 = 10_000;
 
 /// Number of points of the curve per factor of ten.
@@ -139,8 +140,8 @@ pub(crate) fn scheduling_bound(
 }
 
 /// Returns the index of the median of the samples that wait for no section. These are the lowest of
-/// the sorted samples. `share` is the fraction of time in sections. The minimum would be wrong: a
-/// due time during a timer's interrupt needs no further interrupt for its wake-up.
+/// the sorted samples. `share` is the fraction of time in sections. The minimum would be too small,
+/// because a due time during a timer's interrupt needs no further interrupt for its wake-up.
 fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
@@ -260,8 +261,8 @@ mod tests {
             .iter()
             .find(|share| share.above_ns == Nanos(50_000))
             .unwrap();
-        // The part of both sections that is longer than 36 us: the limit of 50 us less the 14 us of
-        // an undisturbed sample.
+        // The part of both sections beyond 36 us, which is the limit of 50 us minus the 14 us of an
+        // undisturbed sample.
         assert!(
             (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
             "{share:?}"

@@ -1,12 +1,12 @@
-//! Tests the plugin's own code: the kernels' machine code that changes the preemption count, the
-//! meaning of a count, and the selection of samples to keep.
+//! Tests three parts of the plugin's own code: how it recognises the kernels' instructions that
+//! change the preemption count, how it interprets a count, and how it selects the samples to keep.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::process::Command;
 
 /// A program that decodes instructions of Debian's kernels 6.12 (32-bit operands) and 7.3 (64-bit
-/// operands), placed at an address from which they reach the preemption count.
+/// operands), placed at an address from which these instructions can reach the preemption count.
 const PROGRAM: &str = r#"
 #include PLUGIN
 #include <stdio.h>

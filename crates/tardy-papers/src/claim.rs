@@ -1,8 +1,8 @@
 //! Claims: the statement of a paper, summarised in our words, and the rule by which it is tested.
 //!
-//! Claims are data. Each rule is also tested on the paper's own numbers: a rule that they break
-//! would test something that the paper does not claim. Each published table is stored once, with
-//! its source, and a test compares it with the file that was checked against the paper.
+//! Claims are data. Each rule is also tested on the paper's own numbers, because a rule that these
+//! numbers break would test something that the paper does not claim. Each published table is stored
+//! once, with its source, and a test compares it with the file that was checked against the paper.
 //!
 //! A claim holds if its rule holds in every replica. Claims that do not hold stay in the report,
 //! with a note.
@@ -63,8 +63,8 @@ pub struct Claim {
     pub lab: Option<String>,
     /// Why the claim cannot be tested on this machine alone; absent if this machine can test it.
     pub local: Option<String>,
-    /// Whether the paper's own numbers break the rule: the paper contradicts itself, or refers to
-    /// another experiment.
+    /// Whether the paper's own numbers break the rule, because the paper contradicts itself or
+    /// refers to another experiment.
     pub contradicts: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Value {
     pub paper: Option<PublishedCell>,
 }
 
-/// A published table; ours has the same cells.
+/// A published table. The table of our values has the same cells.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableBeside {
@@ -99,12 +99,13 @@ pub struct TableBeside {
     /// The unit of the table's cells, as in [`PublishedCell`]; `own` if the row's cell `unit` or
     /// the column's suffix states the unit.
     pub unit: String,
-    /// The table's rows: for each row its keys, separated by commas, and the words for the row in
-    /// our quantity, or [`NOTHING`] if we have no counterpart.
+    /// The table's rows. Each has its keys, separated by commas, and the words that the row
+    /// contributes to our quantity, or [`NOTHING`] if we have no counterpart.
     pub rows: Vec<(String, String)>,
     /// The table's columns, each with the remaining words of our quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
-    /// Whether the columns are kernels, and each row has the words of a quantity after its kernel.
+    /// Whether the columns stand for kernels. In this case, each row has the words of a quantity
+    /// that come after the kernel.
     #[serde(default)]
     pub is_of_services: bool,
     /// Why our value is missing, or how to read it.
@@ -304,8 +305,8 @@ impl WrittenClaim {
 }
 
 impl Claim {
-    /// Returns whether the paper's own numbers keep the rule; `None` if the paper printed no number
-    /// for one of the values.
+    /// Returns whether the paper's own numbers satisfy the rule; `None` if the paper printed no
+    /// number for one of the values.
     #[must_use]
     pub fn holds_in_the_paper(&self) -> Option<bool> {
         let value = |name: &str| {
@@ -473,7 +474,8 @@ mod tests {
         }
     }
 
-    /// The rest needs compilers or parallel ports; the notes of the tables have the reasons.
+    /// The other numbers need compilers or parallel ports; the notes of the tables give the
+    /// reasons.
     #[test]
     fn the_lab_has_a_number_for_242_of_335_published_ones() {
         let (mut published, mut ours) = (0, 0);

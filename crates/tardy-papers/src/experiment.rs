@@ -3,8 +3,8 @@
 //! A user can type each command line by hand; `tardy reproduce` starts nothing else. A test parses
 //! all of them, including those of guests.
 //!
-//! Culprits come from a separate run. Stacks take tens of microseconds each, so no claim is tested
-//! on such a run; a test checks that.
+//! The causes of late samples come from a separate run. Recording a stack takes tens of
+//! microseconds, so no claim is tested on such a run; a test checks that.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub enum Extent {
 pub struct Experiment {
     /// Name of the experiment, and of its folder.
     pub name: String,
-    /// The experiment of the paper that is repeated, and the differences.
+    /// The paper's experiment that is repeated, and the differences from it.
     pub about: String,
     /// Arguments of `tardy run`.
     #[serde(default)]
@@ -61,7 +61,7 @@ pub struct Experiment {
     /// experiment, because tracing takes time.
     #[serde(default)]
     pub is_for_culprits: bool,
-    /// Whether quick reproductions leave it out.
+    /// Whether quick reproductions leave out this experiment.
     #[serde(default)]
     pub is_only_full: bool,
 }
@@ -179,7 +179,8 @@ impl Experiment {
     }
 }
 
-/// Returns a kernel's name in claims, from its preemption model, its age and its timers.
+/// Returns the name that claims use for a kernel, made from its preemption model, its age and its
+/// timers.
 #[must_use]
 pub fn kernel_name(mode: &str, is_older: bool, has_ticks: bool) -> String {
     format!(

@@ -18,8 +18,8 @@ pub enum FigureKind {
     Bars,
     /// Statistics against a number that differs from experiment to experiment.
     Sweep,
-    /// Total delay against the length of work: a model of the two kernels' latencies, with the
-    /// slowdowns of mckenney2009.
+    /// Total delay against the length of work, according to a model of the two kernels' latencies
+    /// with the slowdowns of mckenney2009.
     TotalDelay,
 }
 
@@ -29,7 +29,7 @@ pub enum FigureKind {
 pub struct Figure {
     /// Number of the figure in the paper.
     pub place: String,
-    /// The content of our version, and the differences.
+    /// The content of our version, and its differences from the paper's.
     pub about: String,
     pub kind: FigureKind,
     /// The experiments whose runs are drawn: for a sweep one experiment for each point, otherwise a
@@ -44,14 +44,14 @@ pub struct Figure {
     pub is_apart: bool,
     /// The phase or load whose samples are drawn; absent if all samples are drawn.
     pub load: Option<String>,
-    /// For a sweep: the number of each experiment, in the order of the experiments.
+    /// For a sweep: the position of each experiment on the axis, in the order of the experiments.
     #[serde(default)]
     pub at: Vec<u32>,
-    /// For a sweep: the name of the numbers on the axis.
+    /// For a sweep: the title of this axis.
     #[serde(default)]
     pub axis: String,
-    /// For a sweep and for total delay: the curves' names, each with the part of a quantity after
-    /// the kernel.
+    /// For a sweep and for total delay: the name of each curve, and the part of its quantity that
+    /// follows the kernel.
     #[serde(default)]
     pub curves: Vec<(String, String)>,
 }

@@ -102,7 +102,8 @@ mod tests {
 
     use super::*;
 
-    /// Beginnings of the SHA-256 of the files that were compared with the papers number by number.
+    /// The first digits of the SHA-256 digests of the files that were compared with the papers
+    /// number by number.
     const REFERENCE: &[(&str, &str)] = &[
         ("abeni2002_table1", "bc311456de6bcad9"),
         ("abeni2002_table2", "1c871ed14ccb02a1"),

@@ -18,7 +18,7 @@ pub const EACH: &str = "each";
 pub enum Unit {
     /// Nanoseconds.
     Time,
-    /// A share of 1.
+    /// A share, as a fraction of 1.
     Share,
     /// Executed instructions.
     Instructions,
@@ -155,9 +155,9 @@ pub enum QuantitySource {
         probe: String,
         statistic: Statistic,
     },
-    /// The length of work at which the kernel and `fast` finish at the same time, if the kernel
-    /// works `percent` slower: see `tardy_core::total_delay`. The latencies of both kernels are the
-    /// statistic of the phase.
+    /// The length of work for which this kernel and the kernel `fast` finish at the same time, if
+    /// this kernel works `percent` slower (see `tardy_core::total_delay`). The statistic of the
+    /// phase serves as the latency of each kernel.
     Crossover {
         percent: f64,
         fast: String,
@@ -167,8 +167,8 @@ pub enum QuantitySource {
 }
 
 impl Quantity {
-    /// Returns the unit of the quantity's numbers: the lab counts the instructions of a service,
-    /// and a machine measures its time.
+    /// Returns the unit of the quantity's numbers. For the cost of a service it depends on the
+    /// place, because the lab counts instructions and a real machine measures time.
     #[must_use]
     pub fn unit(&self, place: Place) -> Unit {
         match (&self.of, place) {
@@ -187,8 +187,8 @@ impl Quantity {
 }
 
 /// `[EXPERIMENT:]KERNEL`, followed by `PHASE STATISTIC [PROBE]`, `cost METRIC`, `costs-within
-/// PERCENT% KERNEL`, `backlog PHASE STATISTIC`, `period PROBE`, `interval PHASE STATISTIC PROBE`, or
-/// `crossover PERCENT% KERNEL PHASE STATISTIC`.
+/// PERCENT% KERNEL`, `backlog PHASE STATISTIC`, `period PROBE`, `interval PHASE STATISTIC PROBE`,
+/// or `crossover PERCENT% KERNEL PHASE STATISTIC`.
 impl FromStr for Quantity {
     type Err = QuantityError;
 
@@ -268,8 +268,8 @@ fn percent_of(text: &str) -> Option<f64> {
 /// space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedCell {
-    /// The number: in ns for a time, as a fraction of 1 for a share. For a bandwidth it is the
-    /// reciprocal, which grows with the cost.
+    /// The number, in ns for a time, and as a fraction of 1 for a share. For a bandwidth, this is
+    /// the reciprocal, which grows with the cost.
     pub value: f64,
     pub unit: Unit,
     /// The number as printed, with its unit.

@@ -6,12 +6,13 @@
 //! [`LinkInfo`] and its [`Place`], which opens both ends.
 //!
 //! A stimulus without an answer is recorded with the time-out as its latency, so it misses any
-//! shorter deadline. If the responder stops answering for a second and ten stimuli, the run ends.
-//! The stimuli since its last answer are then no samples, because the responder was gone, not late.
+//! shorter deadline. If the responder answers nothing for a second and for ten stimuli, the run
+//! ends. The stimuli since its last answer then do not become samples, because the responder was
+//! gone, not late.
 //!
-//! A round trip in which the initiator was interrupted is kept. A second series contains the
-//! longest time between two of its polls. Answers of the other machine's kernel and answers of a
-//! process have series with different names.
+//! A round trip in which the initiator was interrupted is recorded like any other. A second series
+//! contains the longest time between two of its polls. Answers of the other machine's kernel and
+//! answers of a process have series with different names.
 
 pub mod answer_log;
 mod budget;
@@ -67,7 +68,7 @@ pub struct LinkInfo {
     pub carries: &'static str,
     /// The side that answers the stimuli, in one line.
     pub answered_by: &'static str,
-    /// Parses a destination, which is empty only if `form` is.
+    /// Parses a destination, which is empty only if `form` is empty.
     pub parse: fn(&str) -> Result<Arc<dyn Place>, ParseLinkError>,
 }
 
@@ -83,12 +84,13 @@ impl LinkInfo {
     }
 }
 
-/// The destination of a link. Its text is the part after the link's name.
+/// The destination of a link. The text of a destination is the part after the link's name.
 pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     /// Opens the initiator's end, and checks that the other end answers.
     ///
     /// # Errors
-    /// Returns an error if the other end does not answer, and errors of the device or the name.
+    /// Returns an error if the other end does not answer; errors of the device, or of looking up
+    /// the name.
     fn initiate(&self) -> io::Result<Initiation>;
 
     /// Opens the responder's end.
@@ -121,8 +123,8 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// Returns what every round trip includes besides the two machines; `None` if that is
-    /// negligible.
+    /// Returns what every round trip includes besides the latencies of the two machines; `None` if
+    /// that is negligible.
     fn includes(&self) -> Option<&'static str> {
         None
     }
@@ -176,7 +178,7 @@ pub enum ParseLinkError {
     /// The destination after the kind is missing.
     #[error("`{0}` has no destination: write {0}:{1}")]
     NoPlace(&'static str, &'static str),
-    /// The destination is invalid. The text contains an example of a valid one.
+    /// The destination is invalid. The text contains an example of a valid destination.
     #[error("{0}")]
     BadPlace(String),
 }

@@ -17,14 +17,14 @@
 //! separates preparation from the loop and supplies the start time and the stop signal. Most probes
 //! have one thread and one series ([`member::one_thread`]; start from `cyclic.rs`). A pair of
 //! threads is two members of one `open`. Both members share the resources that `open` made, such as
-//! an `Arc` or two ends of a pipe. `role` names the second one in reports. After its loop, and
+//! an `Arc` or two ends of a pipe. `role` names the second member in reports. After its loop, and
 //! before it closes or frees anything, each thread calls
 //! [`Control::leave`](crate::recording::control::Control::leave), and returns the value of this
 //! call.
 //!
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
 //! The thread that takes a producer must close it. The first series has the probe's name, the
-//! others are called `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`]
+//! others are called `PROBE.PART`. Each series has its own file, row and comparison. [`SeriesKind`]
 //! defines when samples are due and the meaning of values. `is_outside_verdict` keeps values out of
 //! verdicts if they are not latencies. On a grid, the number of expected samples follows from the
 //! clock; without a grid, `begin_cycle` counts them.
@@ -39,8 +39,8 @@
 //! each of [`PROBES`] that its loop does not allocate, and makes only the system calls of its
 //! description. Tests of one probe's behaviour belong in `tests/integration/probes.rs`.
 //!
-//! Probes open before any thread starts, because a signal must be blocked in every thread: it would
-//! kill the process in a thread that does not block it.
+//! Probes open before any thread starts, so that every thread blocks the signals of the probes. A
+//! signal would kill the process if one thread did not block it.
 
 pub mod app;
 mod busy_loop;

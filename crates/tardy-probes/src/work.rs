@@ -1,9 +1,9 @@
 //! A unit of work of known length: the work of a task after its wake-up.
 //!
-//! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The
-//! length is calibrated before the measurement, on the CPU that will do the work, as undisturbed as
-//! possible. If the work takes longer during a run, other tasks took the time, or the kernel was
-//! slower.
+//! A task meets its deadline only when its work is complete, not when it starts (mckenney2009,
+//! section 1). The length is calibrated before the measurement, on the CPU that will do the work,
+//! as undisturbed as possible. If the work takes longer during a run, other tasks took the time, or
+//! the kernel was slower.
 
 mod calibrate;
 mod compute;

@@ -122,8 +122,8 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Text(String),
-    /// A file of this machine that the command reads: the text that precedes its name in the word,
-    /// and its path.
+    /// A word that ends with the name of a file that the command reads: the text before the name,
+    /// and the path of the file on this machine.
     File(String, PathBuf),
     /// The path where the command writes its output.
     Out,
@@ -160,7 +160,8 @@ pub enum Event {
 pub struct Board<'a> {
     pub ssh: &'a Ssh,
     pub address: &'a Address,
-    /// Whether the user stopped the command. A command that has not started by then is not started.
+    /// Whether the user stopped the command. If so, a command that has not yet started will not be
+    /// started.
     pub is_ending: &'a AtomicBool,
 }
 
@@ -357,8 +358,8 @@ impl Board<'_> {
     }
 
     /// Starts the command. If the connection breaks, the command may already be running. The
-    /// request is then repeated, because a board starts a command only once, and the folder is
-    /// kept.
+    /// request is then repeated, which is safe because a board starts a command only once and the
+    /// folder is not removed.
     fn start(&self, order: &Order, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
         let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"]
             .map(ToString::to_string)
@@ -419,7 +420,7 @@ impl Board<'_> {
         let error = match received {
             Ok(returned) => return Ok(returned),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => error,
-            // The board may send data without end, so its remaining output is not awaited.
+            // The board may send data without end, so the rest of its output is ignored.
             Err(error) => return Err(taken(error)),
         };
         match step.finish() {

@@ -135,8 +135,8 @@ impl Job {
             .stderr(File::create(self.file("stderr"))?);
         let mut child = command.spawn()?;
         if let Err(error) = self.note("pid", &child.id().to_string()) {
-            // Without its recorded process ID, the command could not be stopped later, and its
-            // folder is removed after this error.
+            // Without its recorded process ID, the command could not be stopped later, so it is
+            // stopped now. After this error, the user's machine removes the folder.
             if let Ok(pid) = i32::try_from(child.id()) {
                 let _ = process::kill(pid, INTERRUPT);
             }
@@ -258,8 +258,8 @@ pub struct BoardOutput {
 /// Interval between checks of the disk space, in bytes read.
 const BYTES_BETWEEN_CHECKS: u64 = 4 << 20;
 
-/// A reader that fails once more than `room` bytes were read, or if the disk of `folder` is nearly
-/// full.
+/// A reader that fails after it has read more than `room` bytes, or if the disk of `folder` is
+/// nearly full.
 struct BoundedReader<'a, R> {
     from: R,
     room: &'a Cell<u64>,

@@ -29,7 +29,7 @@ pub struct Ssh {
 
 impl Ssh {
     /// Returns a command that runs `line` in a shell on the machine. The command is killed when
-    /// this process dies. Its standard streams are /dev/null until the caller sets them.
+    /// this process dies. The command's standard streams are /dev/null until the caller sets them.
     #[must_use]
     pub fn shell(&self, address: &Address, line: &str) -> Command {
         let mut words: Vec<OsString> = vec!["-T".into()];
@@ -62,8 +62,8 @@ impl Ssh {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         child::kill_with_parent(&mut command);
-        // When the terminal closes, ssh survives, so the commands can end early and their results
-        // are still copied.
+        // ssh keeps running when the terminal closes, so that the commands can be stopped early and
+        // their results are still copied.
         child::ignore_hang_up(&mut command);
         command
     }

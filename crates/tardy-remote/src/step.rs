@@ -1,5 +1,5 @@
-//! One ssh(1) process that does one step on a board. The step's output takes bounded memory, and a
-//! board that does not answer is given up.
+//! One ssh(1) process that does one step on a board. The step's output takes bounded memory, and
+//! the step fails if the board does not answer in time.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Limit for the output of a step, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
-/// Number of bytes kept from the end of standard error, where ssh reports the reason.
+/// Number of bytes kept from the end of standard error, where ssh reports the reason of a failure.
 const WORDS_BYTES: usize = 16 << 10;
 /// Size of one read in bytes. At most [`PIECES`] such pieces wait for the reader.
 const PIECE_BYTES: usize = 64 << 10;
@@ -21,7 +21,7 @@ const PIECES: usize = 4;
 /// Interval between checks of the time and the end of the process.
 const TICK: Duration = Duration::from_millis(50);
 /// Maximum time for which the pipes are read after the process has ended. A background process of
-/// ssh (ControlPersist) can hold them open for longer.
+/// ssh (ControlPersist) can hold the pipes open for longer.
 const BEHIND_END: Duration = Duration::from_secs(1);
 
 /// The purpose of a step, which decides how long it may take.
@@ -33,7 +33,7 @@ pub(crate) enum WaitKind {
     Answer,
     /// The wait for the end of the command, without a time limit until the user stops the command.
     Command,
-    /// The transfer of data. Each piece of it restarts the time limit.
+    /// The transfer of data. Each piece of data restarts the time limit.
     Data,
 }
 

@@ -1,5 +1,5 @@
-//! An atlas: kernels under loads. Each cell has the latencies of several replicas. Changes from one
-//! release to the next are listed.
+//! An atlas: a table of kernels and loads. Each cell has the latencies of several replicas. The
+//! atlas also lists changes from one release to the next.
 
 mod changes;
 
@@ -41,7 +41,7 @@ pub struct CellInput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CellFailure {
     pub words: String,
-    /// Whether the kernel failed. Otherwise, the load or the probe cannot run on the kernel.
+    /// Whether the kernel itself failed. If not, the load or the probe cannot run on the kernel.
     pub is_of_kernel: bool,
 }
 
@@ -85,8 +85,8 @@ pub struct AtlasKernel {
     pub words: Vec<String>,
     /// The release from `uname -r`; `None` if no run records it.
     pub release: Option<String>,
-    /// The preemption model: none, voluntary, full, lazy or rt. An RT kernel whose model is not
-    /// full has rt and that model, such as rt-lazy.
+    /// The preemption model: none, voluntary, full, lazy or rt. For an RT kernel whose model is not
+    /// full, the value is `rt-` and that model, such as rt-lazy.
     pub model: Option<String>,
 }
 
@@ -109,7 +109,7 @@ pub struct CellNumbers {
     pub p99_ns: Nanos,
     pub p999_ns: Nanos,
     pub max_ns: Nanos,
-    /// The 99.9 % latency of each replica.
+    /// The 99.9 % quantile of the latencies of each replica.
     pub p999_of_runs_ns: Vec<Nanos>,
     /// The largest latency of each replica.
     pub max_of_runs_ns: Vec<Nanos>,
@@ -214,8 +214,8 @@ fn gather<'a>(
 }
 
 impl CellRuns {
-    /// Adds a run. Its last phase is the one under load, because an idle phase precedes a named
-    /// load.
+    /// Adds a run. The last phase of the run is the one under load, because an idle phase precedes
+    /// a named load.
     fn add(&mut self, run: &LoadedRun) {
         let phase = run.record.phases.last().map(|phase| phase.name.as_str());
         let probe = run.probes().first().copied();

@@ -19,8 +19,8 @@ use crate::explain::cycles::loops;
 
 /// Maximum number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
-/// Number of rows in a recording without an end, after which further threads share one row for each
-/// kind of waker.
+/// Maximum number of rows for single threads in a recording without an end. Further threads share
+/// one row for each kind of waker.
 const ROWS_MAX: usize = 256;
 /// Memory budget of each distribution in a recording without an end.
 const BOUNDED: Budget = Budget {
@@ -64,9 +64,9 @@ pub struct AttachTrace {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of gaps where events were lost that are needed only to explain cycles.
+    /// Number of gaps whose lost events are needed to explain cycles, not to measure latencies.
     pub explanation_losses: u64,
-    /// Number of lost events that are needed only to explain cycles.
+    /// Number of lost events that are needed to explain cycles, not to measure latencies.
     pub lost_explanations: u64,
     /// Reason, other than lost events, why the recording is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ pub struct WorstWakeUp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<TimerClock>,
     pub cpu: u32,
-    /// The due time on the monotonic clock, also if the timer uses another clock.
+    /// The due time, always on the monotonic clock, even if the timer uses another clock.
     pub due_ns: Nanos,
     /// Time since the start of the recording.
     pub at_ns: Nanos,
@@ -183,14 +183,14 @@ pub struct AttachResult {
     pub clocks: Vec<ClockCount>,
     /// The worst wake-ups, worst first.
     pub worst: Vec<WorstWakeUp>,
-    /// The activity of the threads between their sleeps, and the longest cycles.
+    /// What the threads did between their sleeps, and the longest cycles.
     pub cycles: Cycles,
     /// The threads to which the rules for real-time loops apply.
     pub loops: Vec<LoopRow>,
     pub trace: AttachTrace,
     /// Notes that a reader of the numbers needs.
     pub notes: Vec<String>,
-    /// The notes that give a reason why wake-ups may be missing.
+    /// The notes from `notes` that explain why wake-ups may be missing.
     #[serde(skip)]
     pub unsure: Vec<String>,
     /// The verdict on the deadline; absent without a deadline.
@@ -325,7 +325,7 @@ impl Tally {
         self.keep_worst();
         attached.cycles.worst.truncate(WORST_MAX);
         let loops = loops(&attached.cycles);
-        // `loops` has these rules with their texts.
+        // `loops` contains these rules, with their texts.
         attached.cycles.rules.clear();
         attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
@@ -440,8 +440,8 @@ impl Tally {
             ));
         }
         let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
-        // A few wake-ups without a switch are normal, because a thread may be woken while it is
-        // still going to sleep.
+        // For a few wake-ups, it is normal that no switch to the thread follows, because a thread
+        // may be woken while it is still going to sleep.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
                 "the trace has no switch to the thread for {unseen} of {} wake-ups: their latency \
@@ -511,7 +511,8 @@ impl AttachResult {
     }
 }
 
-/// Returns how many parts at the start of [`Parts::NAMES`] a wake-up by `by` does not have.
+/// Returns the number of parts that a wake-up by `by` lacks. These are the first in
+/// [`Parts::NAMES`].
 fn parts_before(by: WokenBy) -> usize {
     match by {
         WokenBy::Timer => 0,

@@ -1,8 +1,8 @@
 //! Decides whether a deadline needs PREEMPT_RT. `advise`, `doctor`, `show` and reports all print
 //! this answer.
 //!
-//! Measurements have priority over facts about the machine, and these have priority over the rules
-//! of a paper. The answer states which of them decided.
+//! Measurements have priority over facts about the machine, and such facts have priority over the
+//! rules of a paper. The answer states which of the three decided.
 
 use std::cmp::Reverse;
 
@@ -11,8 +11,8 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Outcome;
 use tardy_machine::facts::{CompiledPreemption, MachineFacts, Preemption};
 
-/// Preemption models, ordered by how much throughput a kernel gives up for response time; the
-/// kernel that gives up least comes first.
+/// Preemption models, in ascending order of the throughput that a kernel gives up for response
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionModel {
@@ -86,7 +86,8 @@ pub struct RuleAnswer {
 pub struct Question {
     pub kernels: Vec<MeasuredKernel>,
     pub deadline: Option<Nanos>,
-    /// Whether the machine is virtual: the measured machine, or this one if none was measured.
+    /// Whether the measured machine is virtual; if none was measured, whether this machine is
+    /// virtual.
     pub is_virtual_machine: bool,
     /// The answer of the rules; absent if the work was not described.
     pub rules: Option<RuleAnswer>,
@@ -98,7 +99,7 @@ pub struct Question {
 pub enum Answer {
     No,
     Yes,
-    /// A kernel without PREEMPT_RT was late, and no kernel with it was measured.
+    /// A kernel without PREEMPT_RT was late, and no kernel with PREEMPT_RT was measured.
     Perhaps,
     /// A kernel with PREEMPT_RT was late as well.
     NotEnough,
@@ -119,8 +120,8 @@ pub enum DecidedBy {
 pub struct Decision {
     pub answer: Answer,
     pub decided_by: DecidedBy,
-    /// The kernel that the reason is about: the least preemptible kernel that suffices, or the
-    /// kernel that comes closest.
+    /// The kernel to which the reason applies: the least preemptible kernel that suffices, or, if
+    /// none suffices, the kernel that comes closest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// The complete answer as text.
@@ -486,7 +487,7 @@ mod tests {
         assert_eq!(found.answer, Answer::Unknown, "{}", found.text);
         let found = of(&[unknown(Outcome::Passed), ordinary.clone()]);
         assert_eq!(found.answer, Answer::No, "{}", found.text);
-        // A kernel on which no load ran decides nothing, either.
+        // A kernel on which no load ran also decides nothing.
         let idle = MeasuredKernel {
             is_idle: true,
             ..ordinary

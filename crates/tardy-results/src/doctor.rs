@@ -18,15 +18,16 @@ pub struct Diagnosis {
     pub cpus: CpuList,
     /// Name and process ID of the checked program, if the user named one.
     pub program: Option<String>,
-    /// Whether PREEMPT_RT is needed, as far as the machine's facts show it without a measurement.
+    /// Whether PREEMPT_RT is needed, judged from the facts about the machine, without a
+    /// measurement.
     pub decision: Decision,
     /// The findings of all checks, most important first.
     pub findings: Vec<Finding>,
 }
 
 impl Diagnosis {
-    /// Returns the findings with a fault, most important first. Equally important findings stay in
-    /// the order of the table.
+    /// Returns the findings that are faults, most important first. Equally important findings stay
+    /// in the order of the table.
     pub fn faults(&self) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()
@@ -41,8 +42,8 @@ impl Diagnosis {
             .count()
     }
 
-    /// Returns the exit code: always [`Exit::Done`] without `fail_on`. Otherwise, findings of this
-    /// importance and above decide: a fault fails, and an unknown state makes the result
+    /// Returns the exit code: always [`Exit::Done`] without `fail_on`. With `fail_on`, findings of
+    /// this importance and above decide: a fault fails, and an unknown state makes the result
     /// inconclusive.
     #[must_use]
     pub fn exit(&self, fail_on: Option<Importance>) -> Exit {

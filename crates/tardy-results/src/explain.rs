@@ -1,9 +1,9 @@
 //! Explains late wake-ups in a trace: counts them, ranks the holders of the CPU, shows the worst
 //! wake-ups completely, and checks loops against rules.
 //!
-//! A trace is read several times: to find its clock, due times and threshold, and for the
-//! explanation itself. Memory holds a histogram per component, a row per holder, and the worst
-//! wake-ups.
+//! A trace is read several times: first to find its clock, its due times and the threshold, then
+//! for the explanation itself. Memory contains only a histogram per component, a row per holder,
+//! and the worst wake-ups.
 
 pub mod cycles;
 mod due;
@@ -46,7 +46,7 @@ pub use self::threshold::{Late, Ordinary, Threshold, ThresholdSource};
 pub struct Question {
     /// The threads whose wake-ups are explained.
     pub target: Target,
-    /// The name of the buffer to read. If absent, the buffer that has events is read.
+    /// The name of the buffer to read. If absent, the buffer with events is read.
     pub buffer: Option<String>,
     /// Number of worst wake-ups that are shown completely.
     pub worst: usize,
@@ -54,7 +54,8 @@ pub struct Question {
     pub late: Late,
     /// Whether the kernel preempts kernel code, if the user stated it.
     pub preemption: Option<Preemption>,
-    /// The period of the thread, if due times come from a grid that is fitted to its wake-ups.
+    /// The period of the thread; given if due times come from a grid that is fitted to the thread's
+    /// wake-ups.
     pub period: Option<Nanos>,
 }
 
@@ -127,7 +128,8 @@ pub struct Explanation {
     pub worst: Vec<Story>,
     /// Rules of a real-time loop, with the number of violations.
     pub rules: Vec<RuleRow>,
-    /// The omissions of the file for Perfetto, if one was written and is incomplete.
+    /// The parts of the trace that the file for Perfetto lacks, if such a file was written and is
+    /// incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out_of_perfetto: Option<LeftOut>,
 }
@@ -140,9 +142,10 @@ pub struct TraceFacts {
     /// The clock of the time stamps, as the file names it. `trace-cmd extract` sometimes names the
     /// clock of another buffer.
     pub clock: String,
-    /// Whether the time stamps use the monotonic clock, judged by their distance from the times
-    /// that timers read. If not, due times are about 1 us too late, because the time from the timer
-    /// interrupt to its timers is unknown. Latencies are then too small.
+    /// Whether the time stamps use the monotonic clock. To decide this, time stamps are compared
+    /// with the times that timers read from their clock. If not, due times are about 1 us too late,
+    /// because the time from the timer interrupt to the expiry of its timers is unknown. Latencies
+    /// are then too small.
     pub is_monotonic: bool,
     /// Number of CPUs with events.
     pub cpus: usize,
@@ -170,7 +173,7 @@ pub struct TraceFacts {
 #[derive(Debug, Serialize)]
 pub struct ThreadFacts {
     pub name: String,
-    /// Thread IDs, as seen outside any container.
+    /// Thread IDs in the kernel's initial namespace, not in that of a container.
     pub pids: BTreeSet<i32>,
     /// The kernel's priority at the last wake-up: -1 for deadline, 0 to 98 for real-time (99 minus
     /// the thread's real-time priority), 100 to 139 for others.
@@ -190,23 +193,23 @@ pub struct WakeUpCounts {
     pub periodic: u64,
     /// Ranked wake-ups, which are above the threshold.
     pub ranked: u64,
-    /// Wake-ups without a switch in the trace. Their latency is a lower bound.
+    /// Wake-ups for which the trace has no switch to the thread. Their latency is a lower bound.
     pub lower_bounds: u64,
     /// Wake-ups without a latency, because they did not end within the trace, or because events
     /// were lost before they ended.
     pub unfinished: u64,
 }
 
-/// If the smallest distance between a timer's event and its clock reading is below this, both use
-/// the same clock.
+/// If the smallest distance between the time stamp of a timer's event and the time that the timer
+/// read is below this limit, both use the same clock.
 const SAME_CLOCK_NS: u64 = 20_000;
 /// Maximum number of trace items that are read to find the clock.
 const CLOCK_ITEMS_MAX: usize = 1_000_000;
 /// Maximum number of threads listed if the requested thread is missing.
 const THREADS_NAMED: usize = 12;
 
-/// Explains the wake-ups of a thread. With `perfetto`, also writes the schedule and all wake-ups to
-/// it, as a trace for Perfetto.
+/// Explains the wake-ups of a thread. If `perfetto` is given, also writes the schedule and all
+/// wake-ups there, as a trace for Perfetto.
 ///
 /// # Errors
 /// Returns [`ExplainError`] if the trace cannot be read or has no matching wake-up, or if

@@ -1,5 +1,5 @@
-//! Builds of many boards over time: the build at which each number became worse, and whether that
-//! was accepted.
+//! The history of many boards over their builds: finds the build at which a number became worse,
+//! and whether the user accepted this change.
 
 mod accepted;
 mod collected;
@@ -22,7 +22,7 @@ use crate::compare::model::Outcome;
 /// The builds of all boards, with their numbers and changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
-    /// The verdict: worse if a change for the worse is open.
+    /// The verdict: worse if any change for the worse is neither accepted nor reversed.
     pub verdict: Outcome,
     /// The reason for the verdict.
     pub reason: String,
@@ -38,10 +38,10 @@ pub struct History {
     pub changes: Vec<LastingChange>,
 }
 
-/// A build that at least one board ran.
+/// A build that ran on at least one board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Build {
-    /// The label `build`, or the day on which the run started.
+    /// The value of the label `build`, or, without this label, the day on which the run started.
     pub name: String,
     /// Wall-clock time at which the build's first run started, in ns since 1970.
     pub started_realtime_ns: Nanos,
@@ -51,7 +51,7 @@ pub struct Build {
     pub is_accepted: bool,
 }
 
-/// One number per build.
+/// One number for each build.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     pub board: String,
@@ -71,16 +71,16 @@ pub struct LastingChange {
     pub series: Vec<usize>,
     /// Index of the first build with the change.
     pub from: usize,
-    /// Index of the build with which the change was found.
+    /// Index of the build whose runs proved the change.
     pub found: usize,
-    /// Relative increase over the previous level, as the mean of the series.
+    /// Relative increase over the previous level, averaged over the series.
     pub share: f64,
     /// Probability that chance alone causes such a difference, before the correction for all tests.
     pub probability: f64,
     /// Whether the change is for the worse, not accepted, and has not been reversed.
     pub is_open: bool,
-    /// Facts about machine and plan that differ between two runs of one board, before and after the
-    /// change.
+    /// Facts about machine and plan that differ between two runs of one board, one before and one
+    /// after the change.
     pub changed: Vec<FactDifference>,
 }
 
@@ -112,8 +112,8 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
 }
 
 /// Returns the groups of series that may change together, each with its name. The groups are: all
-/// series; the series of each board; the series of each key, on all boards and on each board; the
-/// series of each quantile of a key, on all boards; and each single series.
+/// series; the series of each board; for each key, its series on all boards and its series on each
+/// board; for each quantile of a key, its series on all boards; and each single series.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(
@@ -139,7 +139,7 @@ fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     add(&|one| format!("{} on {}", one.key, one.board));
     add(&|one| format!("{} on all boards", percent(one)));
     add(&|one| format!("{} on {}", percent(one), one.board));
-    // Of several names for the same group, the last one is the most specific.
+    // If a group has several names, the last one is the most specific and stays.
     let mut known = BTreeSet::new();
     families.reverse();
     families.retain(|(_, members)| known.insert(members.clone()));

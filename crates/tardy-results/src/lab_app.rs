@@ -1,8 +1,8 @@
-//! A user's program on several kernels, as `tardy lab app` shows it: which kernel meets the deadline,
-//! by what margin, and what delayed the program where a kernel does not.
+//! The result of `tardy lab app`, a user's program on several kernels: which kernels meet the
+//! deadline, by what margin, and what delayed the program on the kernels that miss the deadline.
 //!
-//! Each guest has left a run folder of `tardy attach`, or of `tardy run -- PROGRAM`. The verdict is
-//! that of the folder.
+//! Each guest left a run folder, written by `tardy attach` or by `tardy run -- PROGRAM`. The
+//! verdict is read from this folder.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use crate::summary::read::read;
 
 /// Name of the file that describes the end of a program.
 pub const END_NAME: &str = "end.json";
-/// Maximum size of that file in bytes.
+/// Maximum size of this file in bytes.
 const END_BYTES_MAX: u64 = 4096;
 
 /// How a program ended.
@@ -51,11 +51,11 @@ pub struct ProgramEnd {
 pub enum JudgedBy {
     /// `tardy attach`.
     Attach,
-    /// The program's calls of include/tardy.h or tardy-app.
+    /// The calls in the program's code to include/tardy.h or tardy-app.
     Calls,
 }
 
-/// The question that all guests answer.
+/// The question that the runs in all guests answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AppQuestion {
     /// The program, as the user named it.
@@ -63,9 +63,9 @@ pub struct AppQuestion {
     pub arguments: Vec<String>,
     pub judged_by: JudgedBy,
     pub deadline_ns: Nanos,
-    /// Share of wake-ups that may miss the deadline; absent if none may.
+    /// Share of wake-ups that may miss the deadline; absent if no miss is allowed.
     pub misses_allowed: Option<f64>,
-    /// Number and size of the files in the guest.
+    /// Number of files that are copied into the guest, and their size.
     pub files: usize,
     pub file_bytes: u64,
     pub replicas: u32,
@@ -95,7 +95,7 @@ pub struct AppInput {
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub guests: Vec<GuestInput>,
-    /// The folder in the guest's folder with the program's output.
+    /// The subfolder of the guest's folder that contains the program's output.
     pub output: &'static str,
 }
 
@@ -115,7 +115,7 @@ pub struct LabApp {
 pub struct AppKernel {
     pub name: String,
     pub package: Option<String>,
-    /// The worst outcome under any load; absent if a guest has no result and none failed.
+    /// The worst outcome under any load; absent if a guest has no result and no other guest failed.
     pub outcome: Option<Outcome>,
     /// Largest latency under any load; absent without a sample.
     pub max_ns: Option<Nanos>,
@@ -201,7 +201,7 @@ impl LabApp {
         }
     }
 
-    /// Returns the exit code of the command. A guest without a result takes precedence, because the
+    /// Returns the exit code of the command. A guest without a result decides the code, because the
     /// answer is then incomplete.
     #[must_use]
     pub fn exit(&self) -> Exit {
@@ -223,7 +223,8 @@ impl LabApp {
     }
 }
 
-/// Returns the worst of a kernel's outcomes. With a missing guest, only a failure is certain.
+/// Returns the worst of a kernel's outcomes. If a guest's result is missing, only a failure is
+/// certain.
 fn worst(outcomes: &[Option<Outcome>], planned: usize) -> Option<Outcome> {
     let there: Vec<Outcome> = outcomes.iter().copied().flatten().collect();
     let worst = there.iter().copied().reduce(Outcome::worse)?;
@@ -307,7 +308,7 @@ fn culprit(path: &Path, question: &AppQuestion) -> Option<String> {
     }
 }
 
-/// Describes what had the CPU before the wake-up that began a cycle.
+/// Describes what had the CPU while the thread waited for it after the wake-up that began a cycle.
 fn wake_up(cycle: &Cycle) -> Option<String> {
     let stretch = cycle
         .stretches

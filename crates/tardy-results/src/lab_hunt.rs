@@ -1,4 +1,4 @@
-//! The search for the longest section of a kernel, as `tardy lab hunt` shows it: programs, their
+//! The result of `tardy lab hunt`, the search for the longest section of a kernel: programs, their
 //! sections, and the findings that were reduced to a reproducer.
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 use tardy_outside::kind::Kind;
 use tardy_run::operations::Program;
 
-/// The longest section of a kind while a program ran.
+/// The longest section of one kind while a program ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LongSection {
     pub kind: Kind,
@@ -17,13 +17,13 @@ pub struct LongSection {
     pub end: String,
     /// The task that had the CPU at the start of the section.
     pub task: String,
-    /// The function that was executing at the start of the section, and its callers, from the
-    /// inside to the outside.
+    /// The function that was executing at the start of the section, followed by its callers,
+    /// innermost first.
     pub path: Vec<String>,
 }
 
-/// Functions through which the CPU enters the kernel. The code before an entry varies, because
-/// interrupts come at any moment, so a call path ends there.
+/// Functions through which the CPU enters the kernel. A call path ends at such a function, because
+/// the code before it varies: interrupts come at any moment.
 const ENTRIES: [&str; 4] = [
     "asm_sysvec_",
     "asm_common_interrupt",
@@ -32,14 +32,15 @@ const ENTRIES: [&str; 4] = [
 ];
 
 impl LongSection {
-    /// Returns the functions by which a section is recognised: where it starts, the callers up to
-    /// the entry into the kernel, and where it ends.
+    /// Returns the functions that identify a section: the function in which it starts, the callers
+    /// up to the entry into the kernel, and the function in which it ends.
     #[must_use]
     pub fn call_path(&self) -> String {
         let is_entry = |name: &str| ENTRIES.iter().any(|entry| name.starts_with(entry));
         let mut functions = vec![self.begin.as_str()];
         if !is_entry(&self.begin) {
-            // A function that locks for its caller is left out: the section begins in the caller.
+            // A function that takes a lock for its caller is left out, because the section begins
+            // in the caller.
             let inside = self.path.iter().position(|name| *name == self.begin);
             for caller in &self.path[inside.map_or(0, |inside| inside + 1)..] {
                 functions.push(caller.as_str());
@@ -85,12 +86,13 @@ impl ProgramResult {
 pub struct HuntQuestion {
     /// Name of the kernel with its preemption model.
     pub kernel: String,
-    /// The kernel's package, if it comes from one.
+    /// The package from which the kernel comes, if any.
     pub package: Option<String>,
-    /// Digest of everything that determines the guest: kernel, command line, binary, QEMU.
+    /// Digest of everything that determines the guest's behaviour: kernel, command line, binary,
+    /// QEMU.
     pub guest: String,
     pub seed: u64,
-    /// Number of guests of a round. Each round is a separate search.
+    /// Number of guests in a round. Each round is a separate search.
     pub guests_a_round: u32,
     /// Number of programs that a guest executes, one after the other.
     pub programs_a_guest: u32,
@@ -101,7 +103,7 @@ pub struct HuntQuestion {
 /// The programs of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Search {
-    /// Whether results guided the choice of programs. A random search is the control.
+    /// Whether results guided the choice of programs. An unguided, random search serves as control.
     pub is_guided: bool,
     /// Number of rounds with at least one guest.
     pub rounds: u32,
@@ -116,24 +118,25 @@ pub struct Search {
     pub longest: Option<ProgramResult>,
     /// The largest latency of all programs.
     pub largest_latency_ns: Option<Nanos>,
-    /// Number of call paths of sections that are longer than those of an idle guest.
+    /// Number of call paths of sections that are longer than the sections of an idle guest.
     pub call_paths: u32,
 }
 
 /// A program that causes a long section when it runs alone, reduced to the steps that it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The functions by which the section is recognised.
+    /// The functions that identify the section.
     pub call_path: String,
     /// The program before the reduction.
     pub found: Program,
-    /// Length of the section when the search found it, after other programs in the same guest.
+    /// Length of the section when the search found it. Other programs had run before it in the same
+    /// guest.
     pub found_ns: Nanos,
     /// The reduced program, its section and its latency.
     pub reduced: ProgramResult,
     /// Number of guests that the reduction took.
     pub reductions: u32,
-    /// Number of runs of the reproducer, and how many of them were equal to the first, bit for bit.
+    /// Number of runs of the reproducer, and how many of them equal the first run bit for bit.
     pub repeats: u32,
     pub equal: u32,
     /// Folder of the reproducer, in the folder of the hunt.
@@ -146,8 +149,8 @@ pub struct LabHunt {
     pub question: HuntQuestion,
     /// The longest section while no program ran.
     pub idle_ns: Nanos,
-    /// The longest section of a census (`tardy lab sections`) of the same kernel; absent if none
-    /// was named.
+    /// The longest section in a census (`tardy lab sections`) of the same kernel; absent if no
+    /// census was named.
     pub census_ns: Option<Nanos>,
     pub searches: Vec<Search>,
     /// The findings, the longest section first.

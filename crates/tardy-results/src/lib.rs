@@ -1,11 +1,13 @@
-//! Reads run folders and kernel traces: numbers, bounds and models of one run, comparisons of
-//! several runs, and explanations of latencies. This crate measures and draws nothing. The only
-//! files that it writes are traces and stacks for other tools, and the list of accepted builds.
+//! Reads run folders and kernel traces, and derives results from them: numbers, bounds and models
+//! of one run, comparisons of several runs, and explanations of latencies. This crate measures and
+//! draws nothing. The only files that it writes are traces and stacks for other tools, and the list
+//! of accepted builds.
 //!
 //! - [`summary`]: reads a folder's series (`read`), and turns them into numbers (`summarize`)
 //! - [`statistics`]: a run in three layers: observations, bounds, and a model of the tail behind
 //!   its gate
-//! - [`compare`]: runs against runs: time blocks, intervals, verdicts, changed facts, change points
+//! - [`compare`]: comparisons of runs: time blocks, intervals, verdicts, changed facts, change
+//!   points
 //! - [`history`]: builds of boards: the stored part of a run (`run`), the collected runs
 //!   (`collected`), families of series, lasting changes, accepted builds
 //! - [`cost`]: summaries of folders of kind `cost`, and published costs

@@ -1,5 +1,5 @@
-//! Tests the claims of papers on runs: computes quantities from the folders of their experiments,
-//! and applies the rule of each claim.
+//! Tests the claims of papers: computes quantities from the runs of the papers' experiments, and
+//! applies the rule of each claim to them.
 //!
 //! Reports of `reproduce` contain no time and no path, so two invocations in the lab write
 //! identical bytes.
@@ -25,7 +25,7 @@ pub struct Reproduction {
     pub place: Place,
     pub extent: Extent,
     pub papers: Vec<PaperResult>,
-    /// Number of claims that hold, do not hold, and cannot be tested.
+    /// Numbers of claims that hold, that do not hold, and that cannot be tested.
     pub counts: Counts,
     pub cells: CellCounts,
 }
@@ -35,8 +35,8 @@ pub struct Reproduction {
 pub struct CellCounts {
     /// Cells in which the paper printed a number.
     pub published: usize,
-    /// Number of these cells that have our value beside the published one. Every other cell has a
-    /// reason in its table.
+    /// Number of these cells for which we have a value to print beside the published one. For every
+    /// other cell, its table gives the reason.
     pub with_ours: usize,
 }
 
@@ -61,7 +61,7 @@ pub struct PaperResult {
 /// A command that measures for a paper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExperimentCommand {
-    /// The path of its runs below the folder of the reproduction.
+    /// Path of the command's runs, relative to the folder of the reproduction.
     pub folder: String,
     /// The command without `--out`.
     pub words: Vec<String>,
@@ -87,7 +87,7 @@ pub struct ExperimentResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
-    /// The rule holds in every replica, and on every kernel that it is about.
+    /// The rule holds in every replica, and on every kernel to which it applies.
     Holds,
     DoesNotHold,
     /// The claim cannot be tested here.
@@ -108,7 +108,7 @@ pub struct ClaimResult {
     pub values: Vec<ValueResult>,
     /// Whether the paper's own numbers satisfy the rule; absent if the paper did not print them.
     pub holds_in_the_paper: Option<bool>,
-    /// Number of tests of the rule: one per replica and kernel that the rule is about.
+    /// Number of tests of the rule: one for each replica and each kernel to which the rule applies.
     pub cases: usize,
     /// Number of tests in which the rule held.
     pub held: usize,
@@ -126,8 +126,8 @@ pub struct ValueResult {
     pub name: String,
     /// The value as printed in the paper.
     pub published: Option<String>,
-    /// Our value: the median of the cases, then the smallest and the largest. Times are in ns, and
-    /// shares are between 0 and 1. Absent if there is no value.
+    /// Our values: the median of the test cases, the smallest and the largest value. Times are in
+    /// ns, and shares are between 0 and 1. Absent if there is no value.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }
@@ -139,9 +139,9 @@ pub struct TableResult {
     pub source: &'static str,
     pub columns: Vec<String>,
     pub rows: Vec<TableRow>,
-    /// Why our values are missing, or how to read them.
+    /// Explains why our values are missing, or how to read them.
     pub note: Option<String>,
-    /// Why measured experiments have no value for some of the cells.
+    /// Reasons why some cells lack our value although the experiment was measured.
     pub missing: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ pub struct TableRow {
     pub published_name: String,
     /// Our counterpart of the row.
     pub our_name: String,
-    /// The published value, and ours as the median of the replicas.
+    /// The published value, and our value, which is the median of the replicas.
     pub cells: Vec<(Option<String>, Option<String>)>,
 }
 
@@ -311,10 +311,11 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place, folder: &Path) ->
     }
 }
 
-/// One test of a rule, on one replica and, if the rule is about single kernels, on one kernel.
+/// One test of a rule, on one replica and, if the rule applies to each kernel separately, on one
+/// kernel.
 struct Case {
     holds: bool,
-    /// The values in the order of the claim's values.
+    /// Our values, in the same order as the values of the claim.
     values: Vec<f64>,
 }
 
@@ -341,8 +342,8 @@ fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
             .map(|quantity| measured.replicas(quantity, &claim.experiment))
             .min()
             .unwrap_or(0);
-        // Without any replica, the first one is still tried, which gives the reason why it is
-        // missing.
+        // If there is no replica, the first one is still read, because this gives the reason why it
+        // is missing.
         for replica in 0..replicas.max(1) {
             let values: Vec<f64> = quantities
                 .iter()
@@ -379,7 +380,7 @@ fn with_kernel(quantity: &Quantity, kernel: Option<&str>) -> Quantity {
     }
 }
 
-/// Returns the lower median, which is one of the values, the smallest and the largest value.
+/// Returns the lower median (always one of the values), the smallest value and the largest value.
 fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
     Some([
@@ -396,7 +397,7 @@ fn of_table(table: &TableBeside, measured: &PaperRuns, place: Place) -> TableRes
         let quantity = table
             .quantity(kernel, rest)
             .expect("a test parses every cell");
-        // Without a counterpart, the table's note has the reason.
+        // If we have no counterpart of the cell, the table's note gives the reason.
         let ours = quantity.and_then(|quantity| {
             let replicas = measured.replicas(&quantity, &table.experiment).max(1);
             let found: Vec<Result<f64, Refusal>> = (0..replicas)
@@ -459,7 +460,7 @@ mod tests {
             let found = reproduce(&papers, nothing.path(), place, Extent::Quick, 1);
             assert_eq!((found.counts.hold, found.counts.do_not_hold), (0, 0));
             assert!(found.counts.not_tested >= 40);
-            // Each cell without ours has a reason.
+            // Each cell without our value has a reason.
             assert!(found.cells.published > 300 && found.cells.with_ours == 0);
             for table in found.papers.iter().flat_map(|paper| &paper.tables) {
                 assert!(

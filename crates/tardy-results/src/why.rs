@@ -1,8 +1,8 @@
-//! Why one kernel is slower than another: one late sample of each side, and the difference of the
-//! executed code, function by function.
+//! Shows why one kernel is slower than another: compares the code that was executed before one late
+//! sample of each side, function by function.
 //!
-//! Both sides are watched guests (`tardy lab run --watch`). Their runs contain the code that was
-//! executed before the worst samples.
+//! Both sides are watched guests (`tardy lab run --watch`). Their runs contain the code that the
+//! guests executed before the worst samples.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ pub struct WhySide {
     pub phase: String,
     pub due_ns: Nanos,
     pub latency_ns: u64,
-    /// The compared sample is the largest value or the quantile of this number of samples.
+    /// Number of samples among which the compared one is the largest value or the quantile.
     pub samples: u64,
 }
 
@@ -49,9 +49,10 @@ pub struct Why {
     pub new: WhySide,
     /// The compared quantile; `None` for the largest latency of each side.
     pub quantile: Option<f64>,
-    /// Virtual time of an instruction.
+    /// Virtual time that one instruction takes.
     pub instruction_ns: u64,
-    /// How much longer the new side's latency is; the sum of the functions' differences.
+    /// By how much the latency of the new side is longer. This is the sum of the differences of all
+    /// functions.
     pub difference_ns: i64,
     /// The difference of each function, the largest first.
     pub functions: Vec<FunctionDifference>,
@@ -151,7 +152,7 @@ impl Chosen {
             });
         };
         let chosen = places[rank];
-        // Takes the first sample with this latency that the plugin kept.
+        // Chooses the first sample with this latency for which the plugin stored the executed code.
         let equal = places.partition_point(|place| place.latency < chosen.latency)
             ..places.partition_point(|place| place.latency <= chosen.latency);
         let larger = (places.len() - equal.end) as u64;

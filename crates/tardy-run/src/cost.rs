@@ -1,10 +1,11 @@
 //! The additional part of `run.json` in a folder of kind `cost`.
 //!
 //! Each metric is an event series, and each sample is a trial. The sample's due time is the start
-//! of the trial (ns on the run's clock). Its value is the time of *one operation* in the unit of
-//! the descriptor (`ps`). Smaller values are therefore better for every metric, bandwidths
-//! included, and values of two runs can be compared as ratios whatever the lengths of their loops.
-//! Trials come in rounds, which are the run's phases; each round prepares every metric again.
+//! of the trial (ns on the run's clock). The sample's value is the time of *one operation* in the
+//! unit of the descriptor (`ps`). A smaller value is therefore better for every metric, even for
+//! bandwidths. Values of two runs can be compared as ratios, even if their loops have different
+//! lengths. Trials come in rounds, which are the run's phases; each round prepares every metric
+//! again.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -57,8 +58,8 @@ pub enum CostSet {
 pub enum CostUnit {
     /// Time, in ps.
     Time,
-    /// Executed instructions, in thousandths. The machine is emulated, and its clock advances by
-    /// `instruction_ns` with each instruction.
+    /// Executed instructions, in thousandths of an instruction. The machine is emulated, and its
+    /// clock advances by `instruction_ns` with each instruction.
     Instructions {
         /// Virtual time of one instruction.
         instruction_ns: Nanos,

@@ -33,7 +33,7 @@ impl DeviceWrites {
 }
 
 /// Formats one line per device: the maximum number of bytes written to it, and the loads that write
-/// them. Each load is a label, its writes, and its run time.
+/// them. Each load is given as its label, its writes and its run time.
 pub fn lines<'a>(
     loads: impl IntoIterator<Item = (&'a str, &'a DeviceWrites, Nanos)>,
 ) -> Vec<String> {

@@ -64,7 +64,7 @@ pub enum FolderError {
         /// The reason.
         reason: String,
     },
-    /// `run.json` has a time that no real run has.
+    /// `run.json` contains a time that no real run can have.
     #[error("{path}: {key} is an impossible time: the file was damaged or written by hand")]
     FarTime {
         /// The `run.json` that was read.
@@ -83,14 +83,15 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Returns whether the path cannot be written, which is not a mistake on the command line.
+    /// Returns whether the error is that the path cannot be written. Such an error is not a mistake
+    /// on the command line.
     #[must_use]
     pub fn is_unwritable(&self) -> bool {
         matches!(self, Self::Unwritable { .. })
     }
 }
 
-/// Identifies a folder, so that another folder at its path is not taken for it.
+/// Identifies a folder, so that a different folder at the same path can be detected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderIdentity {
     path: PathBuf,
@@ -321,7 +322,7 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     record.samples_folder = record.samples_folder.filter(|spool| spool.is_dir());
     if record.state == State::Running {
         // Files of series are created before the start of the run is chosen, and get their heads
-        // afterwards. Before that, or if a run was killed in between, a series has no samples.
+        // afterwards. Until then, or if the run was killed before, a series has no samples.
         let samples = record
             .samples_folder
             .clone()
@@ -347,7 +348,7 @@ pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(),
         .map_err(|error| FolderError::Unwritable { path, error })
 }
 
-/// Returns whether a series whose own file has no head has samples in other files.
+/// Returns whether a series has samples in other files than its first one, which has no head.
 fn has_samples(series: &Path) -> bool {
     let gave_way = Hours::read(&hours::path(series))
         .is_ok_and(|hours| hours.is_some_and(|hours| hours.through > 0));

@@ -45,13 +45,14 @@ pub struct StatedTotals {
     pub max_ns: Option<Nanos>,
     /// The mean value, including the samples beyond a histogram's last bucket.
     pub mean_ns: Option<f64>,
-    /// Resolution of the values: they are rounded down to multiples of this.
+    /// Resolution of the values, which are rounded down to multiples of it.
     pub resolution_ns: Nanos,
-    /// How far a sample may lie below its stored value, at most: all samples of a bucket are stored
-    /// with the value of the bucket's upper end.
+    /// Maximum amount by which a sample may be below its stored value, if all samples of a bucket
+    /// are stored with the value of the bucket's upper end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
-    /// Samples with only a known lower limit. These samples are counted as the maximum.
+    /// Samples of which only a lower limit is known. They are counted as samples with the maximum
+    /// value.
     pub overflow: Option<Overflow>,
     /// Number of samples about which nothing is known.
     #[serde(default)]
@@ -74,27 +75,27 @@ impl StatedTotals {
         (!is_placed).then_some(overflow.from_ns)
     }
 
-    /// Returns how far a sample may lie above its stored value, at most. Stored values are rounded
-    /// down.
+    /// Returns the maximum amount by which a sample may be above its stored value. Stored values
+    /// are rounded down.
     #[must_use]
     pub fn above(&self) -> Nanos {
         Nanos((self.resolution_ns.get() - 1).max(0))
     }
 
-    /// Returns whether samples may differ from their values.
+    /// Returns whether samples may differ from their stored values.
     #[must_use]
     pub fn is_rounded(&self) -> bool {
         self.above() > Nanos::ZERO || self.below_ns > Nanos::ZERO
     }
 
-    /// Returns the window for stored values: a value outside it belongs to a sample that may have
+    /// Returns a window for stored values. If a stored value is outside it, the sample may have
     /// missed `window`.
     #[must_use]
     pub fn maybe_missed(&self, window: Window) -> Window {
         self.moved(window, (self.above(), self.below_ns))
     }
 
-    /// Returns the window for stored values: a value outside it belongs to a sample that certainly
+    /// Returns a window for stored values. If a stored value is outside it, the sample certainly
     /// missed `window`.
     #[must_use]
     pub fn surely_missed(&self, window: Window) -> Window {
@@ -102,7 +103,7 @@ impl StatedTotals {
         self.moved(window, (outwards(self.below_ns), outwards(self.above())))
     }
 
-    /// Returns `window` with its ends moved inwards.
+    /// Returns `window` with each end moved inwards by the given amount.
     fn moved(&self, window: Window, (latest, earliest): (Nanos, Nanos)) -> Window {
         let by = |end: Nanos, by: i64| Nanos(end.get().saturating_add(by));
         Window {

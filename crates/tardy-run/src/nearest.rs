@@ -1,7 +1,7 @@
 //! Suggests the intended name for a mistyped one.
 
-/// Minimum similarity for a suggestion; 1 means equal. Found by trial: for the names of this tool,
-/// one letter omitted, added, changed or swapped stays above it.
+/// Minimum similarity for a suggestion; 1 means equal. Found by trial: a name of this tool stays
+/// above it if one letter is omitted, added, changed or swapped.
 const LIKENESS_MIN: f64 = 0.6;
 
 /// Returns ` (did you mean NAME?)` with the name most similar to `given`, or nothing if no name is

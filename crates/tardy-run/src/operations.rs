@@ -52,7 +52,7 @@ pub enum Action {
     Align,
 }
 
-/// Resources that a program holds at most.
+/// The maximum of the resources that a program holds at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Need {
     /// Bytes of memory, including the kernel's.
@@ -99,7 +99,7 @@ impl Need {
 pub struct Operation {
     /// Name in the text of a program.
     pub name: &'static str,
-    /// The part of the kernel that it exercises.
+    /// The part of the kernel that the operation exercises.
     pub area: Area,
     /// Its work.
     pub action: Action,

@@ -1,8 +1,9 @@
 //! Writes output files that a user names, either completely or not at all, and replaces only
 //! regular files.
 //!
-//! One function writes all files that users ask for. The function refuses links: writing through a
-//! link could leave an incomplete file at its target, and replacing the link would remove it.
+//! One function writes all files that users ask for. The function refuses links, because writing
+//! through a link could leave an incomplete file at its target, and replacing the link would remove
+//! it.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -62,7 +63,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     ));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
-        // An unnamed file disappears if the process is killed. Some file systems support none.
+        // An unnamed file disappears if the process is killed. Some file systems do not support
+        // unnamed files.
         let unnamed = unnamed_file::create(
             part.parent()
                 .filter(|parent| !parent.as_os_str().is_empty())
@@ -84,8 +86,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
         let value = write(&file)?;
         file.sync_all()?;
         if is_unnamed {
-            // If there is no file to replace, the file gets its name by a single call: a kill
-            // between two calls would leave the temporary name.
+            // If there is no file to replace, a single call gives the file its name. With two
+            // calls, a kill between them would leave a file with the temporary name.
             match unnamed_file::give_name(&file, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     unnamed_file::give_name(&file, &part)?

@@ -105,9 +105,9 @@ pub struct Plan {
     pub disk: Option<u64>,
     /// Folder in memory to which the run is written while measuring.
     pub spool: Option<PathBuf>,
-    /// Wake-up latency in us to request from power management; absent for no request.
+    /// Maximum C-state exit latency in us to request from power management; absent for no request.
     pub cpu_dma_latency_us: Option<i32>,
-    /// Wake-up latency in us to request for the measured CPUs only, instead of
+    /// Maximum C-state exit latency in us to request for the measured CPUs only, instead of
     /// `cpu_dma_latency_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_latency_us: Option<u32>,
@@ -140,8 +140,8 @@ pub struct Plan {
     /// The cost of one wake-up on this machine; absent if the period is long enough on any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
-    /// Approximate maximum of the bytes that the run will take. For an endless run, the number is
-    /// in bytes per hour.
+    /// Approximate maximum number of bytes that the run's folder will take. For an endless run, the
+    /// number is in bytes per hour.
     pub bytes_estimated: u64,
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -291,7 +291,7 @@ impl std::fmt::Display for ProbePlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
-    /// The probe's own timer. Latencies count from its expiry.
+    /// The probe's own timer. Latencies count from the timer's expiry.
     #[default]
     Timer,
     /// Another thread, program, machine or device; or a timer with known intervals but unknown due
@@ -316,7 +316,7 @@ pub struct ThreadEntry {
 pub struct PhasePlan {
     /// Name of the phase in tables.
     pub name: String,
-    /// Length of the phase. If the phase is counted in cycles, an estimate.
+    /// Length of the phase. If the phase is counted in cycles, this length is an estimate.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
     /// Minimum number of cycles of each measuring thread in the phase, used instead of the length.
@@ -336,8 +336,8 @@ pub enum Change {
         /// The value in us.
         value_us: i32,
     },
-    /// Sets the wake-up latency that power management may add on one CPU
-    /// (`pm_qos_resume_latency_us`). Restored at the end, or by `tardy restore`.
+    /// Sets the maximum C-state exit latency of one CPU (`pm_qos_resume_latency_us`). Restored at
+    /// the end, or by `tardy restore`.
     ResumeLatency {
         /// The CPU's file below /sys.
         path: PathBuf,
@@ -398,7 +398,7 @@ impl Plan {
         (!self.until_stopped).then(|| self.length())
     }
 
-    /// Returns the probe of that name.
+    /// Returns the probe with this name.
     #[must_use]
     pub fn probe(&self, name: &str) -> Option<&ProbePlan> {
         self.probes.iter().find(|probe| probe.name == name)
@@ -429,7 +429,7 @@ impl std::fmt::Display for Change {
 }
 
 /// The plan of one instance of a probe, with everything that its threads need. Times are offsets
-/// from the run's start until [`ThreadPlan::at`].
+/// from the run's start; [`ThreadPlan::at`] converts them to times on the run's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
     /// CPU to measure; absent for copies that move among the measured CPUs.
@@ -500,12 +500,13 @@ pub struct LoadPlan {
     pub each_cpu: bool,
     /// Resource limits of the load over all workers.
     pub budget: Budget,
-    /// Time to stop on request. After this time the load is killed, and the run reports that.
+    /// Time that the load gets to stop on request. After this time the load is killed, and the run
+    /// reports that.
     pub finish_limit: Nanos,
     /// Path of the load's named scratch files, if it needs names.
     pub scratch: Option<PathBuf>,
     /// The changes that the load makes to the machine. The changes are journaled before the start.
-    /// The guardian undoes them.
+    /// The guardian undoes the changes.
     pub undo: Vec<Undo>,
     /// The load's writes to a device; `None` if it writes to no device.
     #[serde(default, skip_serializing_if = "Option::is_none")]

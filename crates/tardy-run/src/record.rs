@@ -2,7 +2,7 @@
 //!
 //! Every time is in ns, on the run's monotonic clock unless the key states another one. Readers
 //! skip unknown keys, so added keys do not break an older tool. `format` increases when a change
-//! would break it.
+//! would break older tools.
 //!
 //! History of `format`: 1 (2026-11): first.
 
@@ -77,8 +77,8 @@ pub struct PhaseRecord {
     pub loads: Vec<String>,
     /// When the phase started.
     pub begin_ns: Nanos,
-    /// When the phase ended; absent while it lasts. The loads work only in a part of the phase:
-    /// [`RunRecord::under_load`].
+    /// When the phase ended; absent while it lasts. The loads work only in a part of the phase,
+    /// which [`RunRecord::under_load`] returns.
     pub end_ns: Option<Nanos>,
     /// Planned start and end of the phase.
     pub planned_ns: (Nanos, Nanos),

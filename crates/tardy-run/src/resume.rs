@@ -2,16 +2,17 @@
 //! with the machine.
 //!
 //! All samples of the earlier part are folded into hourly histograms, so a series keeps one grid of
-//! due times and readers need no change. Times are converted to the current clock: the run's clock
-//! restarts with each boot, and the time of day gives the distance between the two clocks.
+//! due times and readers need no change. Times are converted to the current clock, because the
+//! run's clock restarts with each boot. The difference between the two clocks is found through the
+//! time of day.
 //!
 //! The resumed run is built in a folder next to the run's. The two folders are then exchanged in
 //! one step, so after a crash either the old or the new one is complete. Converting the times in
-//! place would need a separate journal: a crash in the middle would leave some times converted and
-//! others not.
+//! place would need a separate journal, because a crash in the middle would leave only some of the
+//! times converted.
 //!
-//! A run with fewer stored samples than `run.json` counts is refused, because no number of the
-//! resumed run would show that they are missing.
+//! A run with fewer stored samples than `run.json` counts is refused, because the resumed run would
+//! not show that samples are missing.
 
 use std::fs::{self, File};
 use std::io;
@@ -98,8 +99,8 @@ pub enum ResumeError {
 
 /// Resumes the run in `path` at `now` under `plan`. Returns `None` if `path` does not exist.
 ///
-/// The returned record is that of the earlier part, on the current clock. Its last interruption
-/// lasts until `now`.
+/// The returned record is that of the earlier part, on the current clock. The last interruption in
+/// this record lasts until `now`.
 ///
 /// # Errors
 /// Returns [`ResumeError`]. The run is then unchanged, or its folder already holds the converted
@@ -120,8 +121,8 @@ pub fn resume(
     };
     // If `path` is a link, its target is resumed, on the target's disk.
     let run = fs::canonicalize(path).map_err(system)?;
-    // The lock is needed because a process of another container has no number here, and because
-    // another process may resume the run at the same time.
+    // A lock is needed because the run's process may be in another container, where its number is
+    // unknown here, and because another process may resume the run at the same time.
     let Some(_lock) = lock(&run).map_err(system)? else {
         return Err(ResumeError::UnderWay(path.to_owned(), process));
     };
@@ -176,7 +177,7 @@ fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     fs::remove_dir_all(beside)
 }
 
-/// Moves all entries except those that `own` selects out of a folder that will be removed.
+/// Moves entries out of a folder that will be removed: all except those that `own` selects.
 fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -189,8 +190,8 @@ fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -
     Ok(())
 }
 
-/// Returns whether the run of `record` made this file of `samples`: the head of a series, a
-/// segment, the hourly histograms, or a replacement of one of them.
+/// Returns whether the run of `record` made this file of the folder `samples`: the head of a
+/// series, a segment, the hourly histograms, or a replacement of such a file.
 fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else {
@@ -292,7 +293,7 @@ fn fill(
         .max()
         .unwrap_or(record.started.monotonic_ns);
     // If a resumed part was killed before its first sample, the last interruption ends at the
-    // part's start. The new interruption starts there.
+    // part's start. The new interruption starts at this time.
     let noted = record
         .interruptions
         .last()
@@ -361,8 +362,8 @@ fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io:
     // The tool may have been killed before the first due time, so there may be no head.
     let is_begun = fs::metadata(file).is_ok_and(|head| head.len() > 0) || found.through > 0;
     let has_lost_hours = is_begun && rotation.has_lost_hours()?;
-    // If the tool was killed, `run.json` has no counts, and the counts of later chunks keep
-    // reporting the loss.
+    // If the tool was killed, `run.json` has no counts. Lost samples may then be accepted, because
+    // the counts in later chunks keep reporting them.
     if !has_lost_hours && (gone == 0 || series.counts.is_none()) {
         return Ok(());
     }

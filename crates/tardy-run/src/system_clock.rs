@@ -1,13 +1,13 @@
 //! The clocks that timers and grids of due times can use, in addition to the run's own clock.
 //!
-//! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, adjustments by
-//! NTP and PTP included. Their difference from CLOCK_MONOTONIC, in ns, changes only in steps. A due
-//! time on another clock therefore corresponds to a fixed time on the run's clock, until the other
-//! clock is stepped.
+//! All times of a run are on CLOCK_MONOTONIC. The other clocks run at the same rate, including
+//! adjustments by NTP and PTP. The difference between such a clock and CLOCK_MONOTONIC, in ns,
+//! changes only in steps. A due time on another clock therefore corresponds to a fixed time on the
+//! run's clock, until the other clock is stepped.
 //!
 //! `run.json` stores the difference for each thread, exact to the ns. The difference is read from
 //! the coarse clocks, which the kernel updates together. After a step, timers are set again, a
-//! signal interrupts waits that would last as long as the step, and the run gives no verdict.
+//! signal interrupts waits that the step would prolong, and the run gives no verdict.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -140,7 +140,7 @@ pub struct ThreadClocks {
 }
 
 impl ThreadClocks {
-    /// Returns the clocks of a plan. Their readings are unknown before the run.
+    /// Returns the clocks of a plan. The readings of these clocks are unknown before the run.
     #[must_use]
     pub fn planned(clocks: ProbeClocks) -> Self {
         let unread = |clock| ClockReading {

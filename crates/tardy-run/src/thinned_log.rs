@@ -29,7 +29,7 @@ pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
         .open(path)
         .and_then(|mut file| file.write_all(lines));
     written.inspect_err(|_| {
-        // Half a line would corrupt the next line, so the half line is removed.
+        // An incomplete line would corrupt the next line, so it is removed.
         let _ = OpenOptions::new()
             .write(true)
             .open(path)

@@ -101,7 +101,7 @@ impl TracingRecord {
     /// The level with the tracer timerlat. The tracer's thread takes the CPU every millisecond.
     pub const TIMERLAT: u32 = 3;
 
-    /// Returns whether the run's numbers must not be compared.
+    /// Returns whether the run's numbers must not be compared with those of other runs.
     #[must_use]
     pub fn is_beyond_comparison(&self) -> bool {
         self.level >= Self::STACKS
@@ -175,7 +175,8 @@ pub struct ExplainedSeries {
     pub with_unknown: u64,
     /// Number of samples that did not reach the explainer, because the explainer was late.
     pub left_out: u64,
-    /// Number of explanations that were dropped for newer ones, in a run with `--disk`.
+    /// Number of explanations that were dropped to make room for newer ones, in a run with
+    /// `--disk`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub given_way: u64,
     /// Bytes written to the files of explanations.

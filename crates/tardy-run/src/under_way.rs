@@ -1,9 +1,9 @@
 //! Decides whether a run is in progress. The record alone cannot show this, because the record of a
 //! killed run does not change.
 //!
-//! A run is in progress if its process exists in the boot that the record names. So a folder that
-//! was copied from another machine, or is older than a reboot, is not mistaken for a run in
-//! progress when another process has the same number.
+//! A run is in progress if its process exists and the machine has not rebooted since the boot that
+//! the record names. So a folder that was copied from another machine, or is older than a reboot,
+//! is not mistaken for a run in progress when another process has the same number.
 
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
@@ -28,8 +28,8 @@ impl RunRecord {
     }
 
     /// Returns whether the process with the recorded number makes the run. The process may have any
-    /// name. It must have existed when the run started or was last resumed, because a later process
-    /// can have the same number.
+    /// name. The process must have existed when the run started or was last resumed, because a
+    /// later process can have the same number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
         // These are the fields after the process's name: field 3 of proc_pid_stat(5) and later

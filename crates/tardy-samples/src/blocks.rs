@@ -113,8 +113,8 @@ impl Reader {
             return;
         }
         let place = self.grid.place(chunk.first_due);
-        // Nearly all chunks lie within one interval, so a check of the last due time suffices for
-        // them.
+        // Nearly every chunk lies within one interval. A check of its first and last due time shows
+        // this.
         if last_due_at_most(chunk, &self.schedule)
             .is_some_and(|last| self.grid.place(last) == place)
         {

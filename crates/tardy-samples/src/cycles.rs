@@ -1,6 +1,6 @@
 //! Cycles of a followed thread. A cycle lasts from a wake-up to the next sleep in the thread's wait
-//! place, and is divided into times that add up to its length. [`cut`] makes cycles from stints,
-//! and the file `cycles.json` of a run folder stores them.
+//! place. It is divided into times that add up to its length. [`cut`] makes cycles from stints. The
+//! file `cycles.json` of a run folder stores the cycles.
 
 pub mod chains;
 pub mod cut;
@@ -18,7 +18,7 @@ use crate::loop_rules::LoopRules;
 /// Name of the file in a run folder.
 pub const FILE: &str = "cycles.json";
 /// Maximum number of stored cycles over all threads. With more than 320 threads, [`cut`] exceeds
-/// it, because it stores at least ten cycles of each.
+/// this number, because it stores at least ten cycles of each thread.
 const WORST_MAX: usize = 3200;
 /// Maximum size of the file in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -29,7 +29,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub enum StretchKind {
     /// The thread waited for a CPU after the wake-up that started the cycle.
     WakeUp,
-    /// The thread was runnable, but another thread had its CPU.
+    /// The thread was runnable, but another thread ran on its CPU.
     Preempted,
     /// The thread slept in a call.
     Blocked,
@@ -56,11 +56,11 @@ pub struct Stretch {
     /// The system call and the kernel function in which the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
-    /// The waker that ended the sleep; the interrupt or softirq that had the CPU for most of the
-    /// wait; or the first thread that had the CPU.
+    /// For a sleep: the waker that ended it. For a wait: the interrupt or softirq that had the CPU
+    /// for most of the wait, or the first thread that had the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The last thread that had the CPU, if not the first one.
+    /// The last thread that had the CPU; absent if it is the same as the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
 }
@@ -73,7 +73,7 @@ pub struct Shares {
     pub wake_up_ns: Nanos,
     /// Time in which the thread had a CPU.
     pub running_ns: Nanos,
-    /// Time in which the thread was runnable, but another thread had its CPU.
+    /// Time in which the thread was runnable, but another thread ran on its CPU.
     pub preempted_ns: Nanos,
     /// Time in which the thread slept.
     pub blocked_ns: Nanos,
@@ -108,8 +108,8 @@ pub struct Cycle {
     pub thread: i32,
     /// Name of the thread.
     pub name: String,
-    /// Start, on the monotonic clock: the due time of the wake-up, or the wake-up itself if it had
-    /// no due time.
+    /// Start of the cycle, on the monotonic clock: the due time of the wake-up, or, without a due
+    /// time, the time of the wake-up itself.
     pub begin_ns: Nanos,
     /// Response time: from the start to the sleep that ends the cycle.
     pub response_ns: Nanos,
@@ -138,7 +138,7 @@ pub struct PlaceRow {
     pub max_ns: Nanos,
 }
 
-/// Time that the cycles of one thread lost at all wait places without a row.
+/// Time that the cycles of one thread lost at all wait places that have no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OtherPlaces {
     /// Number of sleeps.
@@ -193,9 +193,10 @@ pub struct Marks {
     pub starts: u64,
     /// Calls of the second function.
     pub ends: u64,
-    /// Starts that another start of the same thread followed, without an end in between.
+    /// Starts after which the same thread called the first function again, without an end in
+    /// between.
     pub restarts: u64,
-    /// Ends in a thread without an earlier start.
+    /// Ends for which the thread had no start.
     pub ends_without_start: u64,
 }
 
@@ -222,8 +223,8 @@ pub struct Cycles {
 }
 
 impl Cycles {
-    /// Adds the cycles of an earlier part of the recording. Rows of both parts stay apart, because
-    /// quantiles cannot be added up.
+    /// Adds the cycles of an earlier part of the recording. A thread that is in both parts has a
+    /// row for each part, because quantiles cannot be added up.
     #[must_use]
     pub fn after(mut self, earlier: &Self) -> Self {
         self.threads.extend(earlier.threads.iter().cloned());
@@ -258,7 +259,7 @@ impl Cycles {
         self
     }
 
-    /// Puts all times on a clock that reads `by` more.
+    /// Converts all times to a clock whose times are larger by `by`.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         let cycles = self.worst.iter_mut().map(|cycle| &mut cycle.begin_ns);
@@ -269,9 +270,9 @@ impl Cycles {
         self
     }
 
-    /// Returns the content of the file. If it is longer than `bytes_max`, the shortest of the
-    /// stored cycles are left out first, then the threads with the shortest maxima and the last
-    /// entries of `rules`.
+    /// Returns the content of the file. If the content is longer than `bytes_max`, the shortest of
+    /// the stored cycles are left out first, then the threads with the shortest maxima, and the
+    /// last entries of `rules`.
     #[must_use]
     pub fn encode(mut self, bytes_max: Option<u64>) -> Vec<u8> {
         loop {
@@ -289,7 +290,7 @@ impl Cycles {
         }
     }
 
-    /// Reads the file of a run folder; returns `None` if the folder has none.
+    /// Reads the file in a run folder; returns `None` if the folder has no such file.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is damaged.

@@ -62,7 +62,7 @@ impl HolderTotal {
     }
 }
 
-/// Durations: their sum, and their quantiles. Quantiles are exact unless there are too many
+/// The sum and the quantiles of durations. The quantiles are exact unless there are too many
 /// different values.
 #[derive(Debug)]
 struct Lengths {
@@ -109,13 +109,13 @@ impl Lengths {
     }
 }
 
-/// Maximum number of holders that are counted separately. This maximum bounds the memory for traces
-/// with invented names.
+/// Maximum number of holders that are counted separately. This maximum bounds the memory, even for
+/// a manipulated trace with many invented names.
 pub const HOLDERS_MAX: usize = 100_000;
 /// Index that all holders beyond [`HOLDERS_MAX`] share.
 pub const OTHERS: usize = 0;
 
-/// Sums over late wake-ups. A holder is an index in a list of the caller.
+/// Sums over late wake-ups. A holder is given by its index in a list that the caller has.
 #[derive(Debug, Default)]
 pub struct DelayTotals {
     all: Lengths,
@@ -126,7 +126,8 @@ pub struct DelayTotals {
 }
 
 impl DelayTotals {
-    /// Adds a wake-up with its latency and its pieces: component, holder, ns.
+    /// Adds a wake-up with its latency and its pieces. A piece consists of component, holder and
+    /// length in ns.
     pub fn take(
         &mut self,
         lateness: u64,
@@ -194,8 +195,8 @@ pub struct StackRow {
     pub cause: Cause,
     /// Name of the thread or softirq.
     pub name: String,
-    /// Whether the delay ended because these functions gave up the CPU. Otherwise they were running
-    /// when the timer interrupt came.
+    /// Whether the delay ended because these functions gave up the CPU. If not, the functions were
+    /// running when the timer interrupt arrived.
     pub is_end: bool,
     /// Functions, innermost first.
     pub functions: Vec<String>,
@@ -207,7 +208,7 @@ pub struct StackRow {
     pub max_ns: u64,
 }
 
-/// Cause, name, whether the functions gave up the CPU, and the functions.
+/// The cause, the name, whether the functions gave up the CPU, and the functions.
 type Key = (Cause, String, bool, Vec<Arc<str>>);
 
 /// Sums delays by stack.
@@ -215,7 +216,7 @@ type Key = (Cause, String, bool, Vec<Arc<str>>);
 pub struct StackTotals(HashMap<Key, (u64, u64, u64)>);
 
 impl StackTotals {
-    /// Adds a piece of `ns`. A piece without a stack is ignored.
+    /// Adds a piece of the length `ns`. A piece without a stack is ignored.
     pub fn take(&mut self, holder: &DelayHolder, ns: u64) {
         let (is_end, functions) = match (&*holder.stack, &*holder.ended) {
             ([], []) => return,
@@ -270,15 +271,15 @@ pub struct SampleTotals {
     pub ranked: u64,
     /// Sums over the samples above the threshold.
     pub delays: DelayTotals,
-    /// Sums over all other samples; their holders are counted as one.
+    /// Sums over all other samples. All holders of these samples are counted as one holder.
     pub ordinary: DelayTotals,
     /// Stacks of the samples above the threshold.
     pub stacks: StackTotals,
 }
 
 impl SampleTotals {
-    /// Adds a sample of `chunk`. The holders of the chunk have the indices `places`. Returns the
-    /// sample's latency in ns if it exceeds `above`.
+    /// Adds a sample of `chunk`. `places` contains the index of each holder of the chunk. Returns
+    /// the sample's latency in ns if it exceeds `above`.
     pub fn take(
         &mut self,
         sample: &SampleDelay,
@@ -310,8 +311,8 @@ impl SampleTotals {
         Some(latency)
     }
 
-    /// Adds all samples of `chunk`, with their stacks. Calls `late` with each sample above `above`
-    /// whose latency in ns exceeds `least`; `late` returns the next `least`.
+    /// Adds all samples of `chunk`, with their stacks. Calls `late` with each sample whose latency
+    /// exceeds both `above` and `least` (in ns). `late` returns the new `least`.
     pub fn take_chunk(
         &mut self,
         chunk: &DelayChunk,
@@ -348,8 +349,8 @@ pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of explained samples whose latency is stored, and how many of them have pieces that
-/// do not add up to it.
+/// The number of explained samples whose latency is also stored in a series, and how many of these
+/// have pieces that do not add up to the latency.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SumChecks {
     /// Number of samples with both a latency and an explanation.
@@ -358,8 +359,8 @@ pub struct SumChecks {
     pub not_adding_up: u64,
 }
 
-/// Compares the sum of each sample's pieces, in the file of delays at `delays`, with the latency
-/// that the series stores. Both files must have their samples in the same order.
+/// Compares two sources of each sample's latency: the sum of its pieces in the file of delays at
+/// `delays`, and the value in the series. Both files must contain their samples in the same order.
 ///
 /// # Errors
 /// Returns the outer error if the file of delays cannot be opened, the inner error if the series

@@ -1,5 +1,6 @@
-//! Files `trace/SERIES.delays`: for each sample of a series, the holders of the CPU from the due
-//! time to the clock read. The key of a sample is its due time.
+//! The files `trace/SERIES.delays`. They contain, for each explained sample of a series, the
+//! holders of the CPU from the due time to the probe's clock read. The due time identifies a
+//! sample.
 //!
 //! ```text
 //! head    "TARDYDL1"
@@ -16,9 +17,10 @@
 //! ```
 //! Fixed-width integers are little-endian. Causes and components are indices in `Cause::ALL` and
 //! `Component::ALL` of tardy-trace. Each chunk can be read alone, so a damaged chunk does not
-//! affect others. The lengths of a sample's pieces add up to its latency, which is not stored here.
+//! affect others. The latency of a sample is not stored, because the lengths of its pieces add up
+//! to it.
 //!
-//! In a run with `--disk`, the files are bounded ([`DelayWriter::bounded`]).
+//! In a run with `--disk`, the size of the files is limited ([`DelayWriter::bounded`]).
 //!
 //! Version 1 dates from 2026-11. Stacks and senders were added later in 2026-11; older readers skip
 //! them.
@@ -44,7 +46,8 @@ const CHUNK_MAGIC: [u8; 4] = *b"DLYS";
 const CHUNK_HEAD_BYTES: usize = 12;
 /// Maximum size of a body in bytes, for writers and readers.
 const BODY_BYTES_MAX: usize = 16 << 20;
-/// Maximum number of stack frames of a chunk's holders; a chunk of 4,096 samples has far fewer.
+/// Maximum number of stack frames of all holders in a chunk; a chunk of 4,096 samples has far
+/// fewer.
 const FRAMES_MAX: usize = 1 << 20;
 /// Maximum number of samples in a chunk.
 const CHUNK_SAMPLES: usize = 4096;
@@ -58,13 +61,13 @@ pub struct DelayHolder {
     pub known: Certainty,
     /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
-    /// The kernel's priority of the thread.
+    /// The thread's priority in the kernel's notation.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was running, or that an interrupt sent by another CPU ran
-    /// on this one.
+    /// The function that a kernel worker ran, or that an interrupt from another CPU ran on this
+    /// CPU.
     pub work: Option<String>,
-    /// The functions that were running when the interrupt arrived that woke the thread, innermost
-    /// first; empty if no stack was recorded.
+    /// The functions that were interrupted by the interrupt that woke the thread, innermost first;
+    /// empty if no stack was recorded.
     pub stack: Vec<Arc<str>>,
     /// The functions that gave up the CPU at the end.
     pub ended: Vec<Arc<str>>,
@@ -75,7 +78,7 @@ pub struct DelayHolder {
 /// The context that woke the thread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DelayWaker {
-    /// No waker: the thread was awake.
+    /// There was no waker, because the thread was awake.
     Nobody,
     /// A timer, named by its function.
     Timer(Arc<str>),
@@ -94,7 +97,7 @@ pub struct DelayPiece {
     pub component: Component,
     /// Index in the list of holders.
     pub holder: usize,
-    /// The CPU that the holder had.
+    /// The CPU that the holder occupied.
     pub cpu: u32,
     /// Length of the part in ns.
     pub length: u64,
@@ -103,7 +106,7 @@ pub struct DelayPiece {
 /// The delay of a sample, divided without gaps into pieces from the due time to the clock read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleDelay {
-    /// Due time of the sample: its key.
+    /// Due time of the sample, which identifies it.
     pub due: Nanos,
     /// The CPU on which the sample was taken.
     pub cpu: u32,
@@ -152,11 +155,12 @@ struct Shape {
     pieces: Vec<ShapePiece>,
 }
 
-/// Component, index of the holder, and CPU: 0 for the sample's CPU, otherwise the CPU number plus
-/// 1.
+/// Component, index of the holder, and CPU. The CPU is 0 for the sample's CPU; any other CPU is its
+/// number plus 1.
 type ShapePiece = (Component, usize, u32);
 
-/// A holder: texts are indices; stacks and the sender are indices plus 1, or 0 for none.
+/// A holder in a chunk. Texts are given by their indices; stacks and the sender by their indices
+/// plus 1, or by 0 if there is none.
 type ChunkHolder = (
     Cause,
     Certainty,
@@ -175,9 +179,9 @@ struct Encoder {
     holders: Table<ChunkHolder>,
     stacks: Table<ChunkStack>,
     shapes: Table<Shape>,
-    /// The shape of the current sample, reused so that no sample allocates.
+    /// The shape of the current sample. Its memory is reused, so a sample needs no allocation.
     shape: Shape,
-    /// Index of the previous shape, because most samples repeat it.
+    /// Index of the previous sample's shape, which most samples repeat.
     last_shape: usize,
     /// Name and index of the previous waker.
     last_name: Option<(Arc<str>, usize)>,
@@ -206,7 +210,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Table<T> {
-    /// Returns the index of a value. For a new value, `owned` makes the copy that is stored.
+    /// Returns the index of a value. If the value is new, `owned` makes the stored copy of it.
     fn place<Q: Eq + std::hash::Hash + ?Sized>(
         &mut self,
         value: &Q,
@@ -408,7 +412,8 @@ pub struct DelayWriter {
     encoder: Encoder,
     bytes: u64,
     samples: u64,
-    /// The limits of a bounded series' files, and the size of the newest file in bytes.
+    /// The limits of the files, and the size of the newest file in bytes; absent if the files have
+    /// no limit.
     bound: Option<(Bound, u64)>,
 }
 
@@ -441,7 +446,7 @@ impl DelayWriter {
     }
 
     /// Adds a sample, and writes a chunk when it is full. The sample's pieces refer to `holders` by
-    /// index; this list may only grow between calls.
+    /// index. Between two calls, entries may be appended to this list, but not changed or removed.
     ///
     /// # Errors
     /// Returns errors of writing.
@@ -519,10 +524,11 @@ fn open_file(path: &Path) -> io::Result<io::BufReader<File>> {
 #[derive(Debug)]
 pub struct DelayReader {
     file: io::BufReader<File>,
-    /// The files that are still to be read, the next one last.
+    /// The files that are not yet read, in reverse order.
     later: Vec<PathBuf>,
     /// The due time of the latest sample read so far. Samples of later files up to this time are
-    /// skipped, because after a kill a sample may be both among the worst and in the older file.
+    /// skipped. If the tool was killed, a sample may be in two files: in the file of the worst
+    /// samples, and in the older file.
     last: Nanos,
     floor: Nanos,
     damaged: u64,
@@ -540,7 +546,7 @@ impl DelayReader {
         Self::of(files)
     }
 
-    /// Opens these files in reverse order, the last one first.
+    /// Opens the files in `later`. The last one is read first.
     fn of(mut later: Vec<PathBuf>) -> io::Result<Self> {
         let first = later.pop().ok_or(io::ErrorKind::NotFound)?;
         Ok(Self {
@@ -552,8 +558,8 @@ impl DelayReader {
         })
     }
 
-    /// Returns the next chunk, or `None` at the end. A truncated end, which a killed run leaves, is
-    /// no error: the counts of run.json show how much is missing.
+    /// Returns the next chunk, or `None` at the end. A truncated end, as after a killed run, is not
+    /// an error, because the counts in run.json show how much is missing.
     ///
     /// # Errors
     /// Returns errors of reading.
@@ -585,7 +591,8 @@ impl DelayReader {
             };
             let length = word(4) as usize;
             if head[..4] != CHUNK_MAGIC || length > BODY_BYTES_MAX {
-                // The start of the next chunk is unknown, so the rest counts as damaged.
+                // The start of the next chunk is unknown, so the rest of the file counts as
+                // damaged.
                 let rest = io::copy(&mut self.file, &mut io::sink())?;
                 self.damaged += head.len() as u64 + rest;
                 return Ok(None);
@@ -617,8 +624,8 @@ impl DelayReader {
     }
 }
 
-/// Decodes the body of a chunk; `None` if it is damaged. The length of the body limits every count,
-/// because each counted thing takes at least one byte.
+/// Decodes the body of a chunk; `None` if it is damaged. Every count is limited by the length of
+/// the body, because each counted item takes at least one byte.
 #[must_use]
 pub fn decode(body: &[u8]) -> Option<DelayChunk> {
     let mut reader = Reader::new(body);

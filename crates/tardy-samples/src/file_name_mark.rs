@@ -1,5 +1,5 @@
-//! The mark of a file that has the counts of a series but not its descriptor. The mark lets a
-//! reader refuse the file of another series.
+//! The mark in a file that contains counts of a series but not its descriptor. With this mark, a
+//! reader can refuse the file of another series.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! Converts interval errors to latencies, by comparing the events of a series with a fitted grid of
-//! expiries. A first pass, shared with the summary, fits the grid; a second one counts the
+//! expiries. A first pass, which the summary shares, fits the grid. A second pass counts the
 //! latencies.
 
 use tardy_core::chunk::Chunk;
@@ -41,7 +41,7 @@ impl GridFitter {
     /// Adds the next chunk of the series.
     pub fn add(&mut self, chunk: &Chunk) {
         for (_, sample) in chunk.samples(&self.schedule) {
-            // The first interval also started with an event.
+            // An event also started the first interval.
             if std::mem::take(&mut self.is_first) {
                 self.fit.add(sample.due - self.schedule.period());
             }

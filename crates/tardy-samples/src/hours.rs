@@ -1,5 +1,5 @@
-//! Samples of old segments, folded into histograms by hour: `PROBE.cpuN.hours` next to the series
-//! file of a run with `--disk`.
+//! The samples of old segments, folded into hourly histograms. In a run with `--disk`, they are in
+//! the file `PROBE.cpuN.hours` next to the series file.
 //!
 //! ```text
 //! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
@@ -14,16 +14,17 @@
 //!          then three histograms (latencies; latencies of skipped due times; upper bounds of other skipped due times):
 //!          entries, then for each in ascending order: difference to the value before (folded), count
 //! ```
-//! An interval holds the samples that were due within one hour of the clock. When the file reaches
-//! its size limit, pairs of intervals are merged into intervals of twice the length, repeatedly. A
-//! single interval that is too large loses precision: its values are then known to 1/64, while its
-//! counts, its sum and its worst sample stay exact.
+//! An interval contains the samples that were due within one full hour of the clock. When the file
+//! reaches its size limit, pairs of intervals are merged into intervals of twice the length,
+//! repeatedly. If a single interval is still too large, its values lose precision: they are then
+//! known only to 1/64. Its counts, its sum and its worst sample stay exact.
 //!
-//! The file names the last segment that it includes, and is replaced as a whole before that segment
-//! is removed. If the segment still exists after a crash, it is not counted again.
+//! The file states the number of the last segment that it includes. It is replaced as a whole
+//! before this segment is removed. If the segment still exists after a crash, readers do not count
+//! it again.
 //!
-//! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11; with it,
-//! a reader refuses the file of another series.
+//! Version 1 dates from 2026-11. The CRC-32 of the file's name was added later in 2026-11. A reader
+//! compares it to refuse the file of another series.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,16 +50,17 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Maximum number of samples of a series: a million per second for a century.
 const SAMPLES_MAX: u64 = 1 << 52;
 /// Maximum number of times that the interval is doubled; the longest interval exceeds a lifetime.
-/// After that, all parts of the run are merged into one interval.
+/// If the file is still too large after that, all parts of the run are merged into one interval.
 const DOUBLINGS_MAX: usize = 20;
-/// Initial number of exact values for a single interval that exceeds the limit; halved until the
-/// interval fits.
+/// Initial number of exact values in a single interval that exceeds the limit. The number is halved
+/// until the interval fits.
 const EXACT_VALUES_FIRST: usize = 1 << 16;
 
 /// Number of histograms of an interval.
 const HISTOGRAMS: usize = 3;
-/// Number of samples that are counted before they are added to the interval's encoded histograms.
-/// The memory for folding a segment is then bounded, whatever the interval contains already.
+/// Number of samples that are counted in memory before they are added to the interval's encoded
+/// histograms. So the memory for folding a segment is bounded, regardless of the interval's
+/// content.
 const SAMPLES_AT_ONCE: usize = 8192;
 
 /// Initial length of an interval: one hour.
@@ -71,7 +73,7 @@ pub struct CountingRule {
     pub window: Option<Window>,
     /// Whether the samples time work: see [`tardy_core::series::Descriptor::is_work`].
     pub is_work: bool,
-    /// Times at which an interval ends before the hour does: the starts and ends of phases.
+    /// Times at which an interval ends although its hour does not: the starts and ends of phases.
     pub cuts: Vec<Nanos>,
     /// Length of an interval.
     pub stretch: Nanos,
@@ -94,7 +96,7 @@ pub struct Hours {
     mark: Option<u64>,
 }
 
-/// An interval in encoded form: a series may have a thousand intervals, and few of them are ever
+/// An interval in encoded form. A series may have a thousand intervals, of which only few are ever
 /// decoded.
 #[derive(Debug, Clone)]
 struct PackedStretch {
@@ -116,7 +118,7 @@ pub struct Stretch {
     pub skipping: u64,
     /// Samples that were lost between the samples of the interval.
     pub gaps: Gap,
-    /// Number of values known only to 1/64.
+    /// Number of values that are known only with a precision of 1/64.
     pub coarse: u64,
     /// Counts of the samples: latencies, skipped due times, misses, and the worst sample.
     pub cell: Cell,
@@ -143,7 +145,7 @@ impl Hours {
         }
     }
 
-    /// Returns the same histograms, with the mark of the file at `path`.
+    /// Returns the histograms with the mark of the file at `path`.
     #[must_use]
     pub(crate) fn at(self, path: &Path) -> Self {
         Self {
@@ -172,7 +174,7 @@ impl Hours {
         }
     }
 
-    /// Returns the stand-in for a damaged or missing file.
+    /// Returns empty histograms, which replace a damaged or missing file.
     pub(crate) fn unknown() -> Self {
         Self {
             through: 0,
@@ -185,8 +187,8 @@ impl Hours {
         }
     }
 
-    /// Starts to add the samples of a segment; the segments must come in order.
-    /// [`Counting::end_segment`] ends the segment.
+    /// Starts to add the samples of a segment. Segments must be added in their order.
+    /// [`Counting::end_segment`] completes the segment.
     #[must_use]
     pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {
         Counting {
@@ -210,8 +212,8 @@ impl Hours {
         self.stretches().map(|stretch| stretch.last_wake).max()
     }
 
-    /// Converts all times to a clock that is ahead by `by`. Intervals then start at the hours of
-    /// that clock.
+    /// Converts all times to a clock that is ahead by `by`. The intervals of the result start at
+    /// the hours of this clock.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         for packed in std::mem::take(&mut self.stretches) {
@@ -282,7 +284,8 @@ impl Hours {
         bytes
     }
 
-    /// Assigns a new part and number to each interval, and merges intervals that get the same ones.
+    /// Assigns a new part and number to each interval, and merges intervals with the same part and
+    /// number.
     fn renumber(&mut self, new: impl Fn(u64, i64) -> (u64, i64)) {
         let mut renumbered: Vec<PackedStretch> = Vec::new();
         for packed in std::mem::take(&mut self.stretches) {
@@ -390,7 +393,7 @@ pub struct Counting<'a> {
     open: Option<Open>,
 }
 
-/// The latest samples, which are not in the encoded histograms yet.
+/// The latest samples, which are not yet part of the encoded histograms.
 #[derive(Debug)]
 struct Open {
     part: u64,
@@ -424,13 +427,15 @@ impl Counting<'_> {
                 .add(gap, sample, self.rule, &schedule, open.skipped_before);
             self.hours.samples += 1;
         }
-        // The largest counts are kept, whatever the order of the chunks.
+        // The counts are cumulative, so the largest are the latest, even if the chunks are not in
+        // order.
         if chunk.counts.recorded >= self.hours.counts.recorded {
             self.hours.counts = chunk.counts;
         }
     }
 
-    /// Returns the histograms including segment `number`, after all its samples were added.
+    /// Returns the histograms, which now include segment `number`. All samples of the segment must
+    /// have been added.
     #[must_use]
     pub fn end_segment(mut self, number: u64) -> Hours {
         self.close();
@@ -450,7 +455,8 @@ impl Counting<'_> {
 }
 
 impl Hours {
-    /// Returns the position of an interval; if there is none, the position at which it belongs.
+    /// Returns the position of an interval; if it does not exist, the position at which it must be
+    /// inserted.
     fn find(&self, part: u64, number: i64) -> Result<usize, usize> {
         self.stretches
             .binary_search_by_key(&(part, number), |packed| (packed.part, packed.number))
@@ -464,7 +470,7 @@ impl Hours {
             .map_or(0, |head| head.cell.skipped)
     }
 
-    /// Adds the counts of an interval, which may have counts already.
+    /// Adds counts to an interval, or inserts the interval if it does not exist.
     fn put(&mut self, packed: PackedStretch) {
         match self.find(packed.part, packed.number) {
             Ok(place) => self.stretches[place].merge(&packed),
@@ -582,7 +588,7 @@ impl Stretch {
         out
     }
 
-    /// Appends everything but the histograms.
+    /// Appends everything except the histograms.
     fn put_head(&self, out: &mut Vec<u8>) {
         let cell = &self.cell;
         varint::put_signed(out, self.first_due.get());
@@ -623,7 +629,7 @@ impl Stretch {
         Some(stretch)
     }
 
-    /// Reads everything but the histograms, which come next.
+    /// Reads everything except the histograms, which follow.
     fn take_head(reader: &mut Reader<'_>) -> Option<Self> {
         let (first_due, last_wake) = (Nanos(reader.take_signed()?), Nanos(reader.take_signed()?));
         let (samples, skipping) = (reader.take()?, reader.take()?);
@@ -698,7 +704,7 @@ impl Iterator for EncodedCounts<'_> {
     }
 }
 
-/// Reads a histogram; `None` if its end is missing.
+/// Takes an encoded histogram from the reader; `None` if the histogram is truncated.
 fn take_counts<'a>(reader: &mut Reader<'a>) -> Option<EncodedCounts<'a>> {
     let entries = reader.take()?;
     let counts = EncodedCounts {

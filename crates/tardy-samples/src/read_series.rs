@@ -5,7 +5,7 @@
 //! end is not damage.
 //!
 //! A series of a run with `--disk` has several files ([`crate::rotation`]). These files are read as
-//! one series, and [`SeriesFile::hours`] has the folded samples.
+//! one series, and [`SeriesFile::hours`] returns the folded samples.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -27,7 +27,7 @@ use crate::segments::{segment_path, segments_behind};
 
 /// Bytes per read.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Minimum size of a file, in bytes, for each further reading thread.
+/// A file needs at least this size, in bytes, for each reading thread beyond the first.
 const PART_BYTES: u64 = 1 << 20;
 
 /// The reason why a series cannot be read at all.
@@ -75,7 +75,7 @@ pub struct SeriesFile {
 #[derive(Debug)]
 struct SeriesSegments {
     hours: Hours,
-    /// Size in bytes of the histograms by hour, if they are damaged.
+    /// Size in bytes of the hourly histograms if these are damaged; otherwise 0.
     damaged_bytes: u64,
     pieces: Vec<Piece>,
 }
@@ -95,14 +95,14 @@ struct Piece {
 /// Maximum number of attempts to open all segments, because segments may be deleted at the same
 /// time.
 const LOOKS_MAX: usize = 100;
-/// Number of low bits of a position that are the offset in the segment; the high bits are the
-/// segment's number.
+/// A position contains the offset in the segment in this number of low bits, and the segment's
+/// number in the high bits.
 const PLACE_BITS: u32 = 40;
 
 /// The result of reading a part, besides its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartEnd {
-    /// Number of bytes between chunks that belong to no chunk.
+    /// Number of bytes that lie between chunks and belong to no chunk.
     pub damaged_bytes: u64,
     /// Number of bytes of a truncated chunk at the end of the file.
     pub torn_bytes: u64,
@@ -110,7 +110,8 @@ pub struct PartEnd {
     pub is_closed: bool,
 }
 
-/// Returns whether the file's head is not written yet, or only partly.
+/// Returns whether the file's head is missing or incomplete, because it is not yet completely
+/// written.
 ///
 /// # Errors
 /// Returns errors of opening and reading.
@@ -129,7 +130,7 @@ impl SeriesFile {
     /// Returns [`SeriesError`].
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let mut series = Self::open_alone(path, path)?;
-        // Segments may exist even if the histograms by hour are missing.
+        // Segments may exist even if the hourly histograms are missing.
         let is_head_alone = series.length <= series.chunks_begin;
         let has_segments = || segments_behind(path, 0).is_ok_and(|segments| !segments.is_empty());
         if hours::path(path).exists() || (is_head_alone && has_segments()) {
@@ -193,7 +194,7 @@ impl SeriesFile {
     }
 
     /// Opens a segment of the series in `series`. If the segment's head is damaged, the series'
-    /// head replaces it, and the first chunk is searched for.
+    /// head replaces it, and the reader searches for the first chunk.
     pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
         match Self::open_alone(path, series) {
             Err(SeriesError::Format { .. }) => {}
@@ -227,7 +228,7 @@ impl SeriesFile {
         &self.descriptor
     }
 
-    /// Returns the size of the series' files in bytes, without the histograms by hour.
+    /// Returns the size of the series' files in bytes, without the hourly histograms.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.length
@@ -277,8 +278,9 @@ impl SeriesFile {
         Ok(walk.end)
     }
 
-    /// Calls `visit` with each complete chunk from position `place` on, also in a file that has
-    /// grown since it was opened. Returns the position at which to resume; the first call uses 0.
+    /// Calls `visit` with each complete chunk from position `place` on. Includes chunks that were
+    /// appended after the file was opened. Returns the position at which to resume; the first call
+    /// uses 0.
     ///
     /// # Errors
     /// Returns the errors of [`Self::read_part`].
@@ -302,7 +304,7 @@ impl SeriesFile {
             end: PartEnd::default(),
         };
         walk.run(u64::MAX, visit).map_err(unreadable)?;
-        // A chunk that is being written is read in a later call, when it is complete.
+        // An incomplete chunk, which is still being written, is read in a later call.
         Ok(walk.place - walk.end.torn_bytes)
     }
 
@@ -323,7 +325,7 @@ impl SeriesFile {
             let end = self.read_part(part, &mut |chunk| add(&mut read, chunk))?;
             Ok((read, end))
         };
-        // Small files are read by one thread.
+        // One thread reads a small file.
         let parts = self.parts(threads_max.min(self.bytes() / PART_BYTES + 1));
         let count = parts.len();
         let (mut whole, mut end) = (new(), PartEnd::default());
@@ -360,14 +362,14 @@ fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
 }
 
 impl SeriesSegments {
-    /// Opens the histograms by hour and a consistent set of the later segments, also while the run
-    /// is writing. `head` is the length of the series' main file.
+    /// Opens the hourly histograms and a consistent set of the later segments, even while the run
+    /// writes them. `head` is the length of the series' main file.
     fn open(series: &Path, head: u64) -> io::Result<Self> {
         let path = hours::path(series);
         for _ in 0..LOOKS_MAX {
             let (hours, damaged_bytes) = match Hours::read(&path) {
                 Ok(Some(hours)) => (hours, 0),
-                // The individually stored samples can be read without the damaged histograms.
+                // If the histograms are damaged, the individually stored samples can still be read.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     (Hours::unknown(), std::fs::metadata(&path)?.len().max(1))
                 }
@@ -431,7 +433,7 @@ impl SeriesSegments {
         Ok(end)
     }
 
-    /// Works like [`SeriesFile::read_on`]. The upper bits of a position are the number of the
+    /// Works like [`SeriesFile::read_on`]. The upper bits of a position contain the number of the
     /// segment. Samples that were folded before they could be read are skipped.
     fn read_on(&self, series: &Path, place: u64, visit: &mut dyn FnMut(&Chunk)) -> io::Result<u64> {
         let (open, offset) = (place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1));
@@ -460,7 +462,7 @@ impl Piece {
         }
         .take(DESCRIPTOR_BYTES_MAX as u64 + 16)
         .read_to_end(&mut head)?;
-        // If the segment's head is damaged, the first chunk is searched for.
+        // If the segment's head is damaged, the reader searches for the first chunk.
         let (json, chunks_begin) =
             chunk::decode_head(&head).map_or((&[][..], length), |(json, at)| (json, at as u64));
         let is_foreign =
@@ -475,8 +477,8 @@ impl Piece {
         })
     }
 
-    /// Visits the chunks that start in bytes `from..to`, and returns the position at which it
-    /// stopped.
+    /// Visits the chunks that start in the bytes `from..to`. Also returns the position at which
+    /// reading stopped.
     fn read(
         &self,
         from: u64,
@@ -532,8 +534,8 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Returns at least `wanted` bytes from the current position on; fewer only at the end of the
-    /// file.
+    /// Returns at least `wanted` bytes from the current position on. Returns fewer only at the end
+    /// of the file.
     fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         while self.bytes.len() - self.begin < wanted && !self.is_at_end {
             self.bytes.drain(..self.begin);
@@ -556,7 +558,7 @@ impl<R: Read> Window<R> {
 struct Walk<R> {
     window: Window<R>,
     place: u64,
-    /// Whether `place` is the start of a chunk. If not, the next start is searched for.
+    /// Whether `place` is the start of a chunk. If not, the reader searches for the next start.
     is_synchronised: bool,
     end: PartEnd,
 }
@@ -584,7 +586,7 @@ impl<R: Read> Walk<R> {
         self.place += bytes as u64;
     }
 
-    /// Decodes the chunk at the current position; `None` if there is none.
+    /// Decodes the chunk at the current position; `None` if no valid chunk starts there.
     fn next(&mut self, chunk: &mut Chunk) -> io::Result<Option<ChunkSpan>> {
         let Ok(head) = ChunkHead::decode(self.window.fill(CHUNK_HEAD_BYTES)?) else {
             return Ok(None);
@@ -626,7 +628,7 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// Returns whether the remaining bytes are the start of a truncated chunk.
+    /// Returns whether the remaining bytes look like the start of a truncated chunk.
     fn looks_torn(&mut self) -> io::Result<bool> {
         let window = self.window.fill(CHUNK_HEAD_BYTES)?;
         Ok(match ChunkHead::decode(window) {

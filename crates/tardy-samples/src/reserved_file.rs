@@ -1,8 +1,8 @@
 //! A file whose space is reserved in advance, so that it can be written even if the disk is full.
 //!
 //! Space for the last `run.json` and the last histograms is reserved at the start, so a run on a
-//! full disk can still report that the disk was full. The space has no name (O_TMPFILE) until it is
-//! written, so a killed tool leaves nothing behind.
+//! full disk can still report that the disk was full. The file with this space has no name
+//! (O_TMPFILE) until its content is written, so a killed tool leaves no file behind.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::unnamed_file;
 
-/// A file that replaces another one atomically. If the file system supports it, the file has no
-/// name until then, so a killed tool leaves no temporary file.
+/// A file that replaces another one atomically. If the file system supports files without a name,
+/// the new file has no name until it is complete, so a killed tool leaves no temporary file.
 #[derive(Debug)]
 pub struct ReservedFile {
     file: File,
     place: PathBuf,
-    /// The file's temporary path, if the file system supports no unnamed files.
+    /// The file's temporary path, if the file system does not support files without a name.
     waiting: Option<PathBuf>,
 }
 
@@ -64,11 +64,12 @@ impl ReservedFile {
             Some(waiting) => waiting,
             None => {
                 let name = beside(&self.place, "reserved");
-                // Removes the file of a tool that was killed between give_name and rename.
+                // Removes a file that remains from a tool that was killed between `give_name` and
+                // `rename`.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
-                    // The disk has no space for a name. Overwrites the existing file instead, in
-                    // the space that dropping frees.
+                    // The disk may have no space for another file name. In this case, overwrites
+                    // the existing file; dropping the reserved file frees the space.
                     let place = std::mem::take(&mut self.place);
                     drop(self);
                     return fs::write(place, content).map_err(|_| error);
@@ -103,8 +104,8 @@ pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Works like [`replace`], and calls `behind` after the new content is synced and before it
-/// replaces the old one. If `behind` fails, the new content stays in the temporary file.
+/// Works like [`replace`], but calls `behind` when the new content is synced to disk, before it
+/// replaces the old content. If `behind` fails, the new content stays in the temporary file.
 ///
 /// # Errors
 /// Returns the errors of [`replace`] and `behind`.
@@ -130,8 +131,8 @@ pub(crate) fn replace_watched(
     Ok(())
 }
 
-/// Syncs the folder of a file, if the file system can, so that the file keeps its name after a
-/// power failure.
+/// Syncs the folder of a file, if the file system supports this, so that the file keeps its name
+/// after a power failure.
 pub fn sync_name(file: &Path) {
     let folder = file
         .parent()

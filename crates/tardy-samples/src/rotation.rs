@@ -3,13 +3,13 @@
 //!
 //! `PROBE.cpuN.series` contains only the head. `PROBE.cpuN.series.1` and so on are segments, each
 //! with a head and chunks. When a segment is full, the recorder starts a new one, and never waits.
-//! Another thread frees space: it folds the oldest segment into the histograms, syncs them to disk,
-//! and removes the segment.
+//! Another thread frees space: it folds the oldest segment into the histograms, syncs the
+//! histograms to disk, and removes the segment.
 //!
-//! Samples are folded by whole segments, because a file cannot lose its start. The histograms name
-//! the last segment that they include, and reach the disk before that segment is removed. A crash
-//! between any two steps therefore counts no sample twice and loses none (a property test stops at
-//! each step).
+//! Samples are folded by whole segments, because the start of a file cannot be removed. The
+//! histograms state the number of the last segment that they include, and reach the disk before
+//! this segment is removed. Therefore no sample is lost or counted twice after a crash between any
+//! two steps (a property test stops at each step).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -28,22 +28,24 @@ use crate::segments::{new_head_path, segment_path, segments_behind};
 
 /// Minimum disk usage of a file, in bytes, because file systems allocate whole blocks.
 const BLOCK_BYTES: u64 = 4096;
-/// Number of segments of a series that has used its share of the disk budget.
+/// Number of segments that fill a series' share of the disk budget.
 const SEGMENTS: u64 = 8;
-/// Minimum share of one series of the disk budget, in bytes.
+/// Minimum share of the disk budget that one series needs, in bytes.
 const SHARE_LEAST: u64 = 256 << 10;
-/// Maximum size of the histograms by hour, in bytes: folding holds several copies in memory.
+/// Maximum size of the hourly histograms, in bytes. It is limited because several copies are in
+/// memory while a segment is folded.
 const HOURS_BYTES_MAX: u64 = 8 << 20;
 /// Disk usage of a run's record, and of the space reserved for its replacement, in bytes.
 const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
 /// Minimum disk usage of `state.jsonl`, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
 
-/// Space reserved for the histogram of a series, in bytes. The histogram is written when the disk
-/// is full.
+/// Space reserved for the histogram of a series, in bytes. The histogram is also written if the
+/// disk is full.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
-/// First and longest pause after a failure to free space: each attempt may read a whole segment.
+/// First and longest pause after a failure to free space. There is a pause because each attempt may
+/// read a whole segment.
 const REST_FIRST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(60);
 
@@ -54,7 +56,7 @@ pub struct DiskDivision {
     pub state_bytes: u64,
     /// Size limit of the segments of one series, in bytes.
     pub kept_bytes: u64,
-    /// Size limit of the histograms by hour of one series, in bytes.
+    /// Size limit of the hourly histograms of one series, in bytes.
     pub hours_bytes: u64,
 }
 
@@ -62,11 +64,11 @@ impl DiskDivision {
     /// Divides `bytes` for a run with `series` series.
     ///
     /// # Errors
-    /// Returns the minimum number of bytes if `bytes` is less.
+    /// Returns the minimum number of bytes if `bytes` is below it.
     pub fn of(bytes: u64, series: usize) -> Result<Self, u64> {
         let series = series.max(1) as u64;
-        // Up to three copies of a histogram exist: the old file, the new file that is about to
-        // replace it, and the space reserved for the last replacement.
+        // Up to three copies of a histogram take space: the old file, the new file that is about to
+        // replace it, and the space that is reserved for the last replacement.
         let fixed = RECORD_BYTES + series * 3 * HISTOGRAM_BYTES;
         let least = fixed + 2 * STATE_BYTES_LEAST + series * SHARE_LEAST;
         if bytes < least {
@@ -74,8 +76,8 @@ impl DiskDivision {
         }
         let state_bytes =
             ((bytes - fixed - series * SHARE_LEAST) / 32).clamp(STATE_BYTES_LEAST, 64 << 20);
-        // The log and the histograms are replaced as a whole, so the old and the new file exist
-        // together for a moment.
+        // The log and the histograms are replaced as a whole, so for a moment the old and the new
+        // file exist at the same time.
         let share = ((bytes - fixed).saturating_sub(2 * state_bytes) / series).max(SHARE_LEAST);
         let hours_bytes = (share / 8).min(HOURS_BYTES_MAX);
         Ok(Self {
@@ -91,18 +93,19 @@ impl DiskDivision {
 pub struct RotationRule {
     /// Size limit of the segments, in bytes.
     pub kept_bytes: u64,
-    /// Size limit of the histograms by hour, in bytes.
+    /// Size limit of the hourly histograms, in bytes.
     pub hours_bytes: u64,
     /// The window by which misses are counted.
     pub window: Option<Window>,
-    /// Times after the start of the series at which an hour is divided: the edges of phases.
+    /// Times, relative to the start of the series, at which an hour is divided: the starts and ends
+    /// of phases.
     pub cuts: Vec<Nanos>,
     /// Length of an hourly interval.
     pub hour: Nanos,
 }
 
 impl RotationRule {
-    /// Makes the rule of a series with its share of `division`.
+    /// Makes the rule for one series, with the limits in `division`.
     #[must_use]
     pub fn of(division: DiskDivision, window: Option<Window>, cuts: Vec<Nanos>) -> Self {
         Self {
@@ -125,7 +128,8 @@ pub struct Rotation {
     series: PathBuf,
     rule: RotationRule,
     kept: Mutex<KeptSegments>,
-    /// Whether the new head of a resumed series waits next to the old one.
+    /// Whether the new head of a resumed series is in a file next to the old head, which it will
+    /// replace.
     has_new_head: Mutex<bool>,
 }
 
@@ -133,13 +137,13 @@ pub struct Rotation {
 struct KeptSegments {
     /// Number and size in bytes of each segment, in order of time.
     segments: Vec<(u64, u64)>,
-    /// Number of the last folded segment, which precedes the first of these.
+    /// Number of the last folded segment, which precedes the first segment in `segments`.
     through: u64,
     /// Number of folded samples.
     given_way: u64,
     is_asked: bool,
-    /// The pause before the next request, and the start of that pause; absent if the last request
-    /// did not fail.
+    /// The pause before the next request to free space, and the start of this pause; absent unless
+    /// the last request failed.
     rest: Option<(Duration, Instant)>,
     /// Whether there is a new segment that [`Rotation::settle`] has not processed.
     has_new: bool,
@@ -159,9 +163,9 @@ impl KeptSegments {
 pub enum Step {
     /// The samples were counted.
     Counted,
-    /// The new histograms were written, next to the old ones.
+    /// The new histograms were written to a file next to the old ones.
     Written,
-    /// The new histograms replaced the old ones, on disk.
+    /// The new histograms replaced the old ones, and reached the disk.
     Replaced,
     /// The segment was removed.
     Removed,
@@ -205,7 +209,7 @@ impl Rotation {
         self.kept().through
     }
 
-    /// Writes empty histograms by hour. Their file shows readers that there are segments.
+    /// Writes empty hourly histograms. This file shows readers that there are segments.
     ///
     /// # Errors
     /// Returns errors of writing.
@@ -225,7 +229,7 @@ impl Rotation {
         let made = OpenOptions::new().write(true).create_new(true).open(&path);
         let written = made.and_then(|mut file| file.write_all(head).map(|()| file));
         let file = written.inspect_err(|_| {
-            // A segment with half a head is removed.
+            // A segment with an incomplete head is removed.
             let _ = fs::remove_file(&path);
         })?;
         let mut kept = self.kept();
@@ -235,7 +239,7 @@ impl Rotation {
         Ok(file)
     }
 
-    /// Returns whether `more` bytes would exceed a segment of `length` bytes.
+    /// Returns whether a segment of `length` bytes has no space for `more` bytes.
     pub(crate) fn is_full(&self, length: u64, more: u64) -> bool {
         length + more > self.rule.segment_bytes()
     }
@@ -243,8 +247,8 @@ impl Rotation {
     /// Checks that there is space for `bytes` more, in the newest segment or in a new one.
     ///
     /// # Errors
-    /// Returns an error if the thread that frees space was delayed and there is none. The samples
-    /// are then counted, but not stored.
+    /// Returns an error if there is no space, because the thread that frees space was delayed. The
+    /// caller then counts the samples, but does not store them.
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
@@ -268,8 +272,8 @@ impl Rotation {
         }
     }
 
-    /// Returns whether space is needed and was not requested yet. The caller then runs
-    /// [`Self::make_room`] on another thread.
+    /// Returns whether space must be freed and no other thread was asked to do this yet. The caller
+    /// then runs [`Self::make_room`] on another thread.
     #[must_use]
     pub fn wants_room(&self) -> bool {
         let mut kept = self.kept();
@@ -344,8 +348,8 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // The power failed before the empty histograms reached the disk. Segment 1 still
-            // exists, so no sample is in the histograms alone.
+            // This happens if the power failed before the empty histograms reached the disk.
+            // Segment 1 still exists, so all samples are still in segments.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>
@@ -362,13 +366,13 @@ impl Rotation {
         Hours::new(&self.counting(None)).at(&hours::path(&self.series))
     }
 
-    /// Returns the histograms including the samples of segment `number`. The segment does not
-    /// change.
+    /// Returns the histograms with the samples of segment `number` added. The segment itself does
+    /// not change.
     fn with_segment(&self, mut hours: Hours, number: u64) -> io::Result<Hours> {
         let segment =
             match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
-                // The power failed before the heads of the segment and of the series reached the
-                // disk.
+                // This happens if the power failed before the heads of the segment and of the
+                // series reached the disk.
                 Err(SeriesError::Format { .. }) => {
                     hours.through = number;
                     return Ok(hours);
@@ -392,7 +396,7 @@ impl Rotation {
         Ok(!has_hours && !segment_path(&self.series, 1).try_exists()?)
     }
 
-    /// Returns the histograms including the samples of all existing segments. Writes nothing.
+    /// Returns the histograms with the samples of all existing segments added. Writes nothing.
     ///
     /// # Errors
     /// Returns errors of reading.
@@ -425,7 +429,7 @@ impl Rotation {
         std::mem::take(&mut self.kept().has_new)
     }
 
-    /// Syncs the newest segments, the head of the series, the histograms by hour, and the names of
+    /// Syncs the newest segments, the head of the series, the hourly histograms, and the names of
     /// these files, so that readers find the segments after a power failure.
     ///
     /// # Errors
@@ -443,7 +447,8 @@ impl Rotation {
         Ok(())
     }
 
-    /// Records that the head of a resumed series waits to replace the old one.
+    /// Records that a file with the new head of a resumed series exists, which will replace the old
+    /// head.
     pub(crate) fn note_new_head(&self) {
         *self
             .has_new_head
@@ -451,7 +456,7 @@ impl Rotation {
             .unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// Moves the waiting head into place, once it is synced.
+    /// Syncs the new head, if there is one, and replaces the old head with it.
     pub(crate) fn place_head(&self) -> io::Result<()> {
         let mut is_new = self
             .has_new_head
@@ -466,7 +471,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Returns the files that are perhaps not synced yet.
+    /// Returns the files that may not be synced yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         let kept = self.kept();

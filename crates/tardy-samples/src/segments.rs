@@ -12,13 +12,14 @@ pub fn segment_path(series: &Path, number: u64) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns the path of a resumed series' new head until it is synced. Until then, `series` holds
-/// the old head.
+/// Returns the path at which a resumed series' new head is stored until it is synced. Until then,
+/// the file `series` contains the old head.
 pub(crate) fn new_head_path(series: &Path) -> PathBuf {
     series.with_extension("series.new")
 }
 
-/// Returns the numbers of the segments after `through` of the series in `series`, in order of time.
+/// Returns the numbers of the segments after number `through`, in order of time. The segments
+/// belong to the series in `series`.
 ///
 /// # Errors
 /// Returns errors of reading the folder.

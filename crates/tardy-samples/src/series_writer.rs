@@ -1,7 +1,7 @@
 //! Appends chunks to a series file, and keeps the file readable if the disk is full.
 //!
-//! If a chunk cannot be written completely, it is removed again. The next chunk is tried again,
-//! because space may have been freed.
+//! If a chunk cannot be written completely, its written part is removed. The writer still tries to
+//! write the next chunk, because space may have been freed.
 //!
 //! In a run with `--disk`, the chunks go to segments: see [`crate::rotation`].
 
@@ -17,8 +17,9 @@ use tardy_core::units::Nanos;
 use crate::rotation::Rotation;
 use crate::segments::new_head_path;
 
-/// Interval at which the recorder empties the rings and writes chunks. A killed run loses at most
-/// the samples of one interval, and a run with a stalled recorder less than 250 ms of samples.
+/// Interval at which the recorder empties the rings and writes chunks. If the run is killed, at
+/// most the samples of one interval are lost. If the recorder also stalls, less than 250 ms of
+/// samples are lost.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 
 /// An open series file.
@@ -80,7 +81,7 @@ impl SeriesWriter {
     /// Returns AlreadyExists if the file exists.
     pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
         let number = rotation.through();
-        // The head of a resumed series is replaced after the new one is synced.
+        // The head of a resumed series is replaced only when the new head is synced.
         let writer = if number == 0 {
             Self::without_head(rotation.series())?
         } else {
@@ -102,8 +103,8 @@ impl SeriesWriter {
     /// Returns errors of writing.
     pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
         let head = chunk::encode_head(&serde_json::to_vec(descriptor)?);
-        // The histograms by hour are written before the head. If a series has a head but no
-        // histograms, they were therefore lost.
+        // The hourly histograms are written before the head. Therefore, if a series has a head but
+        // no histograms, the histograms were lost.
         if let Some(segments) = &self.segments {
             segments.rotation.begin()?;
         }
@@ -129,7 +130,7 @@ impl SeriesWriter {
         Ok(())
     }
 
-    /// Appends a whole chunk, or nothing if that fails.
+    /// Appends a whole chunk. If this fails, appends nothing.
     ///
     /// # Errors
     /// Returns errors of writing, such as ENOSPC; the file then ends as before.
@@ -167,7 +168,7 @@ impl SeriesWriter {
         }
     }
 
-    /// Syncs the file to disk, before it is closed.
+    /// Syncs the file to disk; called before the file is closed.
     ///
     /// # Errors
     /// Returns errors of fsync(2).

@@ -1,9 +1,9 @@
-//! One pass over the samples in order of time: the extremes of equal intervals, counts by time and
-//! latency, and each sample that is larger than all before it.
+//! Collects, in one pass over the samples in order of time: the extremes of equal intervals, counts
+//! by time and latency, and each sample that is larger than all samples before it.
 //!
 //! For a chart over time, the samples are sorted into a fixed number of intervals: 64 Ki for all
 //! CPUs of a report together. Memory and file size therefore do not grow with the run's length.
-//! Heat map and scatter plot come from one grid of 480 intervals and 16 rows per octave.
+//! Heat map and scatter plot use one grid of 480 intervals and 16 rows per octave.
 
 use std::path::Path;
 
@@ -17,10 +17,11 @@ use crate::tail::TailReader;
 
 /// Number of intervals in a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
-/// Number of bits below the highest one that select the row of a latency. The relative width of a
-/// row is 1/32 to 1/16.
+/// Number of bits, below the highest set bit of a latency, that select its row. The relative width
+/// of a row is 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
-/// Number of rows for negative latencies, which come first. There are as many rows for the others.
+/// Number of rows for negative latencies, which come first. There are as many rows for all other
+/// latencies.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 
 /// Start and resolution of a sweep.
@@ -32,7 +33,8 @@ pub struct Division {
     pub length: Nanos,
     /// Number of intervals with extremes.
     pub columns: usize,
-    /// Maximum number of samples that are stored individually; if there are more, none is.
+    /// Maximum number of samples that are stored individually; if there are more, no sample is
+    /// stored individually.
     pub points: usize,
 }
 
@@ -54,8 +56,8 @@ pub struct SeriesExtract {
     pub columns: Columns,
     /// Counts by interval and by row. There are [`GRID_COLUMNS`] intervals.
     pub grid: Vec<Vec<u32>>,
-    /// Each sample that is larger than all before it: its number in the series, counted from 1, its
-    /// due time in s since the start, and its latency in ns.
+    /// Each sample that is larger than all samples before it: its number in the series, counted
+    /// from 1, its due time in s since the start, and its latency in ns.
     pub records: Vec<(u64, f64, i64)>,
     /// Number of samples.
     pub samples: u64,
@@ -82,7 +84,7 @@ pub fn row_of(latency: i64) -> usize {
     }
 }
 
-/// Returns the smallest latency of a row, and the smallest of the next row, in ns.
+/// Returns the smallest latency of a row, and the smallest latency of the next row, in ns.
 #[must_use]
 pub fn row_edges(row: usize) -> (i64, i64) {
     let edge = |index: usize| -> i64 {
@@ -106,7 +108,7 @@ pub fn row_edges(row: usize) -> (i64, i64) {
 /// Sweeps the series in `path`, on as many threads as there are CPUs.
 ///
 /// # Errors
-/// Returns [`SeriesError`] if it cannot be read.
+/// Returns [`SeriesError`] if the series cannot be read.
 pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let new = || Sweeper::new(file.descriptor().schedule, division);
@@ -134,8 +136,8 @@ pub fn sweep_with(
     Ok(behind_hours(&file, division, sweeper))
 }
 
-/// Adds the samples that were folded into histograms by hour. Each histogram is spread over the
-/// time from its first due time to its last wake-up.
+/// Adds the samples that were folded into hourly histograms. The samples of each histogram are
+/// distributed evenly from its first due time to its last wake-up.
 fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> SeriesExtract {
     let Some(hours) = file.hours().filter(|hours| hours.samples > 0) else {
         return swept.swept;
@@ -148,8 +150,7 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds a concurrent series for a common chart. The list of new largest latencies becomes
-    /// empty.
+    /// Adds a concurrent series, for a chart of both. Clears the list of new largest latencies.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns
@@ -222,8 +223,8 @@ impl Sweeper {
         }
         let (column, cell) = (self.column(chunk.first_due), self.cell(chunk.first_due));
         let ends_with = |last: Nanos| self.column(last) == column && self.cell(last) == cell;
-        // Most chunks of a long run lie within one interval and hold no new largest latency. For
-        // them, one loop over the latencies suffices.
+        // Most chunks of a long run lie within one interval and contain no new largest latency. For
+        // such chunks, one loop over the latencies suffices.
         let largest = self
             .swept
             .records

@@ -1,4 +1,5 @@
-//! The largest samples of a series and of each load, in order of time: the input of tail models.
+//! Collects the largest samples of a series and of each load, in order of time. These are the input
+//! of tail models.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +25,7 @@ pub struct LoadSpans {
     pub spans: Vec<(Nanos, Nanos)>,
 }
 
-/// The largest samples of a series, and the maximum of each block, from one pass.
+/// The largest samples of a series, and the maximum of each block of samples, from one pass.
 #[derive(Debug)]
 pub struct Extremes {
     largest: BinaryHeap<Reverse<(i64, u64)>>,
@@ -83,8 +84,9 @@ impl Extremes {
         self.largest.push(Reverse((latency, self.place)));
     }
 
-    /// Returns index and value of each sample above the threshold, in order of time; if values are
-    /// rounded, also of samples at the threshold. Empty if not all of them were stored.
+    /// Returns the index and the value of each sample above the threshold, in order of time. If
+    /// values are rounded, samples at the threshold are included. Empty if some of these samples
+    /// may not be stored.
     #[must_use]
     pub fn exceedances(&self, threshold: f64, width: f64) -> Vec<(u64, f64)> {
         if self.least() as f64 > threshold {
@@ -138,8 +140,8 @@ impl Population {
     }
 }
 
-/// Collects the samples that the models of one series need. A pass over the series for another
-/// purpose can add its chunks here, in their order.
+/// Collects the samples that the tail models of one series need. A pass over the series that has
+/// another purpose can add its chunks here, in their order.
 #[derive(Debug)]
 pub struct TailReader {
     schedule: Schedule,
@@ -150,9 +152,9 @@ pub struct TailReader {
 }
 
 impl TailReader {
-    /// Prepares for `samples` samples of a series with this schedule, and for those of each load.
-    /// Returns `None` if the period is unknown, because a time horizon cannot be converted into a
-    /// number of samples then.
+    /// Creates a reader for `samples` samples of a series with this schedule, and for the samples
+    /// of each load. Returns `None` if the period is unknown, because a time horizon then cannot be
+    /// converted into a number of samples.
     #[must_use]
     pub fn new(schedule: Schedule, samples: u64, loads: Vec<LoadSpans>) -> Option<Self> {
         if schedule.period().get() <= 0 || samples == 0 {
@@ -217,7 +219,7 @@ mod tests {
             .map(|block| *block.iter().max().unwrap() as f64)
             .collect();
         assert_eq!(extremes.maxima, maxima);
-        // Below the smallest stored value, the order of samples is unknown.
+        // The order of samples below the smallest stored value is unknown.
         assert!(extremes.exceedances(10.0, 1.0).is_empty());
     }
 }

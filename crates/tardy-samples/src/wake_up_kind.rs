@@ -1,4 +1,4 @@
-//! The kind of a wake-up: the call in which the thread waited, and the waker. Latencies of
+//! The kind of a wake-up: the call in which the thread waited, and the kind of waker. Latencies of
 //! different kinds have different distributions.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum WokenBy {
     Softirq,
     /// Another thread.
     Thread,
-    /// No waker: the sample is the time between two functions of the program.
+    /// There is no waker, because the sample is the time between two functions of the program.
     Functions,
 }
 
@@ -54,8 +54,8 @@ impl WakeUpKind {
         Self::Other { by, call }
     }
 
-    /// Returns the kind for wake-ups of threads that share a series: without the call. There are
-    /// eight of these kinds, but as many calls as the kernel has.
+    /// Returns the kind without the call, for wake-ups of threads that share a series. There are
+    /// only eight kinds without a call, but the kernel has many calls.
     #[must_use]
     pub fn of_others(&self) -> Self {
         match self {
@@ -89,10 +89,10 @@ impl WakeUpKind {
         }
     }
 
-    /// Returns the name of a series, for a thread with the name `thread`. The name is the same in
-    /// each run of the program, so that runs can be compared. Special characters are replaced,
-    /// because the name is also a file name. Threads with the same name are numbered as copies, in
-    /// the order in which they were first woken.
+    /// Returns the name of the series with this kind of wake-up, for a thread with the name
+    /// `thread`. The name is the same in each run of the program, so that runs can be compared.
+    /// Special characters are replaced, because the name is also a file name. Threads with the same
+    /// name are numbered as copies, in the order in which they were first woken.
     #[must_use]
     pub fn series(&self, thread: &str) -> String {
         let plain = |character: char| {
@@ -128,8 +128,8 @@ impl WakeUpKind {
 }
 
 /// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
-/// kinds use. The result omits the call in which a page fault happened, and the note that a sleep
-/// was relative.
+/// kinds use. For a page fault, the result omits the call in which it happened; for a relative
+/// sleep, it omits the note that the sleep was relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {
     let first = of_place.split(" in ").next().unwrap_or(of_place);

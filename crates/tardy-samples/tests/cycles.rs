@@ -146,7 +146,7 @@ fn the_sleeps_by_place_add_up_to_the_blocked_time_however_many_there_are() {
     for cycle in 0..3 {
         story.cutter.mark(LOOP, story.time, false);
         story.runs(100);
-        // Only the longest 32 of the intervals of a cycle are stored.
+        // Only the 32 longest intervals of a cycle are stored.
         for sleep in 0..100 {
             story.sleeps(1_000 + sleep, LOCK, Waker::Thread(20));
             story.runs(7);

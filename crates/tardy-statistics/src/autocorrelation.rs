@@ -1,8 +1,8 @@
 //! Correlation of a series with its earlier values.
 //!
 //! Bounds and fits assume independent samples. With a million samples, every test rejects
-//! independence, so the size of the correlation is judged instead, on block maxima or thinned data.
-//! Source: Ljung and Box, Biometrika 65, 1978.
+//! independence. Callers therefore judge the size of the correlation instead, on block maxima or
+//! thinned data. Source: Ljung and Box, Biometrika 65, 1978.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
@@ -14,12 +14,12 @@ pub struct Autocorrelation {
     pub correlations: Vec<f64>,
     /// Ljung and Box's statistic of all correlations.
     pub statistic: f64,
-    /// The probability of a statistic at least as large in an independent series.
+    /// The probability that an independent series has a statistic at least as large.
     pub probability: f64,
 }
 
 impl Autocorrelation {
-    /// Returns the largest magnitude of a correlation.
+    /// Returns the largest absolute value of the correlations.
     #[must_use]
     pub fn largest(&self) -> f64 {
         self.correlations

@@ -2,15 +2,16 @@
 //!
 //! The number of events is treated like a Poisson variable of the same mean and variance. If a
 //! random event belongs to a cluster of `dispersion` events on average, the number of events has
-//! `dispersion` times the variance of independent events. Larger clusters may exist unseen, so the
-//! upper bound adds one cluster of `unseen` events. Fay and Feuer do this for weighted sums of
-//! Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their largest
-//! weight). With `unseen = dispersion = 1`, the bounds equal those of Clopper and Pearson.
+//! `dispersion` times the variance of independent events. Larger clusters may exist that did not
+//! occur in the run, so the upper bound adds one cluster of `unseen` events. Fay and Feuer do this
+//! for weighted sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is
+//! their largest weight). With `unseen = dispersion = 1`, the bounds equal Clopper and Pearson's
+//! bounds.
 //!
-//! An unseen event may hit all CPUs at the same time. Upper bounds include one such event, so
-//! without any observed event they do not become smaller with more CPUs. Runs without a common
-//! stall look independent, and no method is both narrow for them and right for runs with a common
-//! stall.
+//! An event that did not occur in the run may hit all CPUs at the same time. Upper bounds include
+//! one such event. So if no event was observed, an upper bound does not become smaller with more
+//! CPUs. CPUs look independent in a run without a common stall. No method can be both narrow for
+//! such a run and right for a run with a common stall.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -22,10 +23,11 @@ use super::quantile::{QuantileRanks, first_rank};
 /// The clustering of events.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Clustering {
-    /// Variance of the number of events, divided by that of independent events; at least 1.
+    /// Variance of the number of events, divided by the variance of the number of independent
+    /// events; at least 1.
     #[serde(deserialize_with = "or_infinite")]
     pub dispersion: f64,
-    /// Maximum number of events with one unseen common cause; at least `dispersion`.
+    /// Maximum number of events that one unseen cause triggers; at least `dispersion`.
     #[serde(deserialize_with = "or_infinite")]
     pub unseen: f64,
 }
@@ -42,7 +44,7 @@ impl Default for Clustering {
 }
 
 impl Clustering {
-    /// Each event comes alone.
+    /// No clustering: each event occurs alone.
     pub const INDEPENDENT: Self = Self {
         dispersion: 1.0,
         unseen: 1.0,
@@ -74,15 +76,15 @@ impl Clustering {
     }
 
     /// Returns the number of independent samples that contain as much information as `samples`
-    /// clustered ones.
+    /// clustered samples.
     #[must_use]
     pub fn effective(&self, samples: u64) -> f64 {
         samples as f64 / self.dispersion
     }
 
     /// Returns the size of a group of events that counts as one independent event, and the number
-    /// of groups. One unseen cluster is included in both. The group that an upper bound adds by
-    /// itself is not counted.
+    /// of groups. Both values include one unseen cluster. The number does not include the group
+    /// that the formula of an upper bound adds.
     fn scale_and_events(&self, events: f64) -> (f64, f64) {
         let with_unseen = events + self.unseen;
         let scale = (events * self.dispersion + self.unseen * self.unseen) / with_unseen;
@@ -112,8 +114,8 @@ impl Clustering {
         )
     }
 
-    /// Returns the ranks that enclose the quantile `probability` of `samples` samples. Each end
-    /// is wrong with at most half of the error probability.
+    /// Returns the ranks that enclose the quantile `probability` of `samples` samples. The
+    /// probability that a single end is wrong is at most half of the error probability.
     ///
     /// The upper end is the smallest rank above which the fraction of samples is at most `1 -
     /// probability`.
@@ -134,7 +136,8 @@ impl Clustering {
         }
         let tail = 1.0 - probability;
         let side = confidence.of_each_side();
-        // The probability that the fraction of samples above the rank exceeds the tail.
+        // Returns the probability that the true fraction of samples above the rank exceeds the
+        // tail.
         let doubt_above = |rank: u64| {
             let (scale, events) = self.scale_and_events((samples - rank) as f64);
             cumulative_with_complement(events, samples as f64 / scale, tail, probability)
@@ -161,7 +164,8 @@ impl Clustering {
         }
     }
 
-    /// Returns the minimum number of samples for which both ends exist, with the same clustering.
+    /// Returns the minimum number of samples for which both ends exist if the clustering stays the
+    /// same.
     fn samples_for_both_ends(&self, probability: f64, side: Confidence) -> Option<u64> {
         let above = super::tolerance::samples_needed(probability, 1, side)? as f64 * self.unseen;
         let below =
@@ -183,7 +187,7 @@ mod tests {
             (alone - 2.995_727_8e-6).abs() < 1e-12,
             "rule of three: {alone}"
         );
-        // The bound for eight CPUs that always stall together is that of the rule of three for a
+        // For eight CPUs that always stall together, the bound equals the rule of three for a
         // single CPU.
         let at_once = Clustering::new(1.0, 8.0).share_upper(0.0, 8e6, Confidence::NINETY_FIVE);
         assert!((at_once / alone - 1.0).abs() < 1e-5, "{at_once}");

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The fraction of intervals that contain the true value if the measurement is repeated often; more
-/// than 0 and less than 1.
+/// A confidence level: the fraction of intervals that contain the true value if the measurement is
+/// repeated often. It is more than 0 and less than 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "f64", try_from = "f64")]
 pub struct Confidence(f64);
@@ -20,7 +20,7 @@ pub struct Confidence(f64);
 pub struct ConfidenceError(String);
 
 impl Confidence {
-    /// 95 %, the level of all published numbers with which this crate is checked.
+    /// 95 %, the level of all published numbers against which this crate is checked.
     pub const NINETY_FIVE: Self = Self(0.95);
     /// A confidence of 99 %.
     pub const NINETY_NINE: Self = Self(0.99);

@@ -1,13 +1,14 @@
-//! How strongly exceedances cluster: the extremal index, from 0 (long clusters) to 1 (independent).
+//! Computes the extremal index, which shows how strongly exceedances cluster, from 0 (long
+//! clusters) to 1 (independent exceedances).
 //!
 //! Source: Ferro and Segers, "Inference for clusters of extreme values", Journal of the Royal
 //! Statistical Society B 65, 2003, equations 5 and 7.
 
-/// Returns the intervals estimator, from the sample numbers of the exceedances in strictly
-/// ascending order; `None` for fewer than two.
+/// Returns the intervals estimator of the extremal index. `positions` are the sample numbers of the
+/// exceedances in strictly ascending order. Returns `None` for fewer than two exceedances.
 ///
 /// The reciprocal of the extremal index is the mean number of exceedances in a cluster. The index
-/// is an estimate without a bound, and unreliable with few exceedances.
+/// is an estimate without a bound, and is unreliable if there are few exceedances.
 #[must_use]
 pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     if positions.len() < 2 {

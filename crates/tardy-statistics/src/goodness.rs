@@ -1,9 +1,9 @@
-//! Distances between data and a distribution, or between two samples.
+//! Computes distances between data and a distribution, or between two samples.
 //!
-//! With a million samples, every real difference is "significant". These numbers therefore only
-//! show whether a model describes its few hundred excesses, never whether a difference matters. If
-//! parameters were fitted to the same data, the usual probabilities of one-sample statistics are
-//! invalid; [`tail_fit`] has valid ones.
+//! With a million samples, every difference is statistically significant, even if it is too small
+//! to matter. These numbers therefore only show whether a model describes its few hundred excesses,
+//! never whether a difference matters. If parameters were fitted to the same data, the usual
+//! probabilities of one-sample statistics are invalid; [`tail_fit`] gives valid probabilities.
 
 pub mod tail_fit;
 pub mod two_sample;

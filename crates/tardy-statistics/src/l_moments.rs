@@ -1,9 +1,9 @@
 //! L-moments: location, spread and skewness as sums of ordered values, which a single outlier
 //! cannot dominate.
 //!
-//! L-moments are the start of likelihood fits, and an independent estimate. Sources: Hosking,
-//! Journal of the Royal Statistical Society B 52, 1990; Hosking and Wallis, Technometrics 29, 1987
-//! (generalised Pareto).
+//! L-moments give the start of likelihood fits, and also an independent estimate of the parameters.
+//! Sources: Hosking, Journal of the Royal Statistical Society B 52, 1990; Hosking and Wallis,
+//! Technometrics 29, 1987 (generalised Pareto).
 
 use super::gpd::Gpd;
 

@@ -1,15 +1,16 @@
 //! Counts of the values in a time interval, in buckets with a relative width of 1/1024. The counts
-//! are compact enough to keep hundreds of intervals, and fine enough to compare intervals.
+//! are compact enough that hundreds of intervals fit into memory, and precise enough for
+//! comparisons.
 
 use crate::tally::Tally;
 
-/// Values below this have one bucket each.
+/// Each value below this has a separate bucket.
 const EXACT_END: u64 = 1 << BITS;
-/// Number of binary digits of a value that its bucket keeps.
+/// Number of leading binary digits of a value that determine its bucket.
 const BITS: u32 = 11;
 
-/// The counts of the current interval, by bucket. Memory is allocated only when a larger value than
-/// before is recorded.
+/// The counts of the current interval, by bucket. Memory is allocated only when a value is recorded
+/// that is larger than all values before it.
 #[derive(Debug, Clone, Default)]
 pub struct LogBuckets {
     counts: Vec<u32>,
@@ -21,7 +22,7 @@ pub struct LogBuckets {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stretch {
     entries: Vec<(u16, u32)>,
-    /// Negative values in ns. Negative values are rare, so each is stored.
+    /// Negative values in ns. Negative values are rare, so they are stored one by one.
     negative: Vec<i64>,
 }
 

@@ -2,8 +2,8 @@
 
 use super::tally::Tally;
 
-/// A distinct value of either sample, with the number of values equal to it and at most equal to it
-/// in each sample.
+/// A distinct value of either sample. For each sample, contains the number of values equal to it,
+/// and the number of values at or below it.
 pub(super) struct Step {
     pub(super) at: [u64; 2],
     pub(super) up_to: [u64; 2],

@@ -1,9 +1,10 @@
 //! Tests whether the largest values belong to the same tail as the values below them.
 //!
 //! A latency has several causes, such as interrupts, page faults and firmware. The rarest and
-//! longest cause shows only in the last few samples, and a fit of all values together describes
-//! neither part. The largest excesses are added one by one. If an excess moves the shape out of its
-//! previous interval, another cause starts there. Source: Manau et al., "Detecting Low-Density
+//! longest cause affects only the few largest samples. A fit of all values together describes
+//! neither these nor the other samples. The test therefore fits the lower excesses, and then adds
+//! the largest excesses one by one. If an added excess moves the shape out of the previous interval
+//! of the shape, another cause starts at this excess. Source: Manau et al., "Detecting Low-Density
 //! Mixtures in High-Quantile Tails for pWCET Estimation", ECRTS 2025 (TailID).
 
 use serde::{Deserialize, Serialize};
@@ -15,11 +16,11 @@ use super::profile::normal_deviate;
 
 /// Share of the largest excesses that are tested (the paper's percentile of candidates).
 const CANDIDATES: f64 = 0.05;
-/// With more points than this, the other cause can be fitted alone (the paper's "minimum of
+/// If the other cause has more points than this, it can be fitted alone (the paper's "minimum of
 /// samples").
 pub const POINTS_FOR_OWN_FIT: usize = 40;
-/// The confidence in the paper. The confidence is high, so that only points that really move the
-/// tail are reported.
+/// The confidence of the interval of the shape, as in the paper. It is high, so that only points
+/// that clearly move the shape are reported.
 const CONFIDENCE: f64 = 0.9999;
 
 /// The result for the largest excesses.
@@ -33,16 +34,16 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// Returns the excess from which the other cause can be fitted alone; `None` if too few of its
-    /// points were seen.
+    /// Returns the excess from which on the other cause can be fitted alone; `None` if the other
+    /// cause has too few points.
     #[must_use]
     pub fn own_threshold(&self) -> Option<f64> {
         (self.foreign.len() > POINTS_FOR_OWN_FIT).then(|| self.foreign[0])
     }
 }
 
-/// Tests exact excesses over a threshold. `None` for fewer than 20, for excesses known only as
-/// buckets, or without a fit.
+/// Tests exact excesses over a threshold. Returns `None` for fewer than 20 excesses, for excesses
+/// that are known only as counts in buckets, or if they cannot be fitted.
 #[must_use]
 pub fn mixture(excesses: &Excesses) -> Option<Mixture> {
     let values = excesses.values()?;

@@ -1,9 +1,9 @@
-//! Count, extremes, mean and variance of a stream in constant memory. The moments of two streams
-//! can be merged.
+//! Computes count, extremes, mean and variance of a stream of values in constant memory. The
+//! moments of two streams can be merged.
 //!
 //! If the mean is large compared with the spread, as for time stamps, sums of squares lose their
-//! digits by cancellation; these updates do not. Sources: Welford, Technometrics 4, 1962; Chan,
-//! Golub, LeVeque, The American Statistician 37, 1983 (merging).
+//! digits by cancellation. The methods used here keep the digits. Sources: Welford, Technometrics
+//! 4, 1962; Chan, Golub, LeVeque, The American Statistician 37, 1983 (merging).
 
 use serde::{Deserialize, Serialize};
 
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_large_offset_does_not_eat_the_variance() {
-        // With sums of squares, the variance would be 0 or negative: 1e15 squared has no digits
-        // left for the 4.
+        // If sums of squares were used, the variance would be 0 or negative, because 1e15 squared
+        // leaves no digits for the 4.
         let moments: Moments = [1e15 + 4.0, 1e15 + 7.0, 1e15 + 13.0, 1e15 + 16.0]
             .into_iter()
             .collect();

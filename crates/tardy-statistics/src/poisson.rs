@@ -1,5 +1,5 @@
-//! Bounds on how often an event occurs in a time, for counts without a number of trials, such as
-//! missed deadlines per hour.
+//! Bounds on the rate of an event in time, such as missed deadlines per hour. They are used if the
+//! number of trials is unknown.
 //!
 //! Source: Garwood, Biometrika 28, 1936. The chi-square quantile with `2k` degrees of freedom is
 //! twice the gamma quantile at `k`.

@@ -1,7 +1,7 @@
-//! Values with their counts in ascending order: the input of rank statistics for millions of
-//! samples.
+//! Values with their counts, in ascending order. They are the input of rank statistics for millions
+//! of samples.
 
-/// Distinct values and their counts. NaN values are omitted, so the order is total.
+/// Distinct values and their counts. NaN values are omitted, so all values can be ordered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
     entries: Vec<(f64, u64)>,

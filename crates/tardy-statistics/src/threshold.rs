@@ -1,12 +1,13 @@
-//! Finds the start of the tail: fits over a grid of thresholds, and the lowest threshold that the
-//! data do not contradict.
+//! Finds the start of the tail: fits the tail over each threshold of a grid, and chooses the lowest
+//! threshold that the data do not contradict.
 //!
-//! With a threshold that is too low, the body is fitted; with one that is too high, too few values
-//! remain. The grid shows the classical plots (mean excess, shape and modified scale against the
-//! threshold). The chosen threshold is the lowest one above which no fit is rejected, with a
-//! limited false discovery rate over all tests. Estimates usually vary with the threshold by more
-//! than their intervals, so this spread is part of the result. Sources: Coles 2001, section 4.3;
-//! Bader, Yan, Zhang, Annals of Applied Statistics 12, 2018 (ForwardStop).
+//! If the threshold is too low, the fit includes the body of the distribution. If it is too high,
+//! too few values remain. The grid contains the data of the classical plots (mean excess, shape and
+//! modified scale against the threshold). The chosen threshold is the lowest one from which on no
+//! fit is rejected. The false discovery rate over all tests is limited. Estimates usually vary more
+//! with the threshold than their intervals suggest, so their spread over the thresholds is part of
+//! the result. Sources: Coles 2001, section 4.3; Bader, Yan, Zhang, Annals of Applied Statistics
+//! 12, 2018 (ForwardStop).
 
 use super::confidence::Interval;
 use super::goodness::tail_fit::tail_fit;
@@ -18,8 +19,8 @@ use super::tally::Tally;
 
 /// Minimum number of exceedances over a threshold.
 pub const EXCEEDANCES_MIN: u64 = 50;
-/// Maximum number of exceedances over a threshold. With more, the threshold is too low for the
-/// limit law, and fits take long.
+/// Maximum number of exceedances over a threshold. With more exceedances, the threshold is too low
+/// for the limit law, and fits take long.
 pub const EXCEEDANCES_MAX: u64 = 10_000;
 /// Maximum fraction of samples that counts as a tail.
 const SHARE_MAX: f64 = 0.02;
@@ -32,14 +33,15 @@ const FALSE_DISCOVERIES: f64 = 0.05;
 pub struct Candidate {
     /// The threshold, in the unit of the data.
     pub threshold: f64,
-    /// The mean excess over the threshold. Above a good threshold, it is a linear function of the
-    /// threshold.
+    /// The mean excess over the threshold. Above a good threshold, the mean excess is a linear
+    /// function of the threshold.
     pub mean_excess: f64,
     /// The standard error of the mean excess.
     pub mean_excess_error: f64,
     /// The fit. Above a good threshold, the shape is constant.
     pub fit: GpdFit,
-    /// The test of whether the fit describes the excesses; `None` if it cannot be made.
+    /// The result of the test whether the fit describes the excesses; `None` if this cannot be
+    /// tested.
     pub test: Option<Test>,
     /// The level that is exceeded once per horizon, according to this fit; `None` if it is below
     /// the threshold.
@@ -47,8 +49,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the scale minus the part that is due to the threshold. Above a good threshold, it is
-    /// constant.
+    /// Returns the scale minus the part that is due to the threshold. Above a good threshold, this
+    /// difference is constant.
     #[must_use]
     pub fn modified_scale(&self) -> f64 {
         self.fit.model.scale - self.fit.model.shape * self.threshold
@@ -60,7 +62,8 @@ impl Candidate {
 pub struct Scan {
     /// The thresholds that could be fitted.
     pub candidates: Vec<Candidate>,
-    /// Index of the lowest threshold from which no fit is rejected; `None` if there is none.
+    /// Index of the lowest threshold from which on no fit is rejected; `None` if there is no such
+    /// threshold.
     pub chosen: Option<usize>,
 }
 
@@ -92,7 +95,7 @@ pub struct Question {
     pub samples: u64,
     /// The resolution of the values, in their unit: 1 for whole nanoseconds.
     pub width: f64,
-    /// The horizon in samples: a return level is exceeded once in this number.
+    /// The horizon: the number of samples in which a return level is exceeded once on average.
     pub horizon: f64,
     /// The extremal index; 1 for independent samples.
     pub extremal_index: f64,
@@ -148,7 +151,8 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
 }
 
 /// Returns the index after the last rejected hypothesis. `probabilities` are in the order of
-/// testing, and hypotheses are rejected from the first one on. Returns `None` if all are rejected.
+/// testing, and hypotheses are rejected from the first one on. Returns `None` if all hypotheses are
+/// rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;
     let mut first = 0;

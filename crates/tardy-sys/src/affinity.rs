@@ -3,8 +3,8 @@
 use std::io;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// Number of CPUs in a request for all, the maximum that kernels support (NR_CPUS is at most 8192
-/// on x86-64).
+/// Number of CPUs in a request for all CPUs, which is the maximum that kernels support (NR_CPUS is
+/// at most 8192 on x86-64).
 const CPUS_ASKED: u32 = 8192;
 
 /// Limits thread `tid` (0: the calling one) to `cpus`.

@@ -84,8 +84,8 @@ fn call<const WORDS: usize>(
     attributes: &mut [u32; WORDS],
 ) -> io::Result<libc::c_int> {
     let size = size_of_val(attributes);
-    // SAFETY: the kernel reads and writes `size` bytes of the array. The caller holds the memory at
-    // the addresses in the array.
+    // SAFETY: the kernel reads and writes `size` bytes of the array. The caller keeps the memory at
+    // the addresses in the array valid during the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size) };
     crate::check(result as libc::c_int)
 }

@@ -51,7 +51,7 @@ const VERSION_3: u32 = 0x2008_0522;
 const NOBODY: libc::uid_t = 65534;
 /// Number of bits in a set.
 const NUMBERS: libc::c_ulong = 64;
-/// Value for arguments that prctl(2) ignores. The type is that of the used arguments.
+/// Value for arguments that prctl(2) ignores. It has the type of the arguments that prctl(2) uses.
 const NONE: libc::c_ulong = 0;
 
 #[repr(C)]
@@ -70,8 +70,9 @@ struct Half {
 }
 
 /// Permanently drops every capability of the calling thread that is not in `kept`. Programs that
-/// the thread executes get no others either, even if the programs have file capabilities. Call this
-/// function before other threads exist, because other threads keep their capabilities.
+/// the thread executes get no other capabilities either, even if the programs have file
+/// capabilities. Call this function before other threads exist, because other threads keep their
+/// capabilities.
 ///
 /// # Errors
 /// Returns errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error,
@@ -87,7 +88,7 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
         match dropped.map_err(|error| error.raw_os_error()) {
             Ok(_) => {}
             // The kernel has no further capabilities, or refuses to drop them from the bounding
-            // set. PR_SET_NO_NEW_PRIVS below keeps exec from granting any.
+            // set. PR_SET_NO_NEW_PRIVS below keeps exec from granting any capability.
             Err(Some(libc::EINVAL | libc::EPERM)) => break,
             Err(_) => return Err(io::Error::last_os_error()),
         }
@@ -130,7 +131,8 @@ pub fn become_nobody() -> io::Result<()> {
     crate::check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) })?;
     // SAFETY: setresuid takes three integers.
     crate::check(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) })?;
-    // The change of user cleared the effective set only, so it is filled from the permitted set.
+    // The change of user cleared only the effective set, so this set is filled from the permitted
+    // set.
     change_sets(|half, _| Half {
         effective: half.permitted,
         ..half

@@ -42,7 +42,8 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
         }
     };
     // SAFETY: the closure runs between fork and exec and calls only pthread_sigmask, prctl and
-    // getppid, which are async-signal-safe; it allocates nothing: errors are made from codes.
+    // getppid, which are async-signal-safe; it allocates nothing, because errors are made from
+    // codes.
     unsafe { command.pre_exec(set) }
 }
 
@@ -101,9 +102,9 @@ pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
 
 /// Makes the program and all threads and processes that it starts run under `policy`.
 ///
-/// If the right is missing, the program runs with its old policy; [`crate::sched::policy`] shows
-/// the actual one. The kernel ends the program (SIGXCPU, then SIGKILL) if one of its threads runs
-/// for `runaway_micros` us at a real-time priority without blocking.
+/// If the process lacks the privilege, the program keeps its old policy; [`crate::sched::policy`]
+/// returns the actual one. The kernel ends the program (SIGXCPU, then SIGKILL) if one of its
+/// threads runs for `runaway_micros` us at a real-time priority without blocking.
 pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> &mut Command {
     let attributes = Attributes::inherited(policy);
     let limit = libc::rlimit64 {
@@ -111,8 +112,8 @@ pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> 
         rlim_max: runaway_micros.saturating_mul(2),
     };
     let set = move || {
-        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. A lower existing limit stays,
-        // which is fine.
+        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. A lower existing limit stays
+        // in force, which is acceptable.
         let _ = unsafe { libc::setrlimit64(libc::RLIMIT_RTTIME, &limit) };
         let _ = attributes.give(0);
         Ok(())

@@ -1,8 +1,8 @@
 //! Clocks and absolute sleeps: clock_gettime(2), clock_nanosleep(2).
 //!
 //! Sleeps call the kernel without the C library. The wrapper of glibc is a cancellation point, and
-//! costs 50 user instructions more than the call. These are too many for the measuring loop,
-//! because its instructions per sample are limited.
+//! costs 50 user instructions more than the call. These instructions are too many for the measuring
+//! loop, because its number of instructions per sample is limited.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -145,7 +145,8 @@ pub fn process_cpu_time() -> i64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Returns the time of day from gettimeofday(2), in ns since 1970. Its resolution is 1 us.
+/// Returns the time of day from gettimeofday(2), in ns since 1970. The resolution of this time is 1
+/// us.
 #[inline]
 #[must_use]
 #[allow(

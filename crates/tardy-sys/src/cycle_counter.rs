@@ -43,7 +43,8 @@ pub fn invariant() -> Result<(), NotInvariant> {
     }
 }
 
-/// Succeeds: by definition, the counter of the generic timer has a fixed rate (Arm ARM, D12.1).
+/// Succeeds, because the counter of the generic timer has a fixed rate by definition (Arm ARM,
+/// D12.1).
 ///
 /// # Errors
 /// The function never fails.
@@ -52,7 +53,7 @@ pub fn invariant() -> Result<(), NotInvariant> {
     Ok(())
 }
 
-/// Fails: the counters of other architectures are not supported.
+/// Fails, because the counters of other architectures are not supported.
 ///
 /// # Errors
 /// Always returns [`NotInvariant::Unknown`].
@@ -164,8 +165,8 @@ impl Calibration {
     }
 }
 
-/// Reads both clocks many times, and returns the reading with the smallest error: a disturbance
-/// between two reads only increases the error.
+/// Reads both clocks many times, and returns the reading with the smallest error, because a
+/// disturbance between two reads only increases the error.
 fn pair() -> Pair {
     let attempt = || {
         let before = clock::monotonic();

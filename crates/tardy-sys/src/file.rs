@@ -74,8 +74,8 @@ pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens a path without its file: open(2) with O_PATH and `flags`. This needs no permission to read
-/// the file, and has no effect on a device.
+/// Opens a path without its file: open(2) with O_PATH and `flags`. Such an open needs no permission
+/// to read the file, and has no effect on a device.
 ///
 /// `OpenOptions` cannot do this with musl, where O_ACCMODE includes O_PATH: `custom_flags` ignores
 /// the flags in O_ACCMODE.
@@ -130,7 +130,7 @@ pub fn remove(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     crate::check(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
 }
 
-/// Sets whether reads and writes of `file` wait.
+/// Sets whether reads and writes of `file` block.
 ///
 /// # Errors
 /// Returns errors of fcntl(2), which does not fail for an open file.

@@ -1,7 +1,7 @@
 //! Waits on a word in memory: futex(2), between threads of this process.
 //!
-//! The functions call the kernel directly: the C library has no wrapper, and its locks do more than
-//! a wait and a wake-up.
+//! The functions call the kernel directly, because the C library has no wrapper, and its locks do
+//! more than a wait and a wake-up.
 
 use std::io;
 use std::sync::atomic::AtomicU32;

@@ -81,8 +81,8 @@ pub fn output(chip: &Path, offset: u32) -> io::Result<OutputLine> {
     request(chip, offset, OUTPUT).map(OutputLine)
 }
 
-/// Claims line `offset` of `chip` as an input that reports both edges. If `waits`, reads wait for
-/// an edge.
+/// Claims line `offset` of `chip` as an input that reports both edges. If `waits` is set, reads
+/// wait for an edge.
 ///
 /// # Errors
 /// Returns the errors of [`output`]; ENXIO if the line has no interrupt.

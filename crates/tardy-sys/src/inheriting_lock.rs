@@ -38,7 +38,8 @@ impl InheritingLock {
         }
         loop {
             match operate(&self.0, libc::FUTEX_LOCK_PI) {
-                // The lock was not acquired, because its owner is about to end, or a signal came.
+                // The lock was not acquired, because the lock's owner is about to end or a signal
+                // arrived.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {}
                 result => return result,
             }

@@ -57,8 +57,7 @@ pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
 /// child that was collected before. Call [`hold_back_child_signal`] first.
 ///
 /// # Errors
-/// Returns `EINTR` if another signal was handled. `EAGAIN` means that the time was up, and is no
-/// error.
+/// Returns `EINTR` if another signal was handled. If the time is up (`EAGAIN`), returns `Ok`.
 pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     let set = child_signal()?;
     let limit = libc::timespec {
@@ -136,8 +135,8 @@ mod tests {
 
     #[test]
     fn waiting_ends_with_the_time_limit() {
-        // A signal may be pending from a child of another test. Without one, the call takes the
-        // whole time.
+        // A signal may be pending from a child of another test. Without a pending signal, the call
+        // waits for the whole time limit.
         let limit = Duration::from_millis(20);
         let waits = || {
             let begin = std::time::Instant::now();

@@ -74,10 +74,10 @@ impl Ring {
                 "an earlier request could not be submitted",
             ));
         }
-        // SAFETY: the time of a timeout lives in the caller. The kernel copies it when it takes the
-        // request (io_uring/timeout.c, __io_timeout_prep), which is before this function returns
-        // successfully. After an error, nothing is submitted any more. Other requests of this file
-        // contain no pointer.
+        // SAFETY: the time of a timeout lives in the caller. The kernel copies the time when it
+        // takes the request (io_uring/timeout.c, __io_timeout_prep), and this function returns
+        // successfully only after that. After an error, nothing is submitted any more. Other
+        // requests of this file contain no pointer.
         unsafe { self.rings.submission().push(request) }
             .map_err(|_| io::Error::other("a request is already pending"))?;
         loop {

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// Size of a page in bytes, on every architecture that tardy is built for, in its usual
-/// configuration. A larger page is touched several times. This takes longer, but is still correct.
+/// Size of a page in bytes, in the usual configuration of every architecture that tardy is built
+/// for. A larger page is touched several times. This takes longer, but is still correct.
 pub const PAGE_BYTES: usize = 4096;
 /// Size of a cache line in bytes, on nearly every CPU that runs Linux. Longer lines are written
 /// more than once.
@@ -17,8 +17,8 @@ const MADV_COLLAPSE: libc::c_int = 25;
 /// A mapping that only this process uses, or that it shares with a file. Readable and writable
 /// unless another protection is set; unmapped on drop.
 ///
-/// There is no slice of the memory, because pages may be protected, or shared with another process.
-/// All access is through methods.
+/// All access is through methods. The methods return no slice of the memory, because pages may be
+/// protected, or shared with another process.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<libc::c_void>,
@@ -75,7 +75,7 @@ impl Mapping {
         self.bytes
     }
 
-    /// Returns false: an empty mapping cannot be made.
+    /// Returns false, because an empty mapping cannot be made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -86,8 +86,8 @@ impl Mapping {
         self.start.as_ptr()
     }
 
-    /// Writes the first byte even if it is protected. The handler of the fault must allow the write
-    /// in the end.
+    /// Writes the first byte even if it is protected. The handler of the fault must eventually
+    /// allow the write.
     pub(crate) fn write_even_if_protected(&mut self) {
         // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment. If
         // the byte is protected, the CPU faults and repeats the write when the handler returns.
@@ -130,7 +130,7 @@ impl Mapping {
     /// Returns errors of pread(2); `UnexpectedEof` if the file ends earlier.
     ///
     /// # Panics
-    /// Panics if the mapping is shorter.
+    /// Panics if the mapping is shorter than `bytes`.
     pub fn fill_from(&mut self, file: &File, at: i64, bytes: usize) -> io::Result<()> {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
         // SAFETY: the kernel writes `bytes` bytes to the mapping, which is at least that long
@@ -187,9 +187,9 @@ impl Mapping {
         writes
     }
 
-    /// Sets whether the pages of [`from`, `to`) may be written. Both must be multiples of the page
-    /// size. Once pages are write-protected, [`Mapping::touch`] panics until one call has made the
-    /// whole mapping writable.
+    /// Sets whether the pages of [`from`, `to`) may be written. `from` and `to` must be multiples
+    /// of the page size. Once pages are write-protected, [`Mapping::touch`] panics until one call
+    /// has made the whole mapping writable.
     ///
     /// # Errors
     /// Returns EINVAL if the range does not consist of pages; ENOMEM at the limit of mappings.
@@ -209,8 +209,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the pages of [`from`, `to`) to the kernel (MADV_DONTNEED). Afterwards they read as
-    /// zeros, or as the file's content.
+    /// Returns the pages of [`from`, `to`) to the kernel (MADV_DONTNEED). Afterwards these pages
+    /// read as zeros, or as the file's content.
     ///
     /// # Errors
     /// Returns EINVAL if the range does not consist of pages, or if pages are locked.

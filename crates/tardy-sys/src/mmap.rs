@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 /// A readable and writable `MAP_SHARED` mapping of a file, unmapped when dropped.
 ///
 /// All accesses are volatile. Reads are one byte wide; writes are eight bytes wide where the offset
-/// is aligned, otherwise one byte. The file may be the memory of a device: a `memcpy` that the
-/// compiler generates may use unaligned or vector accesses, which fail on device memory of some
+/// is aligned, otherwise one byte. The file may be the memory of a device, and a `memcpy` by the
+/// compiler may use unaligned or vector accesses, which fail on device memory of some
 /// architectures.
 #[derive(Debug)]
 pub struct SharedMapping {
@@ -49,7 +49,7 @@ impl SharedMapping {
         self.length
     }
 
-    /// Returns false: the kernel refuses an empty mapping.
+    /// Returns false, because the kernel refuses an empty mapping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0

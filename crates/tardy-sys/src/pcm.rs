@@ -47,7 +47,7 @@ const STATE_XRUN: libc::c_int = 4;
 /// channels.
 const ACCESS_INTERLEAVED: u32 = 3;
 
-/// The storage format of a sample. In all of these formats, silence is zeros.
+/// The storage format of a sample. In all of these formats, silence is all zero bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Format {
@@ -65,7 +65,7 @@ pub enum Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Quantity {
-    /// Bits of a frame.
+    /// Number of bits in a frame.
     FrameBits = 9,
     Channels = 10,
     /// Frames per second.
@@ -277,8 +277,8 @@ pub struct Status {
     /// The state of the device.
     pub state: State,
     /// Time of the pointer's last movement according to the kernel, in ns on CLOCK_MONOTONIC. If
-    /// this time is before `started`, it belongs to an earlier start: the kernel sets no new time
-    /// until the pointer moves (sound/core/pcm_lib.c, update_audio_tstamp).
+    /// this time is before `started`, it belongs to an earlier start, because the kernel sets no
+    /// new time until the pointer moves (sound/core/pcm_lib.c, update_audio_tstamp).
     pub at: i64,
     /// Time at which the device was started or stopped, in ns on CLOCK_MONOTONIC.
     pub started: i64,
@@ -354,8 +354,8 @@ impl Playback {
         self.exchange(HW_REFINE, space)
     }
 
-    /// Configures the device with one set of values of `space`, to which `space` is reduced.
-    /// Playback stops when everything was played, time stamps use CLOCK_MONOTONIC, and only
+    /// Chooses one set of values from `space`, configures the device with it, and reduces `space`
+    /// to it. Playback stops when everything was played, time stamps use CLOCK_MONOTONIC, and only
     /// [`Playback::start`] starts the device.
     ///
     /// # Errors
@@ -430,8 +430,9 @@ impl Playback {
             frames: frames as Frames,
         };
         // SAFETY: the kernel reads and writes one RawTransfer, and reads `frames` frames at its
-        // pointer. The kernel stated the bytes of a frame when the device was configured, so these
-        // frames lie in `sound`; before that, the kernel refuses the call.
+        // pointer. The kernel reported the size of a frame in bytes when the device was configured,
+        // so these frames are within the bounds of `sound`. Before a device is configured, the
+        // kernel refuses the call.
         let result = crate::check(unsafe {
             libc::ioctl(
                 self.file.as_raw_fd(),

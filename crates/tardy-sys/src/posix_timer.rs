@@ -77,7 +77,7 @@ impl Drop for PosixTimer {
     fn drop(&mut self) {
         // SAFETY: the timer was created, and is deleted only here.
         unsafe { libc::timer_delete(self.timer) };
-        // Removes a pending signal, because the next timer would take it for its own.
+        // Removes a pending signal, because the next timer would mistake it for its own.
         let _ = self.signal.wait_for(0);
     }
 }

@@ -37,7 +37,8 @@ const UNREGISTER: i32 = 1;
 /// RSEQ_CPU_ID_UNINITIALIZED, which is no CPU's number.
 const NO_CPU: u32 = u32::MAX;
 
-/// The current and the expected CPU of a thread without a post.
+/// The current CPU of a thread without a [`Post`]. This value equals the thread's expected CPU, so
+/// [`elsewhere`] returns `None`.
 static NOWHERE: AtomicU32 = AtomicU32::new(NO_CPU);
 
 thread_local! {
@@ -70,8 +71,8 @@ impl Post {
     /// Makes [`elsewhere`] report from now on if the calling thread is on a CPU other than `cpu`.
     ///
     /// # Errors
-    /// Returns ENOSYS if the kernel lacks rseq(2); EBUSY if the thread has a post already; EINVAL
-    /// if another library has registered an area that this module cannot find.
+    /// Returns ENOSYS if the kernel lacks rseq(2); EBUSY if the thread already has a [`Post`];
+    /// EINVAL if another library has registered an area that this module cannot find.
     pub fn take(cpu: u32) -> io::Result<Self> {
         if EXPECTED.get() != NO_CPU {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -111,8 +112,7 @@ impl Drop for Post {
     }
 }
 
-/// Returns the calling thread's CPU if that is not its post; `None` if it is, or if the thread has
-/// no post.
+/// Returns the calling thread's CPU if the thread has a [`Post`] on another CPU; otherwise `None`.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {
@@ -236,9 +236,9 @@ mod c_library {
     }
 }
 
-/// For other C libraries, which register no area, and for other architectures, on which the C
-/// library's area is not searched. If a C library has registered an area there, the kernel refuses
-/// a second one, and the CPU of threads is not checked.
+/// Used with other C libraries, which register no area, and on other architectures, where this
+/// module does not look for the C library's area. If a C library has registered an area there, the
+/// kernel refuses a second one, and the CPU of threads is not checked.
 #[cfg(not(all(
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")

@@ -46,8 +46,8 @@ pub fn parent_id() -> i32 {
 /// Forks; the child runs `child` and exits with its value (101 after a panic). Returns the child's
 /// number to the parent.
 ///
-/// Fails in a process with several threads: the child would contain only the calling thread, so a
-/// lock that another thread held would stay locked in the child forever.
+/// Fails in a process with several threads, because the child would contain only the calling
+/// thread. A lock that another thread held would stay locked in the child forever.
 ///
 /// # Errors
 /// Returns EBUSY in a process of several threads (or without /proc to count them); EAGAIN at the

@@ -2,8 +2,8 @@
 //! are refused.
 //!
 //! Files are opened without blocking, and read up to a limit for their kind. The length that a file
-//! reports is not trusted: /dev/zero reports 0. Unpacked data have a limit as well, because a few
-//! kB of a package can expand to any length.
+//! reports is not trusted, because /dev/zero, for example, reports 0. Unpacked data have a limit as
+//! well, because a few kB of a package can expand to any length.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
@@ -15,8 +15,8 @@ use std::path::Path;
 /// # Errors
 /// Returns errors of opening; `InvalidInput` if the file is not a regular one.
 pub fn open(path: &Path) -> io::Result<File> {
-    // A device is not even opened, because that can have an effect. If the file is replaced after
-    // this check, it is still opened without waiting.
+    // A device is not even opened, because opening a device can have an effect. If the file is
+    // replaced after this check, it is still opened without waiting.
     refuse(fs::metadata(path)?.file_type())?;
     let file = OpenOptions::new()
         .read(true)

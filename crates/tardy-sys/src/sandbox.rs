@@ -61,8 +61,8 @@ fn seal() -> io::Result<()> {
     rlimit::set(rlimit::Resource::Processes, 0, 0)?;
     rlimit::set(rlimit::Resource::CpuSeconds, CPU_SECONDS, CPU_SECONDS)?;
     rlimit::set(rlimit::Resource::OpenFiles, 0, 0)?;
-    // The standard library handles these two signals to report stack overflows. Its handlers make
-    // system calls that are forbidden from now on.
+    // The standard library handles these two signals to report stack overflows. The library's
+    // handlers make system calls that are forbidden from now on.
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: SIG_DFL is a valid disposition for both signals.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -27,7 +27,8 @@ pub enum Policy {
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
-        /// Time from the start of a period to the completion of its runtime, in ns.
+        /// Deadline: the time after the start of a period within which its runtime must be
+        /// complete, in ns.
         deadline: u64,
         /// Length of a period in ns.
         period: u64,
@@ -139,8 +140,8 @@ impl Attributes {
 /// 6.18, a thread of nice 0 was up to 3.7 s late, and one of nice -20 only 0.5 ms.
 pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
-/// Runs the calling thread with the policy [`AHEAD`] until the guard is dropped. Without the right,
-/// or if the thread's policy is not SCHED_OTHER, nothing changes.
+/// Runs the calling thread with the policy [`AHEAD`] until the guard is dropped. Nothing changes if
+/// the process lacks the privilege, or if the thread's policy is not SCHED_OTHER.
 #[derive(Debug)]
 pub struct AheadGuard(Option<SchedAttr>);
 
@@ -229,8 +230,8 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// Children of a thread with the guard do not inherit its policy. Without the right, all keep
-    /// the tests' policy.
+    /// Children of a thread with the guard do not inherit its policy. Without the privilege, the
+    /// thread and its children keep the policy of the tests.
     #[test]
     fn a_thread_is_ahead_for_a_time_and_its_children_are_not() {
         let nice = || attributes(0).unwrap().nice;

@@ -1,5 +1,5 @@
-//! Starts threads, and works without them if the kernel refuses: EAGAIN at the limit of processes
-//! of a user, of a control group or of the machine.
+//! Starts threads, and works without them if the kernel refuses them. It does so (EAGAIN) when a
+//! user, a control group or the machine has reached its limit of processes.
 //!
 //! Readers continue with fewer threads, because others may use up a container's limit at any time,
 //! and a summary is the same on one thread. A measurement reports the limit instead, because with

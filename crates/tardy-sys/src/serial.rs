@@ -62,8 +62,8 @@ pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Set
     (new.c_cc[libc::VMIN], new.c_cc[libc::VTIME]) = (1, 0);
     if let Some(speed) = bits_per_second {
         let code = speed_code(speed).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        // The kernel takes the speed from these bits (asm-generic/termbits.h). The C libraries'
-        // functions for it differ.
+        // The kernel takes the speed from these bits (asm-generic/termbits.h). The functions that
+        // set the speed differ between C libraries.
         new.c_cflag = (new.c_cflag & !libc::CBAUD) | code;
     }
     // SAFETY: the call reads the termios behind the pointer, which is valid.

@@ -125,7 +125,8 @@ pub fn unblock_all() -> io::Result<()> {
 }
 
 /// Waits until one of `fds` is readable or closed at its other end, for at most `timeout_ms`
-/// milliseconds; a negative value sets no limit. Returns for each whether it is readable.
+/// milliseconds; a negative value sets no limit. Returns for each descriptor whether it is
+/// readable.
 ///
 /// # Errors
 /// Returns errors of ppoll(2) except EINTR, after which nothing is reported as readable.

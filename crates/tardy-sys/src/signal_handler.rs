@@ -9,7 +9,7 @@ use crate::mapping::{Mapping, PAGE_BYTES};
 /// The signal of the counting handler.
 pub const USER: i32 = libc::SIGUSR1;
 
-/// The signal that interrupts a thread's wait. Without a handler, the kernel drops it.
+/// The signal that interrupts a thread's wait. Without a handler, the kernel drops the signal.
 pub const NUDGE: i32 = libc::SIGURG;
 
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
@@ -20,7 +20,7 @@ extern "C" fn count(_signal: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Does nothing: a system call is interrupted only if the signal has a handler.
+/// Does nothing, but is needed because a signal interrupts a system call only if it has a handler.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
 /// Lets the write fault again until enough faults occurred, then makes the page writable, so that

@@ -64,8 +64,8 @@ pub fn send_in_segments(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     .map(drop)
 }
 
-/// Switches the loopback interface of the process's network namespace on. In a new namespace it is
-/// off.
+/// Switches the loopback interface of the process's network namespace on. In a new namespace, the
+/// interface is off.
 ///
 /// # Errors
 /// Returns EPERM without CAP_NET_ADMIN in that namespace.

@@ -58,8 +58,8 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
 /// a datagram; without, returns `None` if there is none.
 ///
 /// # Errors
-/// Returns errors of recvmsg(2), such as ECONNREFUSED if the peer's port is closed. EAGAIN and
-/// EINTR are no errors: the result is `None`.
+/// Returns errors of recvmsg(2), such as ECONNREFUSED if the peer's port is closed. After EAGAIN
+/// and EINTR, returns `None` instead of an error.
 #[inline]
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)

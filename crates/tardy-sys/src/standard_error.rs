@@ -7,8 +7,8 @@
 
 use std::io::{self, Write};
 
-/// Writes the text. A failed write is ignored, because the program's work matters more: the disk of
-/// a log may be full, or the terminal closed.
+/// Writes the text. A failed write (because the disk of a log is full, or the terminal is closed)
+/// is ignored, because the program's work matters more.
 pub fn write(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

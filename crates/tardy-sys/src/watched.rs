@@ -18,8 +18,8 @@ pub const BEGIN: u8 = 1;
 pub const END: u8 = 2;
 /// The next phase of a run starts.
 pub const PHASE: u8 = 3;
-/// Marks the load of a sample's due time. The displacement of the load of its latency is larger by
-/// 8.
+/// The displacement of the instruction that loads a sample's due time. For the latency, the
+/// displacement is larger by 8.
 #[cfg(target_arch = "x86_64")]
 const SAMPLE: u32 = 4;
 
@@ -35,7 +35,7 @@ pub fn say<const WHAT: u8>() {
 }
 
 /// Announces the due time and the latency of a sample, by loading both values from memory. The
-/// displacement of the loads makes them recognisable.
+/// observer recognises these two instructions by their displacements.
 #[inline(always)]
 pub fn sample(due_and_latency: &[core::sync::atomic::AtomicI64; 2]) {
     #[cfg(target_arch = "x86_64")]
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_sample_is_read_where_it_stands() {
-        // Loads from any other address would end the process.
+        // If the instructions loaded from any other address, the process would end.
         super::sample(&[AtomicI64::new(1), AtomicI64::new(2)]);
     }
 }

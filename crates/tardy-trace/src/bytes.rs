@@ -10,7 +10,7 @@ pub struct EndOfData {
     pub wanted: usize,
 }
 
-/// A position in bytes, from which they are read.
+/// A position in a slice of bytes, from which the next bytes are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -111,7 +111,7 @@ pub fn unsigned(bytes: &[u8], offset: usize, size: usize) -> Option<u64> {
     })
 }
 
-/// Returns a signed number like [`unsigned`].
+/// Returns a signed number, in the same way as [`unsigned`].
 #[must_use]
 #[expect(clippy::cast_possible_wrap, reason = "the sign is what is asked for")]
 pub fn signed(bytes: &[u8], offset: usize, size: usize) -> Option<i64> {

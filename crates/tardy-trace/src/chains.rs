@@ -2,9 +2,9 @@
 //! a followed thread.
 //!
 //! A chain leads back from a thread to its waker, and from there to the wake-up that started the
-//! waker's cycle. The chain ends at an interrupt, a timer, or a thread without a known wake-up. Its
-//! times add up to its latency: each thread waited for a CPU, and then took some time to wake the
-//! next one.
+//! waker's cycle. The chain ends at an interrupt, a timer, or a thread without a known wake-up. The
+//! times of a chain add up to its latency: each thread waited for a CPU, and then took some time to
+//! wake the next one.
 
 use foldhash::HashMap;
 
@@ -26,7 +26,7 @@ pub struct Link {
     pub woken: i64,
     /// When the thread got a CPU.
     pub ran: i64,
-    /// The thread that had this CPU last; ID 0 is the idle task.
+    /// The thread that had this CPU until then; ID 0 is the idle task.
     pub last: Thread,
     /// The interrupt or softirq that had this CPU for most of the wait.
     pub held: Option<Held>,
@@ -53,8 +53,8 @@ impl Chain {
         }
     }
 
-    /// Returns each link with its wait for a CPU, and the time from there until it woke the next
-    /// thread, in ns. All these times add up to the latency.
+    /// Returns each link with two times in ns: its wait for a CPU, and the time from getting the
+    /// CPU until it woke the next thread. All these times add up to the latency.
     pub fn parts(&self) -> impl Iterator<Item = (Link, i64, i64)> {
         let next = self.links.iter().skip(1).map(|link| Some(link.woken));
         self.links
@@ -106,7 +106,7 @@ impl Chains {
 
     /// Records that a woken thread got the CPU from `last`, and returns the chain that ends with
     /// this thread. `held` is an interrupt or a softirq of this CPU. A wake-up inside the thread's
-    /// cycle starts no chain: the wait belongs to the cycle.
+    /// cycle starts no chain, because the wait belongs to the cycle.
     pub fn run(
         &mut self,
         thread: i32,
@@ -146,7 +146,8 @@ impl Chains {
         self.current.get(&thread)
     }
 
-    /// Forgets all chains if events were lost: earlier wake-ups cannot explain later ones.
+    /// Forgets all chains if events were lost, because earlier wake-ups then cannot explain later
+    /// ones.
     pub fn take_loss(&mut self, item: &Item) {
         if matches!(item, Item::Lost { .. }) {
             self.pending.clear();
@@ -176,7 +177,8 @@ mod tests {
         chains.run(1, 110, thread(0), None, false).unwrap();
         wake(&mut chains, 150, Waker::Thread(1), 2);
         chains.run(2, 500, thread(77), None, false).unwrap();
-        // The thread blocks before it wakes the next one: the wait is part of its time.
+        // The thread blocks before it wakes the next one, so the time for which it is blocked is
+        // part of its own time.
         wake(&mut chains, 550, IRQ, 2);
         assert_eq!(chains.run(2, 560, thread(0), None, true), None);
         wake(&mut chains, 600, Waker::Thread(2), 3);

@@ -1,6 +1,6 @@
 //! Interrupt contexts of the CPUs: the timer function, interrupt or softirq that interrupts the
-//! thread of a CPU. They identify the waker of a thread, and the time at which the waker started;
-//! and the interrupt or softirq that had a CPU while a thread waited for it.
+//! thread of a CPU. They identify the waker of a thread, and the time at which the waker started.
+//! They also identify the interrupt or softirq that had a CPU while a thread waited for this CPU.
 //!
 //! Required events: the entries and exits of timers' functions, interrupts and softirqs. Without
 //! them, a waker in an interrupt has no name and no entry.
@@ -31,7 +31,7 @@ pub enum Waker {
     Thread(i32),
 }
 
-/// Number of the last interrupts and softirqs of each CPU that are stored.
+/// Number of recent interrupts and softirqs that are stored for each CPU.
 const HELD_MAX: usize = 16;
 
 /// An interrupt or a softirq that had a CPU.
@@ -100,8 +100,8 @@ impl Contexts {
         self.cpus.clear();
     }
 
-    /// Returns the longest of the last interrupts and softirqs of a CPU that ended after `since`. It
-    /// leaves out softirqs during which the CPU switched threads.
+    /// Returns the longest of the last interrupts and softirqs of a CPU that ended after `since`.
+    /// Leaves out softirqs during which the CPU switched threads.
     #[must_use]
     pub fn longest_after(&self, cpu: u32, since: i64) -> Option<Held> {
         let held = self.cpus.get(&cpu)?.held.iter();

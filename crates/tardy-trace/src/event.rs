@@ -20,15 +20,15 @@ pub struct Event {
     pub kind: Kind,
 }
 
-/// Fields that all events share: they describe the context that wrote the event, except that the
+/// Fields that all events share. They describe the context that wrote the event, except that the
 /// first event of an interrupt describes the interrupted context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// TRACE_FLAG_* of include/linux/trace_events.h.
     pub flags: u8,
-    /// Depth of sections without preemption in the low four bits.
+    /// Nesting depth of sections without preemption, in the low four bits.
     pub preempt_count: u8,
-    /// The thread on the CPU, by its number outside of any container; 0 is the idle thread.
+    /// The thread on the CPU, by its ID in the initial PID namespace; 0 is the idle thread.
     pub pid: i32,
 }
 
@@ -74,7 +74,7 @@ impl Head {
 /// A thread as the scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Thread {
-    /// The thread's number outside any container.
+    /// The thread's ID in the initial PID namespace.
     pub pid: i32,
     /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 -
     /// priority), 100 to 139 all others.
@@ -268,14 +268,15 @@ pub enum Kind {
     Violation {
         /// Name of the monitor.
         monitor: Text,
-        /// The thread that violated the model; `None` if the monitor is of a CPU.
+        /// The thread that violated the model; `None` if the monitor watches a CPU.
         pid: Option<i32>,
     },
     /// Any other event.
     Other,
 }
 
-/// Names of the events of the functions between which time is measured: its start and its end.
+/// Names of the events that occur at the two functions between which time is measured: the start
+/// and the end of the measured time.
 pub const MARKS: [&str; 2] = ["tardy_from", "tardy_to"];
 
 /// Makes an event from its fields.
@@ -549,8 +550,8 @@ impl Decoder {
         Self::of_wakings(formats, "sched_waking")
     }
 
-    /// Makes a decoder for a trace without `sched_waking`: `sched_wakeup`, which the kernel emits a
-    /// little later, once the thread is in the run queue, replaces it.
+    /// Makes a decoder for a trace without `sched_waking`. It uses `sched_wakeup` instead, which
+    /// the kernel emits a little later, once the thread is in the run queue.
     #[must_use]
     pub fn of_wakeups(formats: &[EventFormat]) -> Self {
         Self::of_wakings(formats, "sched_wakeup")
@@ -662,8 +663,9 @@ impl Decoder {
     }
 }
 
-/// Returns the monitor whose violations the event reports. A monitor has one event for an unexpected
-/// transition, and may have one for a violated condition, such as a time that is over.
+/// Returns the monitor whose violations the event reports. A monitor has one event for an
+/// unexpected transition, and may have one for a violated condition, such as an exceeded time
+/// limit.
 fn violated_monitor(format: &EventFormat) -> Option<&str> {
     let name = format.name.strip_prefix("error_")?;
     (format.system == "rv").then(|| name.strip_prefix("env_").unwrap_or(name))

@@ -94,8 +94,8 @@ pub enum Component {
     Request,
     /// From the due time to the entry of the timer interrupt.
     Timer,
-    /// From the entry of the timer interrupt to the call of the timer's function; if timers expire
-    /// in a softirq, through the thread that serves the softirq.
+    /// From the entry of the timer interrupt to the call of the timer's function. If timers expire
+    /// in a softirq, this includes the thread that serves the softirq.
     Interrupt,
     /// From the call of the timer's function to the wake-up of the thread.
     Expiry,
@@ -145,8 +145,8 @@ pub enum Cause {
     EqualPriority,
     /// Another thread ran that shares the CPU fairly; neither thread is real-time.
     Turns,
-    /// A thread of lower priority was switched to: the fair server, or throttling of real-time
-    /// threads.
+    /// The kernel switched to a thread of lower priority, because of the fair server or the
+    /// throttling of real-time threads.
     FairServer,
     /// A thread had interrupts off.
     InterruptsOff,
@@ -222,7 +222,7 @@ impl Cause {
         Self::LockOwner,
     ];
 
-    /// Returns whether the cause explains nothing.
+    /// Returns whether the cause means that the time is unexplained.
     #[must_use]
     pub fn is_unexplained(self) -> bool {
         matches!(self, Self::Lost | Self::Unknown)
@@ -320,7 +320,7 @@ pub enum DueFrom {
     Timer,
     /// The grid of periods that the caller gave.
     Period,
-    /// Something other than a timer woke the thread: the due time is the wake-up.
+    /// Something other than a timer woke the thread, so the due time is the time of the wake-up.
     Waking,
 }
 
@@ -362,8 +362,8 @@ pub enum Waker {
 }
 
 impl Waker {
-    /// Returns whether the waker may have been a timer that the trace lacks: on PREEMPT_RT, and
-    /// under load, threads serve softirqs.
+    /// Returns whether a timer that the trace lacks may have caused the wake-up. The waker can then
+    /// also be a thread, because threads serve softirqs on PREEMPT_RT and under load.
     #[must_use]
     pub fn may_be_timer(&self) -> bool {
         match self {

@@ -320,7 +320,7 @@ impl Parts {
 /// Refuses a file in which two CPUs have the same pages.
 fn no_shared_pages(buffers: &[Buffer<'_>]) -> Result<(), FileError> {
     /// Size of the word that counts a CPU's chunks. Some versions of trace-cmd include it in the
-    /// length of a CPU's data, so neighbours may overlap by this much.
+    /// length of a CPU's data, so the data of two CPUs may seem to overlap by this much.
     const COUNT_BYTES: usize = 4;
     let cpus = buffers.iter().flat_map(|buffer| &buffer.cpus);
     let mut filled: Vec<_> = cpus.filter(|cpu| !cpu.bytes.is_empty()).collect();

@@ -1,7 +1,7 @@
 //! Event formats: the file `format` of an event in tracefs defines the positions of its fields.
 //!
-//! The line `print fmt` is ignored: it is a program for printing, and events are read by their
-//! fields.
+//! The line `print fmt` is ignored, because it is a program for printing, and events are read by
+//! their fields.
 
 use crate::bytes;
 

@@ -1,5 +1,5 @@
-//! Merges the pages of a ring buffer that is being written into one stream of all CPUs in the order
-//! of time, page by page as they are read.
+//! Merges the pages of a ring buffer while the kernel still writes to it. The result is one stream
+//! of all CPUs in the order of time. Pages are merged one by one, as they are read.
 //!
 //! The stream advances to a time before which the reader has read the pages of every CPU. Memory is
 //! bounded: while more than `WAITING_MAX` events wait, events at and after that time are emitted,
@@ -29,7 +29,7 @@ pub struct Live {
     decoder: Decoder,
     layout: PageLayout,
     streams: Vec<Stream>,
-    /// The next item of each stream that has one: time and index of the stream.
+    /// The time of the next item of each stream that has one, with the index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: usize,
     counts: Counts,
@@ -124,7 +124,7 @@ impl Live {
     /// header.
     ///
     /// # Errors
-    /// Returns an error if the page is damaged: the events after the damage are lost.
+    /// Returns an error if the page is damaged. The events after the damage are lost.
     pub fn page(&mut self, place: usize, bytes: &[u8]) -> Result<u64, PageError> {
         let stream = &mut self.streams[place];
         let was_empty = stream.queue.is_empty();
@@ -172,8 +172,8 @@ impl Live {
             Some(item) => *next = Reverse((item.time(), place)),
             None => drop(PeekMut::pop(next)),
         }
-        // The queue of a busy CPU is never empty: without this, it would keep the capacity of its
-        // largest burst.
+        // The queue of a busy CPU is never empty. If it were not shrunk here, it would keep the
+        // capacity for its largest burst.
         if queue.capacity() > ROOM_KEPT && queue.len() < queue.capacity() / 4 {
             queue.shrink_to(queue.capacity() / 2);
         }

@@ -39,10 +39,10 @@ impl Item {
 /// Damage that was found in a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
-    /// A page is damaged: later events in it are lost.
+    /// A page is damaged, so later events in it are lost.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// A chunk is damaged: later events of the CPU are lost.
+    /// A chunk is damaged, so later events of the CPU are lost.
     #[error(transparent)]
     Chunk(#[from] CompressionError),
 }
@@ -50,7 +50,7 @@ pub enum Damage {
 /// Merges the pages of all CPUs into one stream.
 pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
-    /// The next item of each stream that has one: time and index of the stream.
+    /// The time of the next item of each stream that has one, with the index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// The first cases of damage that were found, each with its CPU.
     damage: Vec<(u32, Damage)>,

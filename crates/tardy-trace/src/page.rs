@@ -14,8 +14,8 @@ const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 /// An absolute stamp has 59 bits; the upper bits are those of the previous stamp.
 const STAMP_BITS: u32 = 59;
-/// The kernel's reader uses the upper bits of the length word: events were lost before this page,
-/// and their number follows the data.
+/// The upper bits of the length word are flags of the kernel's reader. One means that events were
+/// lost before this page, another that their number follows the data.
 const LENGTH_MASK: u64 = (1 << 27) - 1;
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
@@ -47,13 +47,13 @@ pub enum PageError {
 /// Events that were lost before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostEvents {
-    /// The kernel counted the lost events: this many.
+    /// The kernel counted this many lost events.
     Counted(u64),
     /// The number of lost events is unknown.
     Uncounted,
 }
 
-/// A page, and how far it was read: an iterator over its events.
+/// An iterator over the events of a page, with the position up to which the page was read.
 #[derive(Debug, Clone)]
 pub struct Page<'a> {
     data: &'a [u8],

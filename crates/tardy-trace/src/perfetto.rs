@@ -143,8 +143,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes the relation of the clocks. Perfetto takes the times of kernel events for times of
-    /// the boot-time clock. The offset of that clock, the time in suspend, is not in the trace. So
-    /// both clocks are set equal, and all times shown are of the monotonic clock.
+    /// the boot-time clock. The offset of that clock, which is the time in suspend, is not in the
+    /// trace. So both clocks are set equal, and all times shown are of the monotonic clock.
     fn clocks(&mut self, time: u64) -> io::Result<()> {
         let clock = |id| Message::default().number(1, id).number(2, time);
         let snapshot = Message::default()
@@ -188,8 +188,8 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Returns the track for a wake-up: slices of one track must not overlap, and a timer may be
-    /// due before the thread ran for the previous one.
+    /// Returns the track for a wake-up. Slices of one track must not overlap, but a timer may be
+    /// due before the thread ran for the previous timer.
     fn track(&mut self, wake_up: &WakeUp) -> io::Result<Option<u64>> {
         let lanes = self.lanes.entry(wake_up.thread.pid).or_default();
         let lane = lanes

@@ -6,9 +6,10 @@ use std::hash::Hash;
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
 
-/// Entries in two generations: when the newer one is full, it replaces the older one. An entry is
-/// forgotten once between one and two times `capacity` other entries have been used. All memory is
-/// allocated at once, so that a long run needs no more of it than a short one.
+/// Entries in two generations: when the newer one is full, it replaces the older one. An unused
+/// entry is forgotten at some point between the use of `capacity` and of twice `capacity` other
+/// entries. All memory is allocated at once, so that a long run needs no more memory than a short
+/// one.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     newer: HashMap<K, V>,

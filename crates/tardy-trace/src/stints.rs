@@ -25,7 +25,7 @@ pub enum Doing {
     Running,
     /// The thread was runnable, but had lost its CPU.
     Preempted {
-        /// The thread that got the CPU first.
+        /// The first thread that got the CPU instead.
         first: Thread,
         /// The thread that had the CPU last.
         last: Thread,
@@ -43,8 +43,8 @@ pub enum Doing {
     Ready {
         /// The thread that had the CPU last; ID 0 is the idle task.
         last: Thread,
-        /// The longest interrupt or softirq of this CPU that ended after the thread fell asleep, of
-        /// the last ones.
+        /// Of the last interrupts and softirqs of this CPU, the longest that ended after the thread
+        /// fell asleep.
         held: Option<Held>,
     },
 }
@@ -179,9 +179,10 @@ impl Stints {
         }
     }
 
-    /// Records that a thread has a CPU, as an event shows that the thread wrote. If the kernel does
-    /// not trace the switch from the idle task, this event is the first sign. A thread that slept
-    /// got the idle CPU when it was woken; for a preempted thread, the time of the event is used.
+    /// Records that a thread has a CPU, because the thread wrote an event. If the kernel does not
+    /// trace the switch from the idle task, this event is the first sign. A thread that slept is
+    /// assumed to have got the idle CPU when it was woken; for a preempted thread, the time of the
+    /// event is used.
     fn runs(&mut self, time: i64, cpu: u32, thread: i32) {
         let since = match self.threads.get(&thread) {
             // The wake-up may precede the sleep.

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-/// Returns the name of a function as its source has it, if the Rust compiler encoded it: modules of
-/// Linux in Rust, and programs. Other names stay as they are.
+/// Returns the name of a function as it is written in the source, if the Rust compiler encoded the
+/// name. Programs and Linux modules in Rust have such names. Other names stay as they are.
 #[must_use]
 pub fn shown(name: &str) -> Cow<'_, str> {
     match rustc_demangle::try_demangle(name) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Up to 24 bytes of text: a thread's name has 15 at most, an interrupt's is truncated.
+/// Up to 24 bytes of text. A thread's name has at most 15 bytes; an interrupt's name is truncated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Text {
     bytes: [u8; 24],

@@ -1,16 +1,16 @@
 //! Timers that programs set: their kinds, their clocks, and how they end.
 //!
 //! The clock of a timer follows from the value that its interrupt read. The events do not name the
-//! clock. The offsets between clocks are read in user space, because an event would give them
-//! inexactly: it comes some microseconds after the interrupt read the clock.
+//! clock. The offsets between clocks are read in user space, because an event, which comes some
+//! microseconds after the interrupt read the clock, would give them inexactly.
 
 use serde::Serialize;
 
-/// Maximum distance between the monotonic clock at an expiry and the time that a timer of that
-/// clock read then, in ns.
+/// Maximum distance in ns between the monotonic clock at an expiry and the time that the timer then
+/// read from its own clock, if that clock is the monotonic one.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
-/// Maximum distance for a clock that can be set, in ns. Such a clock is compared by its offset at
-/// the last reading.
+/// The same distance for a clock that can be set. Such a clock is compared by its offset at the
+/// last reading.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
 /// How a program set a timer, as the timer's function shows.
@@ -67,8 +67,8 @@ pub enum TimerClock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
-    /// A clock that matches no offset of the last reading: it was set since then. Due times are
-    /// then relative to the moment of the expiry, and too late by at most the time from the
+    /// A clock that matches no offset of the last reading, because it was set since then. Due times
+    /// are then relative to the moment of the expiry, and too late by at most the time from the
     /// interrupt's reading of the clock to the timer's function.
     Set,
 }
@@ -85,8 +85,8 @@ pub struct ClockOffsets {
 }
 
 impl ClockOffsets {
-    /// Returns the clock that read `now` at an expiry, and its offset from the monotonic clock. The
-    /// monotonic clock read `time` shortly after the expiry.
+    /// Returns the clock that showed `now` at an expiry, and its offset from the monotonic clock.
+    /// The monotonic clock showed `time` shortly after the expiry.
     pub(crate) fn clock(self, time: i64, now: i64) -> (TimerClock, i64) {
         let ahead = now.saturating_sub(time);
         if ahead.saturating_abs()
@@ -127,7 +127,7 @@ pub struct TimerCounts {
     pub wake_ups: u64,
     /// Timers that expired while no followed thread waited for them.
     pub unawaited: u64,
-    /// Timers that were cancelled or set again before they expired: the wait had ended.
+    /// Timers that were cancelled or set again before they expired, because the wait had ended.
     pub cancelled: u64,
     /// Timers whose end may be among lost events.
     pub lost: u64,

@@ -1,10 +1,10 @@
 //! Wake-ups of followed threads: when each was due, when the thread ran, and the parts of the time
 //! between.
 //!
-//! A wake-up is due at its reference time. If a timer that a followed thread set ends the wait, the
-//! reference is the time that the program asked for. If an interrupt or a softirq wakes the thread,
-//! the reference is the entry of this interrupt or softirq. If another thread wakes it, the
-//! reference is the event `sched_waking`. Each `sched_waking` of a followed thread is either
+//! A wake-up is due at its reference time. If the wait is ended by a timer that a followed thread
+//! set, the reference is the time that the program asked for. If an interrupt or a softirq wakes
+//! the thread, the reference is the entry of this interrupt or softirq. If another thread wakes it,
+//! the reference is the event `sched_waking`. Each `sched_waking` of a followed thread is either
 //! measured, or counted with the reason why it is not ([`WakingCounts`]).
 //!
 //! Each timer that a followed thread sets has exactly one outcome ([`TimerCounts`]): wake-up,
@@ -19,8 +19,8 @@
 //! The latency is therefore the one that the program experiences; the slack is one of its parts.
 //!
 //! A timer ended a wait if the wake-up lies between the entry and the exit of the timer's function.
-//! The exit event is needed: without it, an unrelated wake-up in the same interrupt could count as
-//! one by the timer, with a latency as long as the wait.
+//! The exit event is needed, because without it, an unrelated wake-up in the same interrupt could
+//! count as caused by the timer, with a latency as long as the wait.
 //!
 //! After lost events, all pending timers count as lost. If the lost events set one of them again,
 //! its latency would be too large by a whole period.
@@ -40,7 +40,7 @@ use crate::timers::{ClockOffsets, TimerClock, TimerCounts, TimerKind};
 /// Maximum number of timers that are set at the same time; a further one counts as lost.
 const ARMED_MAX: usize = 1 << 18;
 /// Maximum number of nested timer functions on a CPU. Two are possible: one in a softirq thread of
-/// PREEMPT_RT, and one in an interrupt of that thread. More mean a damaged trace.
+/// PREEMPT_RT, and one in an interrupt of that thread. If there are more, the trace is damaged.
 const NESTED_MAX: usize = 16;
 /// Maximum number of threads that are checked against the rules for real-time loops.
 const JUDGED_MAX: usize = 1024;
@@ -65,7 +65,7 @@ pub enum Cause {
     Softirq(i64),
     /// The thread with this ID.
     Thread(i32),
-    /// No waker: the time between two functions of the program is recorded like a wake-up.
+    /// No waker, because the time between two functions of the program is recorded like a wake-up.
     Functions,
 }
 
@@ -619,8 +619,8 @@ impl WakeUpWatch {
         (clock, due, parts)
     }
 
-    /// Counts all pending timers and wake-ups as lost: the lost events may have ended them, or set
-    /// a timer again.
+    /// Counts all pending timers and wake-ups as lost, because the lost events may have ended them,
+    /// or set a timer again.
     fn lose(&mut self) {
         for kind in self.under_way() {
             self.counts[kind as usize].lost += 1;

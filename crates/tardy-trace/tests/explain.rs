@@ -1,5 +1,5 @@
-//! Explained wake-ups, in generated streams of known truth and in a stored trace: the pieces add up
-//! to the latency, and the holder of the CPU is the true one.
+//! Tests explained wake-ups, in generated streams of known truth and in a stored trace. The pieces
+//! must add up to the latency, and the holder of the CPU must be the true one.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -305,7 +305,7 @@ fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
         assert_eq!(grid.last_due(due), (place, due));
         assert_eq!(grid.last_due(due + 900), (place, due));
     }
-    // The grid also extends to before its origin.
+    // The grid also covers times before its origin.
     assert_eq!(
         Grid {
             origin: 5_000,
@@ -709,8 +709,8 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
         "{} of {all} ns",
         of("interference")
     );
-    // Each 50th cycle touches a page. One more page fault occurs at the end, where the loop joins
-    // its threads, and is woken by the last of them.
+    // Each 50th cycle touches a page. At the end, the loop joins its threads and is woken by the
+    // last of them; one more page fault occurs there.
     assert_eq!(
         explainer.rules().page_faults_user,
         6 + 1,
@@ -720,7 +720,8 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     assert_eq!(explainer.rules().woken_by_lower.values().sum::<u64>(), 1);
 }
 
-/// Generates any event, of so few threads, timers and CPUs that events concern the same ones.
+/// Generates any event. There are so few threads, timers and CPUs that many events concern the same
+/// ones.
 fn kind() -> impl Strategy<Value = Kind> {
     let pid = prop::sample::select(vec![0, LOOP, OTHER, 30, 31]);
     prop_oneof![
@@ -750,8 +751,8 @@ fn kind() -> impl Strategy<Value = Kind> {
             soft_expires,
             mode: None
         }),
-        // Slack of a few ns is as likely as longer slack, so that an error that loses it becomes
-        // visible.
+        // Slack of a few ns is as likely as longer slack, so that an error that loses such short
+        // slack becomes visible.
         (0_i64..2_000, prop_oneof![0_i64..6, 0_i64..2_000]).prop_map(|(soft_expires, slack)| {
             Kind::TimerStart {
                 timer: TIMER,

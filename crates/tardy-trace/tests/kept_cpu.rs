@@ -1,5 +1,5 @@
-//! Threads that keep the CPU because the kernel lets them, although a thread of higher priority
-//! waits: in an extended time slice, and as the owner of a mutex that runs for its donor.
+//! Tests two cases in which the kernel lets a thread keep the CPU although a thread of higher
+//! priority waits: an extended time slice, and the owner of a mutex that runs for its donor.
 
 use std::collections::HashMap;
 
@@ -124,7 +124,8 @@ fn an_extended_time_slice_lasts_from_its_timer_to_the_switch() {
         (last.0, last.3, last.4)
     };
     assert_eq!(told(facts()), seen);
-    // Without the address of the function, another timer is not taken for it.
+    // If the address of the function is unknown, no other timer is taken for the one that ends a
+    // time slice.
     assert_ne!(told(Facts::default()).0, Cause::ExtendedSlice);
 }
 

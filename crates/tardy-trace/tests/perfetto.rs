@@ -1,6 +1,6 @@
 //! Tests that files for Perfetto contain what the trace contains: events as `trace-cmd report`
-//! prints them, and wake-ups as they were explained. These tests read the file by the numbers of
-//! the published schema; `cargo xtask perfetto` reads it with the schema itself.
+//! prints them, and wake-ups as they were explained. These tests read the file by the field numbers
+//! of the published schema; `cargo xtask perfetto` reads it with the schema itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};

@@ -1,6 +1,6 @@
-//! Follows the wake-ups of a running program through the kernel's trace. Of the program itself, it
-//! reads only /proc, and it never stops the program. For the time between two functions, the kernel
-//! uses uprobes.
+//! Follows the wake-ups of a running program through the kernel's trace. It reads nothing of the
+//! program itself except its files in /proc, and it never stops the program. For the time between
+//! two functions, the kernel uses uprobes.
 
 mod error;
 mod filters;
@@ -156,7 +156,7 @@ pub struct Attachment {
     functions: Vec<(u64, TimerKind)>,
     begin: Nanos,
     incomplete: Option<String>,
-    /// The trace around the worst wake-ups, if it is kept.
+    /// The trace around the worst wake-ups, if it is stored.
     evidence: Option<Evidence>,
 }
 
@@ -173,8 +173,8 @@ impl Attachment {
     ) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
-        // From a user without rights, the kernel hides its symbols, too. Tracefs is opened first,
-        // because its error names the missing right.
+        // The kernel also hides its symbols from a user without rights. Tracefs is opened first,
+        // because the error of opening it names the missing right.
         Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
@@ -183,7 +183,7 @@ impl Attachment {
         }
         let threads = match target.look() {
             Look::There(threads) => threads,
-            // The first iteration reports the reason.
+            // The first iteration of the recording finds this again and reports the reason.
             Look::Unknown | Look::Ended => BTreeMap::new(),
         };
         let numbers: BTreeSet<i32> = threads.keys().copied().collect();
@@ -348,8 +348,8 @@ impl Attachment {
             && let Some(recorded) = self.traces.next_before(until)
         {
             let Recorded::Item(item) = recorded else {
-                // The cycles need no such notice, because a cycle in which a sleep may lack its
-                // stack is cut off.
+                // The cycles need not know about this loss, because a cycle in which a sleep may
+                // lack its stack is cut off.
                 self.watch.lose_explanations();
                 continue;
             };
@@ -373,8 +373,8 @@ impl Attachment {
                 if self.is_between_functions {
                     continue;
                 }
-                // A sleep that ended before the wake-up does not belong to it: the thread was woken
-                // before it slept again.
+                // A sleep that ended before the wake-up does not belong to it, because the thread
+                // was then woken before it slept again.
                 let slept = self.slept.get(&wake_up.thread);
                 let call = slept
                     .filter(|(end, _)| *end >= wake_up.woken())
@@ -523,8 +523,8 @@ impl Attachment {
 }
 
 impl SoFar<'_> {
-    /// Returns the cycles measured so far, the slowest chains, and how the threads kept the rules
-    /// for loops.
+    /// Returns the cycles measured so far, the slowest chains, and how well the threads followed
+    /// the rules for loops.
     pub fn cycles(&mut self) -> Cycles {
         let Attachment {
             cutter,
@@ -605,8 +605,9 @@ struct FollowedThreads {
 }
 
 impl FollowedThreads {
-    /// Returns the new threads and the ended threads, given the current threads. A thread has ended
-    /// if two searches in a row do not find it: its last events have been read by then.
+    /// Returns the new threads and the ended threads, given the current threads. A thread counts as
+    /// ended if two searches in a row do not find it, because its last events have been read by
+    /// then.
     fn look(&mut self, there: BTreeSet<i32>) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let come = &there - &self.now;
         let absent = &self.now - &there;

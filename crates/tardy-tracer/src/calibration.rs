@@ -1,5 +1,5 @@
 //! Calibrates with wake-ups of the tool's own threads before the measurement. How much can be
-//! explained depends on the events that this kernel traces for them.
+//! explained depends on the events that this kernel traces for such wake-ups.
 //!
 //! Threads announce themselves by a write to `trace_marker`. In a container a thread does not know
 //! the number that the trace has for it.

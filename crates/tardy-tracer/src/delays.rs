@@ -49,8 +49,8 @@ fn is_schedulers(name: &str) -> bool {
     name.starts_with("__schedule")
 }
 
-/// Returns the number of frames, from the innermost on, that belong to the recording: up to and
-/// including the first adjacent frames that `is_own` accepts. In a stack of a softirq, the
+/// Returns the number of innermost frames that belong to the recording. These are all frames up to
+/// the end of the first run of adjacent frames that `is_own` accepts. In a stack of a softirq, the
 /// interrupt's frames are further out.
 fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
     let first = names
@@ -191,7 +191,7 @@ impl Holders {
 /// The file of one series.
 #[derive(Debug)]
 pub(crate) struct DelayFile {
-    /// `None` after a failed write: the file then holds whole chunks only.
+    /// `None` after a failed write. The file then contains only whole chunks.
     writer: Option<DelayWriter>,
     /// The sample to store, reused so that no sample allocates.
     sample: SampleDelay,
@@ -202,7 +202,7 @@ pub(crate) struct DelayFile {
 }
 
 impl DelayFile {
-    /// Creates the file. With `bytes`, the file's explanations take at most this many bytes.
+    /// Creates the file. If `bytes` is given, the file's explanations take at most this many bytes.
     pub(crate) fn create(
         path: &Path,
         counts: ExplainedSeries,

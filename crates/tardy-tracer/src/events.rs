@@ -1,9 +1,9 @@
 //! The events that explanations use, on any kernel.
 //!
-//! A program's loop is identified by the thread ID that it reports. This requires that the
-//! calibration's thread has the same ID in the trace as it sees itself, and that the thread with
-//! the reported ID has mapped the loops' memory. Only such runs record futex calls, because the
-//! event sends all threads through the slow path of system calls.
+//! A program's loop is identified by the thread ID that it reports. This has two requirements: the
+//! ID that the calibration's thread has in the trace is the one that this thread sees itself, and
+//! the thread with the reported ID has mapped the loops' memory. Only such runs record futex calls,
+//! because the event sends all threads through the slow path of system calls.
 //!
 //! Page faults, locks and new threads are recorded for measuring threads only, by filters that name
 //! these threads once they have announced themselves. Loads fault a hundred thousand times a
@@ -29,10 +29,10 @@ impl std::fmt::Display for WantedEvent {
 /// Every event that explanations use. Few events come with each wake-up, because each costs about a
 /// quarter of a microsecond on the measured CPU.
 ///
-/// Two events are left out: `hrtimer_expire_exit`, because the end of the interrupt gives the same
-/// time, and `hrtimer_cancel`, because a cancelled timer that expires later was enqueued again, and
-/// `hrtimer_start` shows this (`enqueue_hrtimer` of kernel/time/hrtimer.c). Both occur with every
-/// wake-up, or with every exit from idle.
+/// Two events are left out. `hrtimer_expire_exit` is not needed, because the end of the interrupt
+/// gives the same time. `hrtimer_cancel` is not needed, because a cancelled timer that expires
+/// later was enqueued again, which `hrtimer_start` shows (`enqueue_hrtimer` of
+/// kernel/time/hrtimer.c). Both occur with every wake-up, or with every exit from idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
@@ -87,7 +87,7 @@ pub mod of_timers {
     pub const CANCEL: WantedEvent = needed("timer", "hrtimer_cancel");
     /// A timer's function is called.
     pub const EXPIRE_ENTRY: WantedEvent = needed("timer", "hrtimer_expire_entry");
-    /// A timer's function has returned: this timer causes no later wake-up.
+    /// A timer's function has returned, so this timer causes no later wake-up.
     pub const EXPIRE_EXIT: WantedEvent = needed("timer", "hrtimer_expire_exit");
     /// A thread is woken.
     pub const WAKING: WantedEvent = needed("sched", "sched_waking");

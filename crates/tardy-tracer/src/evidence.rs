@@ -14,7 +14,7 @@ const WORST: usize = 16;
 const RECENT_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of stored pages of one sample, per CPU.
 const PAGES_MAX: usize = 64;
-/// Time before due and after the clock read for which pages are stored, in ns.
+/// Time in ns before the due time, and after the clock read, for which pages are stored.
 const AROUND: u64 = 1_000_000;
 /// Offset of a byte in a page, and the bit in this byte that reports lost events before the page.
 /// This is the highest bit of the lower 32 bits of `commit`, which are little-endian
@@ -143,7 +143,7 @@ impl Evidence {
     }
 
     fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {
-        // A file has all CPUs up to the last one, whether they have pages or not.
+        // A file lists every CPU up to the highest one, whether it has pages or not.
         let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
         let first = self.instance.map_or(usize::MAX, |(first, _)| first);
         let mut by_cpu: Vec<BTreeMap<u64, &KeptPage>> = vec![BTreeMap::new(); 2 * count];

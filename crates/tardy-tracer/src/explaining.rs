@@ -22,10 +22,10 @@ use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
 
-/// A sample is explained when the stream is this far past it, in ns, because the thread's first
-/// event after the clock read may decide the explanation.
+/// A sample is explained when the stream is this many ns past it, because the thread's first event
+/// after the clock read may decide the explanation.
 const SETTLED_NS: u64 = 20_000_000;
-/// Time for which events before the last sample are kept, in ns. The second constant is the limit
+/// Events are kept from this many ns before the last sample on. The second constant is the limit
 /// for a series without samples.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;

@@ -1,8 +1,8 @@
 //! The thread that reads the kernel's pages while the run lasts.
 //!
 //! Names of threads come from events, not from `saved_cmdlines`. Reading that file keeps preemption
-//! off throughout: 390 to 950 us in a guest. Those were the worst latencies of 6.1-rt and 6.12-rt,
-//! and the tool's own explanation attributed them to its reader.
+//! off throughout, which took 390 to 950 us in a guest. These sections caused the worst latencies
+//! of 6.1-rt and 6.12-rt, and the tool's own explanation attributed them to its reader.
 //!
 //! The reader polls ten times a second instead of being woken. A wake-up for each page would put
 //! the reader's own events among those of the machine; the buffer holds the events of one second at
@@ -54,7 +54,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Reads until `is_ending`, then to the end of the buffered data.
+    /// Reads until `is_ending` is true, then to the end of the buffered data.
     // This is a separate function because a test counts its instructions
     // (tests/alone/explaining.rs).
     #[inline(never)]

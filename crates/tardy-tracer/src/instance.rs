@@ -44,7 +44,7 @@ const FILTER_PIDS_MAX: usize = 64;
 const FILE_BYTES_USUAL: usize = 64 << 10;
 /// Size of the largest buffer for a file of tracefs, in bytes. Larger files are refused.
 const FILE_BYTES_MAX: usize = 16 << 20;
-/// Buffer size per CPU in KiB: it holds a second of 200,000 events of 40 bytes.
+/// Buffer size per CPU in KiB. It suffices for one second with 200,000 events of 40 bytes.
 pub(crate) const BUFFER_KIB: u32 = 8192;
 /// The clock of the trace, which is also that of samples.
 pub(crate) const CLOCK: &str = "mono";
@@ -184,7 +184,7 @@ impl Instance {
         root: &Root,
     ) -> Result<(), InstanceError> {
         self.write("tracing_on", "0")?;
-        // Setting the clock empties the buffer: it comes first.
+        // Setting the clock empties the buffer, so it comes first.
         self.write("trace_clock", CLOCK)?;
         self.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
         // The kernel marks lost events only if new ones overwrite old ones.
@@ -452,15 +452,15 @@ impl Instance {
 
     /// Leaves out the starts of the scheduler's own timers. These timers are set at each entry to
     /// and exit from idle, and at switches, and no thread sleeps on them. `symbols` is
-    /// /proc/kallsyms. If it contains no addresses, or if the event lacks such a filter, these
-    /// timers are recorded, too.
+    /// /proc/kallsyms. If `symbols` contains no addresses, or if the event lacks such a filter,
+    /// these timers are recorded, too.
     pub fn leave_out_scheduler_timers(&self, symbols: &str) {
         if let Some(filter) = without_scheduler_timers(symbols) {
             let _ = self.write("events/timer/hrtimer_start/filter", &filter);
         }
     }
 
-    /// Records the per-thread events only for these threads from now on, for at most
+    /// From now on, records the per-thread events only for these threads, and for at most
     /// `FILTER_PIDS_MAX` of them.
     pub fn record_events_of(&self, pids: &[i32]) {
         let named: Vec<String> = pids
@@ -526,7 +526,8 @@ fn violations_of(enabled: &str) -> impl Iterator<Item = String> {
 /// Returns a filter of `hrtimer_start` that leaves out [`SCHEDULER_TIMERS`]; `None` if `symbols`
 /// contains no address of them.
 fn without_scheduler_timers(symbols: &str) -> Option<String> {
-    // There are 200,000 lines. Comparing their ends first excludes most of them cheaply.
+    // There are 200,000 lines. A cheap comparison of their ends comes first and excludes most of
+    // them.
     let is_like = |line: &&str| SCHEDULER_TIMERS.iter().any(|name| line.ends_with(name));
     let address = |line: &str| {
         let mut words = line.split_ascii_whitespace();

@@ -37,8 +37,8 @@ const STACK_BYTES: usize = 512 << 10;
 /// Maximum number of batches that wait for the reader: half a minute of 16 series, at eight batches
 /// per second and series. Further batches are dropped and counted.
 const BATCHES_MAX: usize = 4096;
-/// Nice value of the reader: it runs before the loads and after the recorder. Events that it loses
-/// cannot be explained.
+/// Nice value of the reader. The loads have lower priority, and the recorder has higher priority.
+/// Events that it loses cannot be explained.
 const NICE: i32 = -10;
 /// Minimum share of the calibration's wake-ups in the trace. With a smaller share, the trace
 /// explains nothing.
@@ -218,7 +218,7 @@ impl Tracer {
             options.has_loops,
             options.root,
         )?;
-        // An instance keeps its tracer while its pages are being read.
+        // The kernel refuses to change the tracer of an instance whose pages are being read.
         let no_second_opinion = options
             .has_timerlat
             .then(|| instance.run_timerlat().err())

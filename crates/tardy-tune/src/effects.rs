@@ -31,7 +31,7 @@ pub struct Effect {
 }
 
 /// Returns the effects by setting and load, from the logarithms of the goal of each replica; `None`
-/// if a side has no replica. All effects hold together at `confidence`.
+/// if a side has no replica. The intervals of all effects hold together with this `confidence`.
 #[must_use]
 pub fn effects(
     without: &[Vec<f64>],
@@ -71,8 +71,8 @@ pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
         .unwrap_or(64)
 }
 
-/// Returns the shift from `before` to `behind`. Its interval is unbounded if there are too few
-/// replicas for the confidence.
+/// Returns the shift from `before` to `behind`. The interval of the shift is unbounded if there are
+/// too few replicas for the confidence.
 fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Difference> {
     let mut differences: Vec<f64> = before
         .iter()
@@ -91,8 +91,8 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
 /// true value is below the interval with at most `probability`, and above it with at most
 /// `probability`. Returns 0 if there are too few replicas.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
-    // `ways[u]` is the number of orders of ranks with the statistic u. Its generating function is
-    // the product of (1 - x^(behind + i)) / (1 - x^i) over i.
+    // `ways[u]` is the number of orders of ranks with the statistic u. The generating function of
+    // these numbers is the product of (1 - x^(behind + i)) / (1 - x^i) over i.
     let statistics = before * behind;
     let mut ways = vec![0.0_f64; statistics + 1];
     ways[0] = 1.0;
@@ -197,8 +197,9 @@ mod tests {
             (Some(Outcome::Lowers), None)
         );
         assert!(found[0][1].unwrap().difference.interval.contains(0.5));
-        // With four replicas, 2 of 70 orders are more than 5 %; with five, 2 of 252 are less. With
-        // sixty effects, each gets a share of 5 % / 60.
+        // The two sides are disjoint in 2 of all orders of their replicas. With three replicas per
+        // side, 2 of 20 orders are more than 5 %; with four, 2 of 70 are less. With sixty effects,
+        // each gets a share of 5 % / 60, and 2 of 3432 orders with seven replicas are less.
         assert_eq!(
             (
                 replicas_min(1, Confidence::NINETY_FIVE),

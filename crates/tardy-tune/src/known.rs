@@ -257,7 +257,8 @@ fn idle_states(target: &Target<'_>) -> Option<Setting> {
     )
 }
 
-/// Sends only emergency messages to the console. The other three numbers of the file stay.
+/// Sends only emergency messages to the console. The other three numbers of the file stay
+/// unchanged.
 fn console(target: &Target<'_>) -> Option<Setting> {
     let levels = target.root.text("proc/sys/kernel/printk")?;
     let rest: Vec<&str> = levels.split_whitespace().skip(1).collect();

@@ -1,6 +1,6 @@
 //! Pairs of runs that differ in one setting. The estimate is the median of all averages of two
-//! differences. Its interval comes from Wilcoxon's signed ranks, which do not assume a normal
-//! distribution (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963).
+//! differences. The interval of the estimate comes from Wilcoxon's signed ranks, which do not
+//! assume a normal distribution (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963).
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::{Confidence, Interval};

@@ -1,14 +1,16 @@
 //! Finds the settings that matter on this machine, by an experiment in three stages. First, a
 //! balanced design runs all settings at once and picks candidates. Then, each candidate gets pairs
-//! of runs that differ in that setting. Last, pairs compare all useful settings together with none.
+//! of runs that differ in that setting. Last, pairs of runs compare all useful settings, applied
+//! together, with no settings.
 //!
 //! Only a candidate's pairs decide whether it is useful or harmful. The pairs are separate from the
 //! runs that picked the candidates, because the best of many settings looks good by chance in the
 //! runs that picked it. `confidence` limits the probability that a search calls any ineffective
 //! setting useful or harmful.
 //!
-//! The pairs of a candidate also vary the other candidates. These are randomly on or off, equal in
-//! both runs of a pair, so the effect is an average over the other settings, as in the design.
+//! The pairs of a candidate also vary the other candidates. Each other candidate is randomly on or
+//! off, equally in both runs of a pair, so the effect is an average over the other settings, as in
+//! the design.
 //!
 //! The length of a search is a number of runs, which is computed from the budget at the start. If a
 //! clock limited the search, a resumed search would make other runs.
@@ -36,7 +38,7 @@ const PAIRS_MIN: usize = 16;
 const PAIRS_MAX: usize = 40;
 /// Maximum number of replicates of the design.
 const REPLICATES_MAX: usize = 6;
-/// Number of pairs of all useful settings against none.
+/// Number of pairs of runs that compare all useful settings with no settings.
 const PAIRS_TOGETHER: usize = 10;
 
 /// Performs the runs of a search.
@@ -62,7 +64,7 @@ pub enum Stage {
     Screening { replicates: usize },
     /// Pairs of runs for each of these settings.
     Pairs { settings: Vec<usize> },
-    /// Pairs of runs with all of these settings against none.
+    /// Pairs of runs, one with all of these settings and one with none of them.
     Together { settings: Vec<usize> },
 }
 
@@ -141,8 +143,9 @@ pub struct SearchResult {
     /// Smallest effect, as a fraction of the goal, that nine of ten searches with this budget would
     /// find if only one setting had an effect.
     pub smallest_share: f64,
-    /// All useful settings together against none; absent if fewer than two are useful, or if the
-    /// budget has no runs for this. The confidence of this interval alone is `confidence`.
+    /// All useful settings together, compared with no settings; absent if fewer than two are
+    /// useful, or if the budget has no runs for this comparison. The confidence of this interval
+    /// alone is `confidence`.
     pub together: Option<Difference>,
     /// Number of runs that were made.
     pub runs: usize,

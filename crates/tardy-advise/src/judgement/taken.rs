@@ -40,8 +40,8 @@ pub(super) struct JudgedProbe {
 /// The times that a series can measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeasuredTime {
-    /// The time from due to done. The value is how long the work takes without interruption, if the
-    /// plan records it.
+    /// The time from due to done. Contains the time that the work takes without interruption, if
+    /// the plan records it.
     Completion(Option<Nanos>),
     /// The start latency.
     Start,
@@ -125,9 +125,10 @@ pub(super) fn take(
         .collect()
 }
 
-/// Returns the series of a run that has the most information about the work, and what it measures.
-/// This is a series of completions of the same kind of work, or otherwise of start latencies. Start
-/// latencies on a schedule are preferred, because their skipped due times are known.
+/// Returns the run's most informative series about the work, and the quantity that this series
+/// measures. The most informative series has completions of the same kind of work; if there is
+/// none, a series of start latencies is used. Start latencies on a schedule are preferred, because
+/// their skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,

@@ -9,7 +9,7 @@ use tardy_run::cost::Group;
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 
-/// Share of the width of a metric that its bars fill.
+/// Fraction of a metric's space on the axis that its bars fill.
 const FILLED: f64 = 0.76;
 
 /// Returns a chart for each group of metrics in the runs, in the order of [`Group`]. All runs must

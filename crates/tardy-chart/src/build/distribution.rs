@@ -313,7 +313,8 @@ fn line(kind: Kind, group: &Group) -> Shape {
         .iter()
         .map(|point| (point.value as f64, point.share(kind)))
         .collect();
-    // At any latency between two samples, the share at or above is that of the larger sample.
+    // At a latency between two samples, the share of samples at or above it is the share at the
+    // larger of the two samples.
     if kind == Kind::Cdf {
         Shape::Steps(points)
     } else {
@@ -321,7 +322,7 @@ fn line(kind: Kind, group: &Group) -> Shape {
     }
 }
 
-/// The note of a chart of shares without a band.
+/// The note for a chart of shares that has no band.
 const NO_BAND: &str = "The confidence band is left out: the samples are too few or too strongly \
                        correlated.";
 

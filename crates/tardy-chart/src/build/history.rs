@@ -6,7 +6,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Rule, Shape, Table, Tone, Va
 use super::super::scale::Scale;
 use super::super::words;
 
-/// Number of lines drawn for a change. More lines are hard to distinguish.
+/// Maximum number of lines that are drawn for a change. More lines are hard to distinguish.
 const SHOWN: usize = 7;
 
 /// Returns a chart of the series that `change` affects most; `None` if none of them has a value.

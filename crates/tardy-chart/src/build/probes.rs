@@ -10,10 +10,10 @@ use super::super::scale::Scale;
 use super::super::words;
 use super::bars::BAR_READS;
 
-/// Share of the width of a probe that its bars fill.
+/// Fraction of a probe's space on the axis that its bars fill.
 const FILLED: f64 = 0.76;
-/// Share of the axis left free at each end. At the upper end, the number of the highest bar needs
-/// it.
+/// Share of the axis left free at each end. At the upper end, the number at the highest bar needs
+/// this space.
 const ROOM: f64 = 0.06;
 
 /// The samples of a run with load, or those without load.

@@ -20,7 +20,7 @@ use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
 /// The part of a phase in which all its loads worked, on the series' clock. If the phase has no
-/// load, the whole phase.
+/// load, this is the whole phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseSpan {
     /// Time from which all loads worked, or the phase's start.
@@ -108,7 +108,7 @@ pub struct SeriesAccumulator {
     /// Runs of consecutive misses.
     pub miss_runs: MissRuns,
     pub early: EarlyCounts,
-    /// Number of stalls as long as those caused by throttling.
+    /// Number of stalls that are as long as the stalls that throttling causes.
     pub stalls: u64,
     /// Number of samples that skipped due times.
     pub skipping: u64,
@@ -190,8 +190,8 @@ impl SeriesAccumulator {
             .get()
             .saturating_add(chunk.latency.iter().copied().max().unwrap_or(0));
         self.last_wake = Some(last_due.saturating_add(Nanos(last)));
-        // The index of a sample is the number of due times before it. The chunk's count includes
-        // the whole chunk.
+        // The index of a sample is the number of due times before it. The chunk's count also
+        // includes the due times of the chunk itself, so these are subtracted.
         let place = chunk.counts.expected.saturating_sub(places);
         let phases = phases_touching(&self.questions.phases, Nanos(begin), Nanos(end));
         let is_whole = phases.iter().all(|&phase| {
@@ -206,12 +206,12 @@ impl SeriesAccumulator {
         self.last_latency = Some(last);
     }
 
-    /// Counts a chunk whose samples all touch the same phases: one loop over the latencies, then a
-    /// second pass over the few exceptional samples.
+    /// Counts a chunk whose samples all touch the same phases. Uses one loop over the latencies,
+    /// and a second pass over the few exceptional samples.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
-        // The cell leaves the map only for a chunk with exceptional samples. A day has half a
-        // million chunks, and most of them have no exceptional samples.
+        // A cell is taken out of the map and inserted again only for a chunk with exceptional
+        // samples. Most of the half a million chunks of a day have none.
         let questions = &self.questions;
         let cell = self
             .cells
@@ -320,8 +320,8 @@ impl SeriesAccumulator {
         if let Some(window) = self.questions.window {
             let itself = u64::from(window.misses(sample.latency));
             let skipped = self.late_skipped(sample, &window);
-            // Among skipped due times, the first have the largest latencies, so those that miss
-            // directly follow the sample.
+            // The first of the skipped due times have the largest latencies, so the skipped due
+            // times that miss directly follow the sample.
             self.miss_runs.add(place + 1 - itself, itself + skipped);
             cell.misses += itself + skipped;
             cell.misses_skipped += skipped;
@@ -420,8 +420,8 @@ impl SeriesAccumulator {
         self.last_wake = Some(self.last_wake.map_or(end, |last| last.max(end)));
     }
 
-    /// Compresses the counts after the series was read: a reader holds the counts of all series at
-    /// once, up to a thousand.
+    /// Compresses the counts after the series was read, because a reader holds the counts of up to
+    /// a thousand series at once.
     pub fn pack(&mut self) {
         let samples = self.samples;
         self.cells.values_mut().for_each(|cell| cell.pack(samples));

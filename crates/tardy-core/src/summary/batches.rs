@@ -44,8 +44,8 @@ pub struct Batches {
     most: usize,
     batches: BTreeMap<(Stratum, i64), Batch>,
     open: Option<Box<Open>>,
-    /// All intervals as bytes, used instead of the map while nothing is added: a hundred samples
-    /// take about 200 bytes.
+    /// All intervals in encoded form, used instead of the map while nothing is added. A hundred
+    /// samples take about 200 bytes.
     packed: Box<[u8]>,
 }
 
@@ -103,7 +103,8 @@ impl Batch {
         .for_each(|number| put(out, number));
         let mut previous = 0;
         for &(bucket, count) in &self.buckets {
-            // Most buckets have one sample; the lowest bit states whether another count follows.
+            // The lowest bit is 0 for a bucket with one sample, the most frequent case, and 1 if a
+            // count follows.
             put(
                 out,
                 u64::from(bucket - previous) << 1 | u64::from(count != 1),
@@ -187,7 +188,7 @@ impl Batches {
         batch.due_times += latencies.len() as u64 + skipped;
     }
 
-    /// Adds misses of a sample that was added, with its due time `due`.
+    /// Adds the misses of a sample that is due at `due` and was added before.
     pub fn note_misses(&mut self, stratum: Stratum, due: Nanos, misses: u64) {
         self.batch(stratum, due).misses += misses;
     }
@@ -339,7 +340,8 @@ impl Batches {
 #[derive(Default)]
 struct Sum {
     of_counts: Batch,
-    /// Buckets and their counts, in any order and repeated; empty if `counts` is there.
+    /// Buckets and their counts, in any order; a bucket may occur several times. Empty if `counts`
+    /// is present.
     entries: Vec<(u16, u32)>,
     counts: Option<Box<[u64; BUCKETS]>>,
 }

@@ -10,8 +10,8 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// Maximum number of skipped due times of a series to which latencies are assigned. The limit keeps
-/// a damaged file from occupying a reader for hours.
+/// Maximum number of skipped due times in a series that get latencies. The limit keeps a damaged
+/// file from occupying a reader for hours.
 pub const EXPANDED_MAX: u64 = 100_000_000;
 
 /// Numbers of due times that miss a window.
@@ -30,10 +30,10 @@ pub struct Misses {
 pub struct Cell {
     /// Latencies as measured.
     pub latency: Histogram,
-    /// Latencies that the skipped due times would have had: that of the late sample minus one
-    /// period, minus two, and so on.
+    /// Latencies that the skipped due times would have had: the latency of the late sample minus
+    /// one period, minus two periods, and so on.
     pub latency_skipped: Histogram,
-    /// Upper bounds of the latencies of skipped due times whose wake-up was in time: see
+    /// Upper bounds of the latencies of due times that were skipped after a wake-up in time: see
     /// [`SkippedLateness::AtMost`].
     pub latency_skipped_at_most: Histogram,
     /// The sample with the largest latency; the earliest if several are equal.
@@ -124,8 +124,8 @@ impl Cell {
         })
     }
 
-    /// Computes how the cell's samples depend on each other, and stores the result. Later samples
-    /// may be added by [`Cell::merge`] only.
+    /// Computes how the cell's samples depend on each other, and stores the result. After this
+    /// call, samples may be added only with [`Cell::merge`], which discards the result.
     pub fn keep_serial(&mut self) {
         self.serial = Some(self.serial());
     }
@@ -173,9 +173,9 @@ impl Cell {
     }
 
     /// Derives the latencies of skipped due times from the latencies of all samples, for a series
-    /// with unstored samples. A latency of n periods skipped n due times. If the result differs
-    /// from the counted number of skipped due times, it is discarded, and the latencies stay
-    /// unknown.
+    /// with unstored samples. A sample whose latency is n periods, rounded down, skipped n due
+    /// times. If the result differs from the counted number of skipped due times, it is discarded,
+    /// and the latencies stay unknown.
     pub fn find_skipped(&mut self, period: Nanos) {
         let period = period.get();
         if period <= 0 || self.skipped == 0 || self.skipped > EXPANDED_MAX {

@@ -3,10 +3,10 @@
 //!
 //! The intervals of all series lie on one time line, so a disturbance of several CPUs at once
 //! counts as one event. A level is a value; its dispersion is the variance of the number of samples
-//! above it, over time intervals ([`tardy_statistics::dispersion`]). In the far tail samples are
-//! few, so the extremal index is used there if it implies more clustering. An unseen event is
-//! assumed to hit each series once, and to last as long as the seen events, if those were numerous
-//! enough.
+//! above it, over time intervals ([`tardy_statistics::dispersion`]). The far tail has few samples,
+//! so the extremal index is used there if it implies more clustering than the dispersion. An unseen
+//! event is assumed to hit each series once, and to last as long as the seen events, if those were
+//! numerous enough.
 
 use tardy_statistics::clustering::Clustering;
 
@@ -14,13 +14,13 @@ use crate::summary::batches::Batches;
 use crate::summary::cell::Cell;
 use crate::summary::serial::{CLUSTERS_MIN, Level, Serial, clusters_min, known, levels, of_misses};
 
-/// Number of largest samples of each series from which the extremal index is computed.
+/// The extremal index is computed from this number of the largest samples of each series.
 const TAIL_SAMPLES: f64 = 1000.0;
 
 /// How the samples of a set depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependence {
-    /// Ordered by the fraction of samples above a value, ascending.
+    /// In ascending order of the fraction of samples above the level.
     levels: Vec<Level>,
     samples: f64,
     series: usize,
@@ -35,7 +35,7 @@ pub struct Dependence {
 }
 
 impl Dependence {
-    /// Computes the dependence of concurrent series, one cell each.
+    /// Computes the dependence of concurrent series. Each series is given as one cell.
     #[must_use]
     pub fn of(cells: &[&Cell]) -> Self {
         let cells: Vec<&&Cell> = cells
@@ -59,8 +59,8 @@ impl Dependence {
         };
         let is_assumed = serial.iter().any(|serial| serial.is_assumed);
         let of_known = known(&levels, samples as f64);
-        // One series alone may have too few samples; all series together then give the duration of
-        // an event.
+        // If one series alone has too few samples to show the duration of an event, all series
+        // together give it.
         let size = |serial: &Serial| {
             if serial.size.is_finite() {
                 serial.size
@@ -99,7 +99,7 @@ impl Dependence {
         }
     }
 
-    /// Makes the dependence of samples if only their extremal index is known.
+    /// Makes the dependence of samples of which only the number and the extremal index are known.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
@@ -117,7 +117,8 @@ impl Dependence {
         }
     }
 
-    /// Makes the dependence of samples from `series` series if only their number is known.
+    /// Makes the dependence of the samples of `series` series if only the number of the samples is
+    /// known.
     #[must_use]
     pub fn unknown(samples: u64, series: usize) -> Self {
         let unseen = series.max(1) as f64;
@@ -153,7 +154,8 @@ impl Dependence {
         self.series
     }
 
-    /// Returns the clustering of samples above the value that `share` of all samples exceed.
+    /// Returns the clustering of the largest samples, which make up the fraction `share` of all
+    /// samples.
     #[must_use]
     pub fn above(&self, share: f64) -> Clustering {
         let next = self

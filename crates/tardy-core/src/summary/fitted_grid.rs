@@ -1,13 +1,13 @@
-//! Fits a grid of expiries to a periodic event whose due times are unknown: the line below all
-//! events that is closest to them.
+//! Fits a grid of expiries to a periodic event whose due times are unknown. The grid is the line
+//! that is closest to the events, among all lines below them.
 //!
 //! An interval error is the difference of two latencies. Relative to the fitted grid, each event
-//! has a latency again, except for a delay common to all events, because the grid touches the
-//! earliest events.
+//! has a latency again. This latency lacks any delay that is common to all events, because the grid
+//! touches the earliest events.
 //!
 //! Interval errors are stored, and latencies are computed later, because the fit needs the whole
-//! run. The grid is the line below all events with the smallest sum of distances: an edge of their
-//! lower convex hull. Its slope is the timer's rate.
+//! run. The grid is the line below all events with the smallest sum of distances. This line is an
+//! edge of the events' lower convex hull. Its slope is the timer's rate.
 
 use crate::units::Nanos;
 
@@ -24,8 +24,8 @@ pub struct Places {
     latest: u64,
 }
 
-/// An event: (number of expiries before the expiry of the event, time since the first event minus
-/// that many nominal periods, in ns).
+/// An event: (index of the expiry that caused it, time since the first event minus this number of
+/// nominal periods, in ns).
 type Point = (u64, i64);
 
 /// Fits the line in one pass over the events.
@@ -33,8 +33,8 @@ type Point = (u64, i64);
 pub struct GridFit {
     places: Places,
     has_own_clock: bool,
-    /// The lower convex hull of the events so far. If the timer runs on the run's clock, only the
-    /// earliest event.
+    /// The lower convex hull of the events so far. If the timer runs on the run's clock, this is
+    /// only the earliest event.
     hull: Vec<Point>,
     events: u64,
     sum_of_places: u128,
@@ -64,7 +64,7 @@ impl Places {
     fn point(&mut self, at: Nanos) -> Point {
         let since_first = at.get() - *self.first.get_or_insert(at.get());
         // The index of the last expiry before the event. `floor` may still be too high, so an event
-        // may lie up to a quarter of a period below it.
+        // may lie below `floor` by up to a quarter of a period.
         let place = (since_first - self.floor + self.period / 4)
             .div_euclid(self.period)
             .max(0) as u64;
@@ -135,7 +135,7 @@ impl GridFit {
                 events,
             });
         }
-        // Of all edges below the events, the one at the mean index has the smallest sum of
+        // Of all edges of the hull, the one at the mean index of the events has the smallest sum of
         // latencies (a linear programme).
         let middle = self.sum_of_places as f64 / self.events.max(1) as f64;
         let edge = self

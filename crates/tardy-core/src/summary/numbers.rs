@@ -25,7 +25,7 @@ pub struct Percentile {
     pub upper_ns: Option<i64>,
     /// Minimum number of samples for an interval with both ends.
     pub samples_needed: Option<u64>,
-    /// Number of independent samples that carry as much information at this percentile.
+    /// Number of independent samples that would bound this percentile equally well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_samples: Option<f64>,
 }
@@ -48,7 +48,7 @@ pub struct Numbers {
     pub mean_ns: f64,
     /// The largest latency.
     pub max_ns: i64,
-    /// Due time of the sample with the largest latency, since the start of the run.
+    /// Due time of the sample with the largest latency, relative to the start of the run.
     pub max_at_ns: i64,
     /// Percentiles of the measured latencies.
     pub percentiles: Vec<Percentile>,
@@ -191,11 +191,11 @@ pub fn percentiles_at(
         .collect()
 }
 
-/// Returns the rank of the smallest sample for which at least the share `probability` of samples is
+/// Returns the rank of the smallest sample that has at least the share `probability` of all samples
 /// at or below it (the inverse of the empirical distribution).
 fn rank_of(probability: f64, samples: u64) -> u64 {
-    // Computed from 1 - p, because p is rounded: the rank of 0.99999 among 1e5 samples must be
-    // 99999, not the next one.
+    // The rank is computed from 1 - p, because p is rounded. The rank of 0.99999 among 1e5 samples
+    // must be 99999, not 100000.
     let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
     samples.saturating_sub(above).max(1)
 }

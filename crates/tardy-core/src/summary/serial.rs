@@ -8,8 +8,8 @@ use crate::summary::batches::{Batch, Batches, Stratum};
 
 /// Minimum number of clusters for an estimate of their size.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
-/// Minimum number of clusters at a level if the dispersion of another level is infinite. That level
-/// drifts, so this level may drift too, and few clusters would not show a drift.
+/// Minimum number of clusters at a level if the dispersion of another level is infinite. The other
+/// level drifts, so this level may drift too, and few clusters would not show its drift.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
 /// A level: the samples above some value.
@@ -87,8 +87,8 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
     )
 }
 
-/// Returns the dispersion at the levels that `chosen_buckets` selects, and the minimum number of
-/// degrees of freedom that was required.
+/// Returns the dispersion at the levels that `chosen_buckets` selects, and the minimum degrees of
+/// freedom that were required.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
@@ -97,7 +97,7 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     for ((stratum, place), batch) in batches {
         let mut entries = batch.buckets().iter().rev().peekable();
         let mut above = 0;
-        // Buckets descend, so each entry is added once.
+        // The buckets are in descending order, so each entry is added once.
         for (index, &bucket) in buckets.iter().enumerate().rev() {
             while let Some(&(_, count)) = entries.next_if(|&&(at, _)| at > bucket) {
                 above += u64::from(count);

@@ -61,8 +61,8 @@ impl Top {
     /// Returns the extremal index of a series of `samples` samples: 1 for independent late samples,
     /// less if they cluster; `None` if there are too few.
     ///
-    /// Latencies equal to the threshold are left out: which of them are stored depends on their
-    /// order alone, and would look like a cluster.
+    /// Latencies equal to the threshold are left out. Only some of them are stored, chosen by their
+    /// order alone, and these would look like a cluster.
     #[must_use]
     pub fn extremal_index(&self, samples: u64) -> Option<f64> {
         let count = self

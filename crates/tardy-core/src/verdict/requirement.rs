@@ -1,7 +1,7 @@
 //! The requirement that a run must meet.
 //!
 //! Skipped periods have a separate limit, because a user's loop with this period would have missed
-//! them. A deadline no longer than the period implies such a limit: no skipped period or, with
+//! them. A deadline that is at most the period implies such a limit: no skipped period or, with
 //! `--misses`, at most that share of the periods.
 
 use serde::{Deserialize, Serialize};
@@ -53,9 +53,9 @@ impl Requirement {
         self.window.is_some() || self.skipped_allowed.is_some()
     }
 
-    /// Returns whether skipped periods of this length are limited: by a given number, or by a
-    /// deadline that a wake-up in the next period cannot meet. If `is_work`, every skipped period
-    /// is a miss and needs no separate limit.
+    /// Returns whether skipped periods are limited: either a number is given, or the deadline is at
+    /// most `period`, so that a wake-up in the next period misses it. If `is_work`, every skipped
+    /// period is a miss and needs no separate limit.
     #[must_use]
     pub fn limits_skipped(&self, period: Nanos, is_work: bool) -> bool {
         self.skipped_allowed.is_some()

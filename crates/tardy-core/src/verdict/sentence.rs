@@ -128,8 +128,8 @@ fn stress(evidence: &Evidence) -> &'static str {
     }
 }
 
-/// Returns the part about skipped periods; `None` if the user gave no limit, and no period was
-/// skipped besides those that the first part counts.
+/// Returns the part about skipped periods; `None` if the user gave no limit and the first part
+/// already counts every skipped period.
 fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let evidence = &verdict.evidence;
     let periods = |count: u64| {
@@ -140,7 +140,7 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         }
     };
     let Some(limited) = evidence.skipped_limited else {
-        // Skipped due times that are misses, or may be, are counted in the first part of the
+        // Skipped due times that are misses, or may be misses, are counted in the first part of the
         // sentence.
         let others = evidence
             .skipped

@@ -1,5 +1,5 @@
-//! Latencies of the due times that a wake-up skipped: each equals the latency of the wake-up, minus
-//! the periods between the two.
+//! Latencies of the due times that a wake-up skipped: the latency of the wake-up minus one period,
+//! minus two periods, and so on.
 //!
 //! Skipped due times get a latency only if the wake-up's latency covers them. If the wake-up was in
 //! time and the work after it took too long, the time at which the probe was ready is not known
@@ -60,15 +60,17 @@ impl SkippedLateness {
         }
     }
 
-    /// Returns how many of `skipped` skipped due times miss the window. Upper bounds count like
-    /// latencies. Without a period, all skipped due times miss.
+    /// Returns how many of `skipped` skipped due times miss the window. If only upper bounds of the
+    /// latencies are known, a due time counts as a miss if its bound misses the window. Without a
+    /// period, all skipped due times miss.
     #[must_use]
     pub fn late(self, skipped: u32, period: Nanos, window: &Window) -> u64 {
         if period <= Nanos::ZERO {
             return u64::from(skipped);
         }
         let beyond = i128::from(self.latency().get()) - i128::from(window.latest.get());
-        // Counts the due times k = 1, 2, ... for which beyond - k periods is positive.
+        // Counts the skipped due times k = 1, 2, ... for which `beyond` minus k periods is
+        // positive.
         let late = (beyond - 1).div_euclid(i128::from(period.get()));
         u64::try_from(late.clamp(0, i128::from(skipped))).unwrap_or(0)
     }
@@ -106,8 +108,9 @@ mod tests {
 
     #[test]
     fn one_of_unknown_lateness_counts_with_the_most_that_it_can_have_been() {
-        // The wake-up is in time, but the thread is away for five periods. The thread is back
-        // before the sixth due time, so the latencies are at most 5000, 4000 and so on.
+        // The wake-up is in time, but the thread then works for five periods. The thread is ready
+        // again before the sixth due time, so the latencies of the skipped due times are at most
+        // 5000, 4000 and so on.
         assert_eq!(
             [999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)),
             [5, 4, 1, 0]

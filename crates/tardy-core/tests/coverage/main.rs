@@ -37,8 +37,8 @@ fn count(process: Process, cpus: u64, length: usize, runs: u64) -> BoundTally {
     })
 }
 
-/// Fails if a bound holds in fewer than 54 of 60 runs. This detects most bounds that hold in 85 %
-/// of runs or less.
+/// Fails if a bound holds in fewer than 54 of 60 runs. This limit detects most bounds that hold in
+/// at most 85 % of runs.
 #[test]
 fn bounds_hold_however_samples_depend_on_each_other() {
     for process in Process::ALL {
@@ -50,8 +50,8 @@ fn bounds_hold_however_samples_depend_on_each_other() {
                 .chain(&counted.misses)
                 .chain(&counted.misses_lower)
             {
-                // 53 or fewer of 60 bounds hold by chance in 0.07 % of the cases if the true
-                // coverage is 97.5 %, and in 3 % if it is 95 %.
+                // By chance, at most 53 of 60 bounds hold in 0.07 % of the cases if the true
+                // coverage is 97.5 %, and in 3 % of the cases if it is 95 %.
                 assert!(
                     tally.coverage() > 0.89,
                     "{process:?} on {cpus}: {counted:?}"

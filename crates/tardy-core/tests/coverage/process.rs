@@ -1,4 +1,4 @@
-//! Generated latencies of known distribution, so that bounds can be compared with true values.
+//! Generates latencies of known distribution, so that bounds can be compared with true values.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -14,10 +14,10 @@ pub(crate) enum Process {
     /// previous one.
     Autoregressive(f64),
     /// Gumbel latencies in clusters, with an extremal index of 0.25: each value is the larger of a
-    /// new value and the rest of the previous one.
+    /// new value and the decayed previous value.
     MaxAutoregressive,
-    /// Two log-normal levels. All CPUs change between them at the same times, on average after 500
-    /// samples.
+    /// Log-normal latencies at one of two levels. All CPUs change the level at the same times, on
+    /// average after 500 samples.
     OnOff,
     /// Independent latencies, and this many stalls per run on average. Each stall hits all CPUs in
     /// the same period.
@@ -33,7 +33,8 @@ const MEDIAN_ON: f64 = 6_000.0;
 /// Average number of samples after which the level changes.
 const CHANGE: f64 = 500.0;
 const EXTREMAL_INDEX: f64 = 0.25;
-/// Minimum and maximum length of a stall, in ns: below the period, so that no due time is skipped.
+/// Minimum and maximum length of a stall, in ns. Both are below the period, so that no due time is
+/// skipped.
 const STALL: (f64, f64) = (500_000.0, 900_000.0);
 
 impl Process {
@@ -63,7 +64,7 @@ impl Process {
         }
     }
 
-    /// Returns the value that `share` of all values exceed.
+    /// Returns the value that the fraction `share` of all values exceeds.
     pub(crate) fn exceeded_by(self, share: f64, length: usize) -> f64 {
         let (mut low, mut high) = (1.0, 1e7);
         for _ in 0..100 {
@@ -231,8 +232,8 @@ mod tests {
                 });
             }
             let shares = above.map(|above| above as f64 / samples as f64);
-            // 800,000 samples carry the information of at least 3,000 independent ones, so the
-            // standard deviations are at most 0.009 and 0.002.
+            // 800,000 samples carry at least as much information as 3,000 independent samples, so
+            // the standard deviations are at most 0.009 and 0.002.
             assert!(
                 (shares[0] - 0.5).abs() < 0.03 && (shares[1] - 0.01).abs() < 0.004,
                 "{process:?} {shares:?}"

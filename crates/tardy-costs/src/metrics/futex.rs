@@ -107,8 +107,8 @@ fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<
     }
 }
 
-/// A lock that two threads pass to each other. Each releases the lock only while the other waits
-/// for it, so that the kernel hands it over each time.
+/// A lock that two threads pass to each other. Each thread releases the lock only while the other
+/// waits for it, so that the kernel hands the lock over each time.
 struct ContendedLock {
     lock: Arc<InheritingLock>,
     /// Set during a trial. During a trial, the other thread takes the lock, and holds it until this

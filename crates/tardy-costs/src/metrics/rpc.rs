@@ -10,7 +10,7 @@ use tardy_run::cost::{CacheState, Group};
 use crate::metric::{Metric, Unavailable, Work, repeated};
 
 const PORTMAPPER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 111);
-/// Maximum wait for an answer over loopback. After it, the portmapper counts as absent.
+/// Maximum wait for an answer over loopback. After this time, the portmapper counts as absent.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The call over UDP.

@@ -151,7 +151,7 @@ fn head(numbers: Option<&Numbers>) -> Vec<String> {
 
 /// Returns the cells of a row. A percentile is followed by the upper end of its interval. Without
 /// an upper end, it is marked by `~`, and followed by the number of samples that an upper end
-/// needs. [`head`] makes the columns from `like`.
+/// needs. `like` is the series from which [`head`] made the columns.
 fn row(
     label: String,
     numbers: &Numbers,

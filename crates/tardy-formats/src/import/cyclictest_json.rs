@@ -121,7 +121,7 @@ fn counted(
         skipped,
         ..StatedTotals::default()
     };
-    // Without a cycle, the minimum is the initial value of the tool's variable.
+    // If the thread made no cycle, the minimum is the initial value of the tool's variable.
     if cycles > 0 {
         let stated = |key: &str| tool_json::nanos(thread, key, unit.nanos());
         counted.stated.min_ns = stated("min").map(|value| Nanos(value as i64));

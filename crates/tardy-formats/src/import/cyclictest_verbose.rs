@@ -6,9 +6,10 @@
 //! that is late by k intervals implies k skipped due times. Source: rt-tests,
 //! src/cyclictest/cyclictest.c, `timerthread`.
 //!
-//! Caution: cyclictest passes samples through a ring of 16,384 per thread, and does not notice when
-//! the writer overwrites samples that were not read yet. Old cycle numbers then carry newer values,
-//! and each value appears again 16,384 cycles later. This module detects such output.
+//! Caution: cyclictest passes samples through a ring buffer of 16,384 samples per thread, and does
+//! not notice when the writer overwrites samples that were not read yet. Old cycle numbers then
+//! carry newer values, and each value appears again 16,384 cycles later. This module detects such
+//! output.
 //!
 //! The latency at which cyclictest stopped (-b) is not among the printed samples, and no sample
 //! follows it. cyclictest prints this latency on its own below the samples, and this module adds it
@@ -78,7 +79,7 @@ struct Row {
 struct Reader<'a> {
     /// The unit, absent until enough samples have revealed it.
     unit: Option<Unit>,
-    /// The samples that wait for the unit.
+    /// Samples that are held back until the unit is known.
     held: Vec<Row>,
     notes: Vec<String>,
     settings: &'a Settings,

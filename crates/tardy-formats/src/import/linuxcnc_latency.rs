@@ -1,9 +1,9 @@
 //! `latency-histogram --nox` of LinuxCNC: a line per thread, printed repeatedly, with the extremes
 //! since the start. `latency-test` and the graphical histogram write no text.
 //!
-//! A value is the time between two wake-ups minus the period, not the latency of a wake-up: a
-//! constant latency is invisible in it. The lines state neither the period nor the number of
-//! samples. Source: LinuxCNC, scripts/latency-histogram, src/hal/components/latencybinstream.comp.
+//! A value is the time between two wake-ups minus the period, not the latency of a wake-up, so a
+//! constant latency is invisible. The lines state neither the period nor the number of samples.
+//! Source: LinuxCNC, scripts/latency-histogram, src/hal/components/latencybinstream.comp.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;

@@ -189,16 +189,16 @@ fn read_json(
     Ok(imported)
 }
 
-/// Limits the highest bucket to the maximum, if the maximum lies in it: from rt-tests 2.7 on, the
-/// name of a bucket is above all of its values. If the maximum lies beyond the last bucket, the
-/// values in that bucket are unknown.
+/// Limits the highest bucket to the maximum, if the maximum lies in it. This is necessary because,
+/// from rt-tests 2.7 on, the name of a bucket is larger than all of its values. If the maximum lies
+/// beyond the last bucket, the values in that bucket are unknown.
 fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
     let ends = series.iter().flat_map(|counted| &counted.buckets);
     let mut ends: Vec<i64> = ends.map(|&(end, _)| end).collect();
     ends.sort_unstable();
     let before = |end: i64| ends[..ends.partition_point(|&other| other < end)].last();
     // All buckets have the same width. If the file omits rows, only a multiple of the width can be
-    // seen.
+    // derived.
     let width = ends
         .iter()
         .fold(0, |width, &end| divisor(width, end - ends[0]));

@@ -56,8 +56,8 @@ fn listed(begins: &[usize]) -> String {
     }
 }
 
-/// Finds no starts. This is for formats with only one measurement per file, and for formats with a
-/// reader that detects a second measurement itself.
+/// Finds no starts. This function is for formats with only one measurement per file, and for
+/// formats with a reader that detects a second measurement itself.
 pub(super) fn one(_: &[&str]) -> Vec<usize> {
     Vec::new()
 }

@@ -152,8 +152,8 @@ fn read(
     Ok(imported)
 }
 
-/// Returns whether the file contains cyclictest's own maxima: rteval 3.8 and later omit all
-/// statistics if a sample lies beyond the histogram.
+/// Returns whether the file contains cyclictest's own maxima. This is so from rteval 3.8 on, which
+/// omits all statistics if a sample lies beyond the histogram.
 pub(super) fn has_true_maxima(version: &str) -> bool {
     let mut numbers = version
         .split('.')
@@ -262,7 +262,7 @@ fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     match max.filter(|max| max.get() > highest.0) {
         None if beyond > 0 => {
             let from = highest.0.saturating_add(unit);
-            // The stated maximum and mean exclude samples without a bucket.
+            // The stated maximum and mean exclude samples that are in no bucket.
             (counted.stated.max_ns, counted.stated.mean_ns) = (None, None);
             counted.overflow(beyond, from);
         }

@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// The owner of the statistics that follow.
+/// The system or the core to which the following statistics belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     System,

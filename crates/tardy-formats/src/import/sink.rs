@@ -151,7 +151,7 @@ impl BucketSeries {
         self.stated.below_ns = Nanos(width - unit);
     }
 
-    /// Records samples beyond the buckets, at or above `from_ns`. These samples count as the
+    /// Records samples beyond the buckets, at or above `from_ns`. These samples are counted at the
     /// maximum, so that no percentile looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
@@ -187,8 +187,9 @@ impl BucketSeries {
             .mean_ns
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
-            // One sample beyond the buckets is the maximum. The others may lower the mean as far as
-            // the stated mean allows. The stated mean is truncated towards 0.
+            // One of the samples beyond the buckets is the maximum. The other samples beyond the
+            // buckets may lower the mean as far as the stated mean allows. The stated mean is
+            // truncated towards 0.
             let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
             let within = |stated: f64| {
                 let least = if stated < 0.0 { stated - unit } else { stated };
@@ -204,8 +205,8 @@ impl BucketSeries {
     }
 
     /// Corrects the rows by the totals that the file states, without lowering any number. Samples
-    /// in no row count at the maximum, and a stated maximum beyond the rows becomes one of the
-    /// samples. Returns a note for each difference.
+    /// that are in no row are counted at the maximum, and a stated maximum beyond the rows becomes
+    /// one of the samples. Returns a note for each difference.
     fn reconcile(&mut self) -> Vec<String> {
         let notes = self.reconcile_rows();
         if self.is_mean_cut {

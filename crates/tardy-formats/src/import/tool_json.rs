@@ -42,8 +42,8 @@ impl Document {
         source.expected(self.line_of(keys), expected, found)
     }
 
-    /// Returns the line of the last existing one of `keys`, each searched after the previous one;
-    /// the first line if none exists.
+    /// Searches for `keys` in this order, each after the previous one, until one is missing.
+    /// Returns the line of the last key found, or the first line if none was found.
     fn line_of(&self, keys: &[&str]) -> u64 {
         let mut at = 0;
         for key in keys {

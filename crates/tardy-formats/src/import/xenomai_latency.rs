@@ -1,8 +1,8 @@
-//! `latency` of Xenomai's testsuite, `latmus` of EVL, and `latency` and `preempt` of RTAI's. Each
-//! data line has the extremes and the mean of one interval; the line `RTH|` names the columns.
-//! Xenomai and EVL print us with decimals, and a line `RTS|` for the whole run; RTAI prints whole
-//! ns. With -h, Xenomai prints three histograms: `avg` of all samples, and `min` and `max` of each
-//! second's extremes.
+//! `latency` of Xenomai's testsuite, `latmus` of EVL, and `latency` and `preempt` of RTAI's
+//! testsuite. Each data line has the extremes and the mean of one interval; the line `RTH|` names
+//! the columns. Xenomai and EVL print us with decimals, and a line `RTS|` for the whole run; RTAI
+//! prints whole ns. With -h, Xenomai prints three histograms: `avg` of all samples, and `min` and
+//! `max` of each second's extremes.
 //!
 //! Caution: RTAI has other columns, so its mean is at the position of Xenomai's maximum. The file
 //! lacks the width of the buckets, and the last one contains all larger values. Buckets hold
@@ -121,8 +121,8 @@ const TORN_NOTE: &str = "the last line is cut off, and is left out";
 
 /// Width of a bucket, unless the user chose another (-B).
 const BUCKET_NS: i64 = 1_000;
-/// Maximum accepted difference between the stated mean and the mean of the buckets, in buckets.
-/// Beyond it, the assumed width is rejected.
+/// Maximum accepted difference between the stated mean and the mean of the buckets, in buckets. If
+/// the difference is larger, the assumed width is rejected.
 const MEAN_TOLERANCE: f64 = 0.6;
 
 /// All that the file states.

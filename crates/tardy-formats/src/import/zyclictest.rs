@@ -138,7 +138,7 @@ fn counted(
         let least = counted.buckets.first().map(|&(least, _)| least);
         counted.stated.min_ns = of(found.min).or(least).map(Nanos);
         counted.stated.max_ns = max.map(Nanos);
-        // The tool's mean excludes samples without a bucket.
+        // The tool's mean excludes samples that are in no bucket.
         counted.stated.mean_ns = of(found.mean)
             .filter(|_| overflow == 0)
             .map(|mean| mean as f64);

@@ -1,8 +1,8 @@
 //! The machine's package sources, read from both of apt's formats (sources.list(5)), and the same
 //! sources for another release.
 //!
-//! The tool contains no address: other releases of Debian are fetched from the source of the
-//! machine's own release.
+//! The tool contains no server addresses. It fetches other releases of Debian from the source of
+//! the machine's own release.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub const RELEASES: [&str; 5] = ["bullseye", "bookworm", "trixie", "forky", "sid
 /// Names that a sources file may use instead of a release's code name.
 const ALIASES: [&str; 5] = ["oldoldstable", "oldstable", "stable", "testing", "unstable"];
 
-/// One entry: addresses with the suites and components that are taken from them.
+/// One entry: the addresses of servers, and the suites and components that are fetched from them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Source {
     /// Addresses, separated by blanks.
@@ -27,8 +27,8 @@ pub struct Source {
     pub suites: Vec<String>,
     /// Components, separated by blanks.
     pub components: String,
-    /// Other options of the entry to preserve, such as `Signed-By`. Inline keys keep their line
-    /// breaks.
+    /// Other options of the entry that are preserved, such as `Signed-By`. A key that is written in
+    /// the entry itself keeps its line breaks.
     pub options: Vec<(String, String)>,
 }
 
@@ -96,8 +96,9 @@ fn one_line(line: &str) -> Option<Source> {
     })
 }
 
-/// Returns the name of an option that concerns trust, as written in a paragraph. Returns `None` for
-/// other options, such as architectures and languages, because the tool chooses these itself.
+/// Returns the name of an option that concerns trust, as it is spelled in a `.sources` paragraph.
+/// Returns `None` for other options, such as architectures and languages, because the tool chooses
+/// these itself.
 fn kept_option(name: &str) -> Option<&'static str> {
     const KEPT: [&str; 5] = [
         "Signed-By",

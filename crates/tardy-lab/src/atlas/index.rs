@@ -6,7 +6,7 @@
 //!
 //! All cells of a kernel in one replica are a group: one worker makes them, and their snapshot.
 //! Each group has a file lock, so that several labs can share an atlas. The holder of the lock
-//! removes what a killed lab left of the group.
+//! removes the unfinished folders that a killed lab left in the group.
 
 use std::io;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::variant::Variant;
 
 /// Name of the index file in the atlas's folder.
 pub const INDEX_NAME: &str = "cells.json";
-/// Version of [`Index`]. Version 1 is the first one.
+/// Version of [`Index`].
 const VERSION: u32 = 1;
 /// Size limit of an index file; real ones are far smaller.
 const BYTES_MAX: u64 = 256 << 20;

@@ -1,9 +1,9 @@
-//! A user's program in the guest. Its output and its end are kept apart from those of the process
-//! that measures it.
+//! A user's program in the guest. Its output and its exit status are stored separately from those
+//! of the process that measures it.
 //!
-//! The first process starts a program that `tardy attach` measures. `tardy run` starts a program
-//! with the calls of include/tardy.h, through a launcher that writes the output into the same
-//! files.
+//! A program to be measured by `tardy attach` is started by the first process. A program that makes
+//! the calls of include/tardy.h is started by `tardy run`, through a launcher that writes the
+//! program's output into the same files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use crate::packing::PATH;
 
 /// First argument of the launcher.
 const LAUNCH: &str = "launch-for-guest";
-/// Exit code of `tardy attach` if there is no such process.
+/// Exit code of `tardy attach` if the process to measure does not exist.
 const NO_PROCESS: i32 = Exit::Usage as i32;
 /// Time for the program to end after SIGTERM, in the guest's time.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -85,10 +85,10 @@ pub(super) fn run(app: &App, job: &GuestJob) -> io::Result<Ending> {
     })
 }
 
-/// Stops the loads. Returns whether they had ended before.
+/// Stops the loads. Returns whether they had already ended.
 fn stop(loads: &mut Option<Child>) -> io::Result<bool> {
     let Some(loads) = loads else { return Ok(false) };
-    // If the loads were collected, their end can no longer be queried.
+    // If the loads were already collected, `try_wait` returns an error.
     let have_ended = !matches!(loads.try_wait(), Ok(None));
     loads.kill().ok();
     Ok(have_ended)
@@ -107,7 +107,7 @@ fn end(mut child: Child, started: Instant) -> io::Result<()> {
     write_end(&ending, started, true)
 }
 
-/// Sets name, arguments, folder and files for output of the program.
+/// Sets the program's name, arguments, folder and output files.
 fn set_up(command: &mut Command, app: &AppCommand) -> io::Result<()> {
     fs::create_dir_all(&app.folder)?;
     fs::create_dir_all(APP_FOLDER)?;
@@ -117,7 +117,7 @@ fn set_up(command: &mut Command, app: &AppCommand) -> io::Result<()> {
         .args(&app.arguments)
         .env("PATH", PATH)
         .env("TERM", "linux")
-        // Shells set this variable, and some programs find their file by it.
+        // Shells set this variable, and some programs use it to find their own file.
         .env("_", &app.path)
         .current_dir(&app.folder)
         .stdout(log(STDOUT_NAME)?)

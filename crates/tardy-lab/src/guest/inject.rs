@@ -1,8 +1,8 @@
 //! Fires known delays in the guest while the guest's program runs, and stores the module's log with
 //! the run.
 //!
-//! The delays of a measurement start when it has made its files, not when its program starts. With
-//! `--explain` the files are made seconds later.
+//! In a measurement, the delays start when the measurement has made its files, not when its program
+//! starts. With `--explain`, this is seconds later.
 
 use std::fs;
 use std::io::Write;
@@ -40,9 +40,10 @@ fn fire_all() -> std::io::Result<()> {
     let Some(injection) = job.injection else {
         return Ok(());
     };
-    // The priority is above the loads, so that every delay is on time, and below every probe. A
-    // real-time task also wakes up exactly when its sleep ends. The kernel may extend the sleep of
-    // other tasks to the next timer. This would tie the delays to the probes' phase.
+    // The priority is above that of the loads, so that every delay is on time, and below that of
+    // every probe. A real-time task also wakes up exactly when its sleep ends. The kernel may
+    // extend the sleep of any other task until the next timer expires, which would tie the delays
+    // to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
     if matches!(
@@ -62,7 +63,7 @@ fn fire_all() -> std::io::Result<()> {
                 .to_std()
                 .saturating_sub(started.elapsed()),
         );
-        // Each write call makes one delay: the module returns from the call when the delay is over.
+        // Each write call makes one delay, and returns when the delay is over.
         fire.write_all(request.as_bytes())?;
     }
     Ok(())

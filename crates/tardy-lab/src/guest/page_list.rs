@@ -1,10 +1,11 @@
 //! Empties the CPU's list of free pages, which the boot has left full.
 //!
 //! The kernel frees the initial file system's archive page by page. The kernel keeps freed pages on
-//! a list of the CPU, up to the low watermark (9555 pages of at most 9816 in a guest of 768 MB with
-//! Linux 6.1). Linux 5.18 to 6.6 return the whole list when some later process ends, with
-//! interrupts off for 12 ms. This would happen in an arbitrary phase of the measurement and be
-//! unrelated to its load (docs/lab.md). A guest therefore empties the list before its snapshot.
+//! a list of the CPU, up to the low watermark. In a guest of 768 MB with Linux 6.1, the list holds
+//! 9555 pages after the boot, and the watermark is 9816. In Linux 5.18 to 6.6, the exit of some
+//! later process frees the whole list, with interrupts off for 12 ms. This would happen in an
+//! arbitrary phase of the measurement and be unrelated to its load (docs/lab.md). A guest therefore
+//! empties the list before its snapshot.
 
 use std::io;
 
@@ -13,10 +14,10 @@ use tardy_sys::process::{self, WaitResult};
 
 use super::system;
 
-/// The process touches the guest's memory divided by this number. This is more than the list holds.
-/// The list holds at most the low watermark. The low watermark is at most a sixteenth of the
-/// memory: a twentieth that is kept free for huge pages, plus a quarter of this twentieth. Source:
-/// set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1.
+/// The process touches an amount of memory that is the guest's memory divided by this number. This
+/// is more than the list holds, which is at most the low watermark. The low watermark is at most a
+/// sixteenth of the memory: a twentieth that is kept free for huge pages, plus a quarter of this
+/// twentieth. Source: set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1.
 const PART_OF_MEMORY: usize = 12;
 
 /// Starts a process that touches more pages than the list holds. When it ends, the kernels named

@@ -20,8 +20,8 @@ const STOP: u8 = 1;
 /// # Errors
 /// Returns errors for missing devices, and `InvalidData` if the host has left no job.
 pub(super) fn pause_for_job() -> io::Result<GuestJob> {
-    // Everything is prepared before the machine stops: work done later would be part of every run
-    // that starts here.
+    // Everything is prepared before the machine stops, because every run that starts here would
+    // have to repeat any later work.
     let mut memory = pci::shared_memory()?;
     let (mut register, offset) = pci::panic_register()?;
     exchange::announce_pause(&mut memory)?;

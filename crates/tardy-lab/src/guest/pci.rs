@@ -88,8 +88,9 @@ fn find(devices: &Path, numbers: Numbers, what: &str) -> io::Result<PathBuf> {
     ))
 }
 
-/// Returns the resource file with cached or write-combined access, if the architecture offers one,
-/// because arm64 refuses unaligned access to device memory.
+/// Returns the resource file with write-combined access if the architecture offers one, otherwise
+/// the plain resource file. Write-combined access is necessary on arm64, which refuses unaligned
+/// access to device memory.
 fn shared_resource(device: &Path) -> PathBuf {
     let combined = device.join("resource2_wc");
     if combined.exists() {

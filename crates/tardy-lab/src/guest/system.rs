@@ -20,13 +20,14 @@ const MOUNTS: [(&str, &str); 9] = [
     ("tracefs", "/sys/kernel/tracing"),
 ];
 
-/// Mounts all file systems and the control groups. Returns a remark for each that could not be
-/// mounted.
+/// Mounts all file systems and the control groups. Returns a remark for each file system that could
+/// not be mounted.
 pub(super) fn mount_all() -> Vec<String> {
     let mut remarks = Vec::new();
     for (kind, target) in MOUNTS.into_iter().chain([("cgroup2", "/sys/fs/cgroup")]) {
         // A user's program and its files can be below /tmp and /run, and a mount would hide them.
-        // The initial file system is in memory, too.
+        // Without the mount, these folders are still in memory, like all of the initial file
+        // system.
         if kind == "tmpfs" && has_content(Path::new(target)) {
             continue;
         }

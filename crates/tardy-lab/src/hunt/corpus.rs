@@ -1,5 +1,5 @@
-//! The best programs of a round: for each call path of a long section, the program with the longest
-//! such section; and the program with the largest latency.
+//! The best programs of a round. For each call path of long sections, this is the program with the
+//! longest such section. The program with the largest latency is also kept.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tardy_outside::kind::Kind;
 use tardy_results::lab_hunt::{LongSection, ProgramResult};
 use tardy_run::operations::Program;
 
-/// The key of the largest latency, which is no call path.
+/// The key of the program with the largest latency. All other keys contain call paths.
 const LATENCY: &str = "latency";
 
 /// The sections of a guest in which no program runs. They come from the tool and the kernel
@@ -16,7 +16,8 @@ const LATENCY: &str = "latency";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Idle(BTreeMap<String, Nanos>);
 
-/// A section with the call path of an idle one counts if it is longer by this factor, in percent.
+/// If an idle guest has a section with the same call path, a section counts only if it is longer
+/// than this percentage of the idle guest's section.
 const LONGER_PERCENT: i64 = 125;
 
 impl Idle {
@@ -31,7 +32,8 @@ impl Idle {
         Self(idle)
     }
 
-    /// Returns whether a section of this length also occurs in an idle guest.
+    /// Returns whether a section with this call path and about this length also occurs in an idle
+    /// guest.
     #[must_use]
     pub fn explains(&self, section: &LongSection) -> bool {
         let known = self.0.get(&key(section));
@@ -73,8 +75,8 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// Keeps the program if it has a new call path, or the longest section of one. Of programs with
-    /// equal results, the first is kept.
+    /// Keeps the program if it causes a section with a new call path, the longest section of a
+    /// known call path, or the largest latency. Of programs with equal results, the first is kept.
     pub fn add(&mut self, result: &ProgramResult) {
         let sections = result.sections.iter();
         let lengths = sections
@@ -100,14 +102,15 @@ impl<'a> Corpus<'a> {
     #[must_use]
     pub fn best(&self) -> Vec<&Entry> {
         let mut entries: Vec<&Entry> = self.entries.values().collect();
-        // The sort is stable, and the map is ordered, so the order depends on nothing else.
+        // The map is ordered and the sort is stable, so the order depends only on the entries.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.length_ns));
         entries
     }
 }
 
-/// For each call path of a section in which no other task could run: the result with the longest
-/// one, the longest first. Leaves out sections of an idle guest.
+/// Returns the longest section of each call path, with its result; the longest sections come first.
+/// Covers only sections in which no other task could run, and leaves out those that also occur in
+/// an idle guest.
 #[must_use]
 pub fn longest_of_paths<'a>(
     results: impl Iterator<Item = &'a ProgramResult>,
@@ -203,7 +206,8 @@ pub(super) mod tests {
         let mut corpus = Corpus::new(&idle);
         let results = results(&["timers=125", "kill,timers=5"]);
         results.iter().for_each(|result| corpus.add(result));
-        // Both are kept for their latency or path; only the second is longer than when idle.
+        // Both programs are kept, for their latency or call path. Only the second has a longer
+        // section than the idle guest.
         assert_eq!(corpus.best()[0].program.to_string(), "kill,timers=5");
         assert_eq!(longest_of_paths(results.iter(), &idle).len(), 1);
     }

@@ -1,9 +1,10 @@
 //! The folder of a hunt: the question, the result of every guest, and the findings.
 //!
-//! `hunt.json` has the question, and `idle.json` the sections while no program runs. `guided` and `random` have a folder for each round, with a file
-//! for each guest. The files of guests contain nothing of the host, so they are the same wherever
-//! the guest ran; the time on the host is in a file beside them. `findings` has a folder for each
-//! finding.
+//! `hunt.json` has the question, and `idle.json` has the sections that occur while no program runs.
+//! `guided` and `random` have a folder for each round, with a file for each guest. The files of
+//! guests contain nothing about the host, so they are the same wherever the guest ran. The time
+//! that a guest took on the host is in a separate file beside them. `findings` has a folder for
+//! each finding.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -202,7 +203,7 @@ impl HuntFolder {
     }
 }
 
-/// Returns the first difference of two questions, as text.
+/// Returns the first difference between two questions, as text.
 fn difference(there: &HuntQuestion, asked: &HuntQuestion) -> String {
     let of = |name: &str, there: &dyn std::fmt::Display| format!("{name} {there}");
     if there.kernel != asked.kernel {

@@ -19,13 +19,13 @@ use crate::digest::Digest;
 use crate::guest_job::GuestJob;
 use crate::qemu::Qemu;
 
-/// Length of the phase of a program. It is longer than nearly all programs; the idle rest costs no
-/// time on the host.
+/// Length of the phase of a program. Nearly all programs end sooner. The guest is then idle for the
+/// rest of the phase, which takes no time on the host.
 const PHASE: Nanos = Nanos::from_secs(2);
 
 /// Runs programs in guests.
 pub struct GuestBench<'a> {
-    /// The guest, whose job is replaced.
+    /// The guest to run; its job is replaced.
     pub guest: Guest<'a>,
     /// Returns the job of a guest that follows the scenario of this text.
     pub job_of_scenario: &'a (dyn Fn(String) -> GuestJob + Sync),
@@ -87,7 +87,7 @@ impl Bench for GuestBench<'_> {
     }
 }
 
-/// Returns the longest section of each kind. Other intervals are no sections.
+/// Returns the longest section of each kind. Leaves out intervals that are not sections.
 fn sections(group: &Group) -> Vec<LongSection> {
     let rows = group.longest.iter();
     rows.filter_map(|row| {
@@ -120,7 +120,7 @@ pub fn scenario(programs: &[Program]) -> String {
          \"cyclic\"\nperiod = \"1ms\"\nalign = \"monotonic\"\n",
     );
     for (number, program) in programs.iter().enumerate() {
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(
             text,
             "\n[[phase]]\nname = \"program-{number}\"\nlength = \"{}ms\"\nloads = [\"{}\"]\n",

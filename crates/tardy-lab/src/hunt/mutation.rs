@@ -13,8 +13,8 @@ pub type Random = Pcg64Mcg;
 
 /// Maximum number of steps of a program.
 const STEPS_MAX: usize = 8;
-/// Resources of a program that every guest can give to a load: the loads of a guest get half of its
-/// memory, and a quarter of its processes.
+/// The most resources that a program may need. Every guest can give this much to a load, because
+/// the loads of a guest get half of its memory and a quarter of its processes.
 const NEED_MAX: Need = Need {
     memory: 256 << 20,
     processes: 1000,
@@ -23,8 +23,8 @@ const NEED_MAX: Need = Need {
 };
 /// Share of new programs among the programs of a guided search.
 const NEW: f64 = 0.2;
-/// Share of mutations of the programs with the longest sections; the others start from any kept
-/// program.
+/// Share of mutations that start from one of the programs with the longest sections. The other
+/// mutations start from any kept program.
 const OF_THE_LONGEST: f64 = 0.6;
 const LONGEST: usize = 3;
 
@@ -36,8 +36,8 @@ pub fn random_of(seed: u64, choice: Choice, place: GuestPlace) -> Random {
         u64::from(place.round),
         u64::from(place.guest),
     ];
-    // The multiplier is 2^64 divided by the golden ratio, as in SplitMix64: it spreads small
-    // numbers over all bits.
+    // The multiplier is 2^64 divided by the golden ratio, as in SplitMix64. This multiplier spreads
+    // small numbers over all bits.
     let mixed = parts.iter().fold(seed, |mixed, part| {
         (mixed ^ part)
             .wrapping_add(1)
@@ -82,8 +82,9 @@ fn random_step(random: &mut Random) -> Step {
     }
 }
 
-/// Draws an amount whose logarithm is uniform, so that every order of magnitude is as likely. A
-/// time is uniform, because it is a position in the probe's period.
+/// Draws an amount whose logarithm is uniformly distributed, so that all orders of magnitude are
+/// equally likely. An amount of time is itself uniformly distributed, because it is a position in
+/// the probe's period.
 fn random_amount(random: &mut Random, operation: &Operation) -> u64 {
     let Some((_, most)) = operation.amount else {
         return 1;
@@ -110,7 +111,7 @@ fn mutate(random: &mut Random, program: &mut Program, other: &Program) {
             steps.swap(place, with);
         }
         _ => {
-            // The end of one program follows the beginning of the other.
+            // The beginning of this program is joined with the end of the other one.
             let from = random.random_range(0..other.0.len());
             steps.truncate(place + 1);
             steps.extend_from_slice(&other.0[from..]);
@@ -133,7 +134,7 @@ fn change_amount(random: &mut Random, step: &mut Step) {
     .clamp(1, most);
 }
 
-/// Halves amounts, beginning with the largest need, until a guest can execute the program.
+/// Repeatedly halves the amount of the step that needs most, until a guest can execute the program.
 fn fitted(mut program: Program) -> Program {
     while !program.need().fits(NEED_MAX) {
         let need_of = |step: &Step| {

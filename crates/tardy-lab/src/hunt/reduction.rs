@@ -20,8 +20,8 @@ pub struct Reduced {
     pub guests: u32,
 }
 
-/// Runs the program alone, then removes steps and halves amounts as long as a section with the same
-/// call path stays as long.
+/// Runs the program alone. Then removes steps and halves amounts, and keeps each change after which
+/// the program still has a section with the same call path and about the same length.
 ///
 /// # Errors
 /// Returns why the program has no result, or has no section when it runs alone.
@@ -34,7 +34,8 @@ pub fn reduce(program: &Program, bench: &dyn Bench) -> Result<Reduced, NoResult>
         call_path: section.call_path(),
         length_ns: Nanos(section.length_ns.0 * KEPT_PERCENT / 100),
     };
-    // The last step comes first, so that a removal does not change the indices of steps to come.
+    // Steps are tried from the last to the first, so that a removal does not change the indices of
+    // the steps not yet tried.
     for place in (0..program.0.len()).rev() {
         let shorter = without(&best.program, place);
         best = runs.if_kept(shorter, &wanted).unwrap_or(best);

@@ -23,7 +23,7 @@ pub fn modules(
     cache: &Cache,
 ) -> Result<Vec<PathBuf>, KernelError> {
     let folder = cache.folder(&format!("modules/{}", kernel.digest.as_str()))?;
-    // A process that waits for this lock then finds the files that the other process fetched.
+    // A process that had to wait for this lock then finds the files that the other process fetched.
     let _turn = cache.lock(&format!("modules-{}", kernel.digest.as_str()))?;
     let mut found = ModuleFinder {
         kernel,
@@ -46,7 +46,7 @@ struct ModuleFinder<'a> {
     cache: &'a Cache,
     /// Folder of this kernel's modules.
     folder: PathBuf,
-    /// The kernel's package; absent until the cache lacks a module.
+    /// The kernel's package; absent as long as all required modules were in the cache.
     package: Option<Package>,
     order: Vec<PathBuf>,
 }

@@ -117,8 +117,8 @@ impl fmt::Display for PackagedKernel {
     }
 }
 
-/// Returns whether `version` starts with the whole numbers of `wanted`: 6.1 matches 6.1.192-2, but
-/// not 6.12.
+/// Returns whether `version` starts with `wanted` and does not continue its last number: 6.1
+/// matches 6.1.192-2, but not 6.12.
 fn begins_with(version: &str, wanted: &str) -> bool {
     version
         .strip_prefix(wanted)
@@ -126,7 +126,7 @@ fn begins_with(version: &str, wanted: &str) -> bool {
 }
 
 /// Returns a key that sorts the numbers in versions as numbers: 6.1.9 comes before 6.1.10. The key
-/// suffices within one release, because all versions of a release are written alike.
+/// suffices within one release, because all versions of a release are written in the same form.
 fn version_key(version: &str) -> Vec<(u64, String)> {
     let mut key = Vec::new();
     let mut rest = version;
@@ -220,7 +220,7 @@ pub fn pinned(cache: &Cache) -> Result<Vec<Kernel>, CacheError> {
 
 fn read_pin(pin: &Path, cache: &Cache) -> Option<Kernel> {
     let kernel: Kernel = serde_json::from_slice(&std::fs::read(pin).ok()?).ok()?;
-    // The user may have moved or cleaned the cache since.
+    // The user may have moved or cleaned the cache since the kernel was pinned.
     let image = cache.image(&kernel.digest)?;
     Some(Kernel { image, ..kernel })
 }
@@ -253,8 +253,8 @@ fn search_order(own: &Option<String>) -> Vec<String> {
     order
 }
 
-/// Returns the matching packages, newest first. Searches the dependencies of the package that
-/// always represents the newest kernel, and packages with matching names.
+/// Returns the matching packages, newest first. Considers the packages with matching names, and the
+/// dependencies of the metapackage that always depends on the newest kernel.
 fn find(
     apt: &PrivateApt,
     wanted: &PackagedKernel,
@@ -286,7 +286,8 @@ fn find(
     Ok(found)
 }
 
-/// Returns the first of the packages that the server has. [`Kernel::package`] names the package.
+/// Returns the kernel from the first of the packages that the server has. [`Kernel::package`] names
+/// that package.
 fn first_fetched(
     packages: &[Package],
     fetch: impl Fn(&Package) -> Result<Kernel, KernelError>,
@@ -436,7 +437,7 @@ fn fetch_with_dependencies(
         .collect()
 }
 
-/// Returns the kernels of a flavour whose versions lie between `from` and `to`, without these two,
+/// Returns the kernels of a flavour whose versions lie between `from` and `to` (both excluded),
 /// from the lists fetched before. The result has one kernel of each upstream version, oldest first.
 ///
 /// # Errors
@@ -476,7 +477,7 @@ pub fn versions_between(
         .collect())
 }
 
-/// Returns the kernels between both versions, without these two, one of each upstream version.
+/// Returns one kernel of each upstream version between the two versions (both excluded).
 fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Vec<PackagedKernel> {
     let upstream = |version: &str| version_key(version.split('-').next().unwrap_or(version));
     let (first, last) = (upstream(from), upstream(to));
@@ -528,8 +529,8 @@ pub struct Offer {
 }
 
 /// Returns the newest kernel of each flavour in every release whose lists were fetched before. With
-/// `refresh`, fetches the lists of all releases first, and calls `warn` for each release whose lists
-/// could not be renewed.
+/// `refresh`, fetches the lists of all releases first, and calls `warn` for each release whose
+/// lists could not be renewed.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left

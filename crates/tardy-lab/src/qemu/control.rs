@@ -129,9 +129,9 @@ impl QemuProcess {
         }
     }
 
-    /// Polls every few milliseconds until `field` in the answer to `command` is not one of
-    /// `passing`. Returns the field. The machine must be stopped meanwhile, because queries take
-    /// QEMU's time.
+    /// Polls every few milliseconds until `field` in the answer to `command` has a value that is
+    /// not in `passing`. Returns the field. The machine must be stopped meanwhile, because queries
+    /// take QEMU's time.
     pub(crate) fn wait_while(
         &mut self,
         command: &str,

@@ -10,7 +10,8 @@ use super::Look;
 
 const UNICODE: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
-/// Colours from small to large values. The height of the character shows the same.
+/// Colours from small to large values. The height of the character shows the size of the value,
+/// too.
 const COLORS: [Color; 8] = [
     Color::Blue,
     Color::Blue,

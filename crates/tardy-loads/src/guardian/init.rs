@@ -134,8 +134,8 @@ impl Init {
         if self.orphans_possible {
             self.end_orphans();
         }
-        // A load has ended only when all its processes have ended. While there are orphans, this is
-        // unknown.
+        // A load has ended only when all its processes have ended. While there are orphans, it is
+        // unknown whether a load has ended.
         if !self.orphans_possible {
             let resting = &mut self.resting;
             self.loads.retain(|load| {

@@ -226,7 +226,7 @@ impl RunningLoad {
             return false;
         }
         let ends = || self.slots.iter().filter_map(|slot| slot.end.clone());
-        // The load's end is the worst end of its workers.
+        // The load's outcome is the worst outcome of its workers.
         let how = ends()
             .find(|end| matches!(end, LoadEnd::Died { .. }))
             .or_else(|| ends().find(|end| *end == LoadEnd::Killed))

@@ -9,7 +9,7 @@ use tardy_machine::host::Host;
 pub enum Backing {
     /// A block device, or a pool or bare flash, by its name in /proc/self/mountinfo.
     Device(String),
-    /// Only the page cache: a file system of this type.
+    /// Only the page cache, because the file system has this type.
     Memory(String),
     /// A file system of this type, which is backed by other file systems (overlay), a server (nfs)
     /// or the emulator's host (9p).

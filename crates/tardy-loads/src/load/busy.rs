@@ -164,7 +164,7 @@ struct BusyInterval {
 
 impl BusyInterval {
     fn from(start: i64) -> Self {
-        // `cpu_time` holds the CPU time at the start until the end is known.
+        // Until the end is known, `cpu_time` holds the CPU time at the start.
         Self {
             start,
             end: start,

@@ -85,8 +85,8 @@ const TASK_BYTES: u64 = 256 << 10;
 const STREAM_BYTES: u64 = 512 << 10;
 /// Number of the worker's descriptors besides those of the groups.
 const OTHER_FILES: u64 = 32;
-/// Groups for each CPU, as in rteval (`jobspercore`). A fixed number of groups would leave most
-/// CPUs of a large machine idle.
+/// Number of groups for each CPU, as in rteval (`jobspercore`). A fixed number of groups would
+/// leave most CPUs of a large machine idle.
 const GROUPS_A_CPU: u64 = 5;
 const GROUPS_MAX: u64 = 1000;
 /// Time for the load to stop if it must complete whole rounds. With the default parameters, a round
@@ -242,7 +242,7 @@ struct Round {
     /// The CPUs of each node. A group stays on one node, as with a separate hackbench for each
     /// node.
     nodes: Vec<CpuList>,
-    /// Number of coming rounds that complete even if the load must stop.
+    /// Number of the next rounds that are completed even if the load must stop.
     whole: u64,
     /// Number of messages that are sent but not yet counted as work.
     sent: SharedWords,
@@ -306,8 +306,8 @@ impl Round {
             .map(|_| streams(shape))
             .collect::<Result<_, _>>()?;
         let gate = &Gate::new()?;
-        // If a thread could not be started, the round cannot complete: the others would wait for
-        // its messages forever.
+        // If a thread could not be started, the round cannot complete, because the others would
+        // wait for its messages forever.
         let complete = &AtomicBool::new(false);
         let tasks = 2 * shape.fds * shape.groups;
         std::thread::scope(|scope| {
@@ -355,8 +355,8 @@ impl Round {
         affinity::set(0, &cpus)
     }
 
-    /// Reaps the round's processes. Ends them when the load must stop. Returns whether they did
-    /// their work, or were cut short.
+    /// Reaps the round's processes. Ends these processes when the load must stop. Returns whether
+    /// they did their work, or were cut short.
     fn follow(&mut self, worker: &mut Worker, mut tasks: BTreeSet<i32>) -> Result<bool, WorkError> {
         let mut good = true;
         let is_whole = self.whole > 0;

@@ -51,8 +51,8 @@ pub struct LoadInfo {
     pub placement: Placement,
     /// Whether the load writes files to a disk, and so needs a share of the disk's space.
     pub uses_disk: bool,
-    /// The rights of root that the load keeps. Its process drops all others before it starts to
-    /// work.
+    /// The rights of root that the load keeps. The load's process drops all other rights before it
+    /// starts to work.
     pub rights: Rights,
     /// Checks the machine's requirements, and states the load's budget. Runs in the measuring
     /// process and changes nothing.

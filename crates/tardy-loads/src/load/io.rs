@@ -77,8 +77,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             .plan
             .parameters
             .insert("target".to_owned(), Value::Word("memory".to_owned()));
-        // Memory holds a block in addition to the file. The file may be as short as one block, so
-        // it may take only half of the limit.
+        // The share of memory must suffice for a block in addition to the file. The file may be as
+        // short as one block, so it may take only half of the limit.
         let size = resolution.fit("size", 2, Resource::Memory)?;
         resolution.plan.budget.memory = size * workers;
         size

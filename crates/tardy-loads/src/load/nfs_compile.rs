@@ -135,7 +135,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     namespace::unshare(Namespace::Network).doing("make a network namespace")?;
     socket::switch_loopback_on().doing("switch the loopback interface on")?;
     let scratch = super::scratch::own_folder(worker)?;
-    // The server would register at the machine's message bus, which has its socket in /run.
+    // With the machine's /run, the server would find the socket of the message bus there, and
+    // register at the bus.
     mount::mount("none", Path::new("/run"), "tmpfs", "size=1m")
         .doing("hide /run from the server")?;
     let server = start_server(&scratch)?;

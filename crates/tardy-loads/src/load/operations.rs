@@ -1,7 +1,7 @@
 //! `operations`: executes a program of operations, such as one that `tardy lab hunt` found.
 //!
-//! [`tardy_run::operations`] has the table of operations. A program starts from nothing in each
-//! pass, and everything that it holds is released at the end of the pass.
+//! [`tardy_run::operations`] has the table of operations. In each pass, a program starts without
+//! any resources, and everything that it has acquired is released at the end of the pass.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
@@ -61,7 +61,7 @@ const LIFE_MAX: Nanos = Nanos::from_secs(60);
 const GRID: i64 = 1_000_000;
 /// Time to arm a timer before all timers fire, in ns; about 1,000 instructions.
 const TIME_TO_ARM: i64 = 10_000;
-/// Number of small operations, and of MiB, between two checks whether the load must stop.
+/// Number of small operations, or of MiB, between two checks whether the load must stop.
 const BETWEEN_CHECKS: u64 = 64;
 const MEBIBYTES_BETWEEN_CHECKS: usize = 4;
 const MEBIBYTE: usize = 1 << 20;
@@ -131,7 +131,7 @@ fn run(worker: &mut Worker, program: &Program) -> Result<(), WorkError> {
 /// Returns whether to continue, see [`Worker::go_on`].
 type GoOn<'a> = &'a mut dyn FnMut() -> bool;
 
-/// Everything that a program holds.
+/// All resources that a program has acquired.
 struct State {
     areas: Vec<Mapping>,
     file: File,
@@ -432,7 +432,7 @@ mod tests {
     }
 
     /// Operations that fork need a process with one thread. The lab's test of the hunt executes
-    /// them.
+    /// these operations.
     #[test]
     fn every_operation_without_a_process_can_be_executed() {
         let program: Program = "map=8,protect,discard,map-huge=2,unmap,write=1,read,truncate,\

@@ -133,8 +133,8 @@ impl Resolution<'_> {
         Ok(self.plan.parameters.number(name))
     }
 
-    /// Gives the load a separate folder for named files. The load makes it, and the guardian
-    /// removes it.
+    /// Gives the load a separate folder for named files. The load makes the folder, and the
+    /// guardian removes it.
     pub fn take_scratch_folder(&mut self) {
         let scratch = self.host.scratch.clone();
         self.take_scratch_folder_in(&scratch);

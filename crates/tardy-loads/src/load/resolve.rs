@@ -31,7 +31,7 @@ pub fn resolve_all(
     host: &Host,
     bounds: Bounds,
 ) -> Vec<(LoadRequest, Result<LoadPlan, Unsupported>)> {
-    // Most loads write no file. Those that do share the space.
+    // Only loads that write files share the space.
     let writers = requests
         .iter()
         .filter(|request| request.info.uses_disk)
@@ -227,7 +227,7 @@ mod tests {
                 processes: 0,
             },
         ] {
-            // Most loads write no file. Those that do share the space.
+            // Only loads that write files share the space.
             let writers = requests
                 .iter()
                 .filter(|request| request.info.uses_disk)

@@ -74,7 +74,7 @@ impl Rights {
             match self {
                 Self::Nobody { .. } => {
                     // The kernel does not limit the number of root's processes. The limit is lifted
-                    // for nobody, too, because the load's plan bounds the number.
+                    // for the user `nobody`, too, because the load's plan bounds the number.
                     let _ = rlimit::set(
                         rlimit::Resource::Processes,
                         rlimit::UNLIMITED,
@@ -99,7 +99,7 @@ impl Rights {
 }
 
 /// Restricts writing to `paths` by Landlock. Without Landlock the load still works, and the run
-/// reports it.
+/// reports that its writing was not restricted.
 fn confine(worker: &mut Worker, paths: &[PathBuf], reason: &str) {
     if let Err(error) = landlock::write_only_below(paths) {
         worker.tell(format!(

@@ -1,4 +1,4 @@
-//! Scratch files, which are always removed. Their file system is never filled up.
+//! Scratch files, which are always removed. The load keeps some space free on their file system.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -12,7 +12,7 @@ use super::Unsupported;
 use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
 
-/// The folder, inside a worker's own folder, in which the worker works as the user nobody.
+/// The folder, inside a worker's own folder, in which the worker works as the user `nobody`.
 const WORK: &str = "work";
 
 /// Makes a file in `folder`'s file system that has no name, or loses its name right after it was
@@ -66,7 +66,7 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
 }
 
 /// Makes a folder inside this worker's own folder, and enters it. Only root can access the outer
-/// folder. Any user may write in the inner one, so the worker can do so as the user nobody.
+/// folder. Any user may write in the inner one, so the worker can do so as the user `nobody`.
 ///
 /// # Errors
 /// Returns the errors of [`own_folder`], and an error if the file system has no permissions.

@@ -95,7 +95,8 @@ pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
         .all(|load| load.share != Share::Tasks || PACED.contains(&load.name.as_str()))
 }
 
-/// Reduces the number of tasks of a load that has hundreds of them. Values given by the user stay.
+/// Reduces the number of tasks of a load that has hundreds of them. Values that the user gave are
+/// not changed.
 fn thin_out(load: &mut LoadPlan) {
     let asked = load
         .label
@@ -243,8 +244,9 @@ pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// Returns the weight of a worker relative to a worker on a single CPU. A worker on all CPUs has
-/// its weight once, while other loads have theirs on each CPU.
+/// Returns the weight of a worker relative to a worker on a single CPU. The weight of a worker on
+/// all CPUs counts once, while the weight of a load with a worker on each CPU counts on each of
+/// them.
 ///
 /// The kernel's division among CPUs favours a load with many tasks on each CPU. At the moments when
 /// the kernel computes the division, more of such a load's tasks wait than on average

@@ -214,7 +214,7 @@ impl Worker {
         };
         let (user, kernel) = cpu_time();
         // The time of living processes is counted in ticks, the time of ended processes exactly.
-        // The maximum keeps the sum from falling when a process ends.
+        // Taking the maximum keeps the sum from falling when a process ends.
         self.work.kernel_time = self
             .work
             .kernel_time

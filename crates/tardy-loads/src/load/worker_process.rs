@@ -77,8 +77,8 @@ const TIMER_SLACK_DEFAULT: u32 = 50_000;
 
 /// Resets settings that the worker may have inherited, and binds the worker to its CPUs.
 fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
-    // The guardian blocks the signals that it waits for. A program that inherited this would not
-    // end when it is asked to.
+    // The guardian blocks the signals that it waits for. A program that inherited the blocked
+    // signals would not end when it is asked to.
     signal::unblock_all().doing("unblock signals")?;
     process::set_parent_death_signal(process::KILL)
         .doing("request a signal for the parent's death")?;

@@ -40,7 +40,8 @@ const MOUNTED: [(&str, &str); 4] = [
 /// Maximum number of files, such as one per CPU, that [`CheckInput::refused`] tries to read for a
 /// pattern.
 const TRIED_MAX: usize = 256;
-/// From errno-base.h. A read returns it if the task has ended since its folder was listed.
+/// From errno-base.h. Reading a task's file returns this error if the task has ended since its
+/// folder was listed.
 const ESRCH: i32 = 3;
 
 /// The input of the checks.

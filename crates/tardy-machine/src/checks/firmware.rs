@@ -309,7 +309,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         .join(", ");
     Ok(match interval.parse::<u64>() {
         Err(_) => State::unknown("edac_mc_poll_msec contains no number"),
-        // An hour or more is as good as never.
+        // Polling once per hour or less often is as good as no polling.
         Ok(milliseconds) if milliseconds >= 3_600_000 => {
             State::good(format!("{names}, polled every {} s", milliseconds / 1000))
         }

@@ -50,8 +50,9 @@ pub(super) const MANAGED: Check = Check {
     look: |examined| either(managed(examined)),
 };
 
-/// Returns whether the interrupt comes from a device. Of a CPU's own interrupts, the timer belongs
-/// to the user's work, and inter-CPU calls result from settings that other checks cover.
+/// Returns whether the interrupt comes from a device. The interrupts of a CPU itself are not judged
+/// here: its timer belongs to the user's work, and calls between CPUs result from settings that
+/// other checks cover.
 fn is_of_device(line: &InterruptLineDelta) -> bool {
     line.label.bytes().all(|byte| byte.is_ascii_digit())
 }

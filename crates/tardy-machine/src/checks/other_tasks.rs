@@ -126,7 +126,7 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match found.as_slice() {
         [] => State::noted("no daemon sets the clock"),
         [one] => State::good(format!("only {one} sets the clock")),
-        // phc2sys sets the clock too, from a network card, so it must also be the only one.
+        // phc2sys also sets the clock (from a network card), so no other daemon may run beside it.
         several => State::improvable(
             several.join(", "),
             "only one of these daemons",

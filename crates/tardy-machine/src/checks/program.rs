@@ -94,9 +94,9 @@ const SHOWN: usize = 4;
 const FUTEX_SLOTS_LEAST: usize = 16;
 
 /// Returns the number of slots that the kernel chooses for a program's hash of futexes. The kernel
-/// chooses it before it counts the new thread (kernel/fork.c, copy_process). The upper limit is the
-/// size of the hash of all programs: 256 slots for each possible CPU, which this number never
-/// reaches.
+/// chooses the number before it counts the new thread (kernel/fork.c, copy_process). The upper
+/// limit is the size of the hash of all programs: 256 slots for each possible CPU, which this
+/// number never reaches.
 fn futex_slots(threads: usize, cpus: usize) -> usize {
     (4 * threads.saturating_sub(1).min(cpus))
         .next_power_of_two()

@@ -76,7 +76,7 @@ pub enum CompiledPreemption {
     Full,
     /// PREEMPT_LAZY.
     Lazy,
-    /// The version names none of them, so the model is voluntary or none.
+    /// The kernel's version names no model, so the model is voluntary or none.
     VoluntaryOrNone,
     /// A model that this version of tardy does not know.
     #[default]

@@ -1,5 +1,5 @@
-//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst. Its
-//! sizes are in KiB.
+//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst. The
+//! sizes in this file are in KiB.
 
 use serde::{Deserialize, Serialize};
 

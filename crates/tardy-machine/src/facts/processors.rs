@@ -154,7 +154,7 @@ impl IdleFacts {
                     states.len() - 1
                 });
                 states[at].cpus.insert(cpu);
-                // Bit 0 is set by the user, bit 1 by the driver.
+                // The user sets bit 0 of `disable`, the driver bit 1.
                 if root
                     .number::<u32>(format!("{folder}/{state}/disable"))
                     .is_some_and(|disabled| disabled != 0)

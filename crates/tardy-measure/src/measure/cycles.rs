@@ -11,7 +11,7 @@
 use tardy_core::units::Nanos;
 use tardy_samples::series_writer::FLUSH_INTERVAL;
 
-/// Maximum delay until the recorder knows of a cycle.
+/// Maximum time until the recorder has counted a cycle.
 const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
 /// Maximum wait for loads that do not start to work. After this time, cycles are counted without
@@ -48,8 +48,8 @@ impl CycleCount {
         self.began.map_or(Nanos::ZERO, |began| began + self.length)
     }
 
-    /// Returns whether all probes have completed their cycles by `now`. `cycles` are the recorder's
-    /// counts of each series without a clock-driven grid.
+    /// Returns whether all probes have completed their cycles by `now`. `cycles` returns the
+    /// recorder's count of cycles for each series without a clock-driven grid.
     pub(super) fn are_made(
         &mut self,
         now: Nanos,
@@ -63,7 +63,7 @@ impl CycleCount {
         let began = *self.began.get_or_insert(now);
         let is_long_enough = now >= began + self.length;
         let is_known = now >= began + BEHIND;
-        // There is nothing to record or decide yet.
+        // There is nothing to store or decide yet.
         if !is_long_enough && (self.before.is_some() || !is_known) {
             return false;
         }

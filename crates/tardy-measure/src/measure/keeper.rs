@@ -2,8 +2,8 @@
 //!
 //! A new file is synced before it takes the old file's place. On a busy disk this can take half a
 //! minute, and the file system's journal then delays every other write, too. The threads that end
-//! phases or empty rings must not wait for this: phases would last longer than planned, and samples
-//! would be lost.
+//! phases or empty rings must not wait for this, because phases would then last longer than
+//! planned, and samples would be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};

@@ -187,8 +187,8 @@ fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress
                 seconds(left)
             )
         }
-        // The usual reason is that the loads of a phase were slow to stop, and that the next phase
-        // waited for them.
+        // The run takes longer than planned, usually because the loads of a phase were slow to stop
+        // and the next phase waited for them.
         Some((_, left)) => format!(
             "{} s, {} s more than planned, {phase}",
             seconds(elapsed),

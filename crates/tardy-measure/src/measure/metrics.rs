@@ -2,8 +2,9 @@
 //! (`--metrics`).
 //!
 //! One thread on the housekeeping CPUs answers all clients. The thread reads requests as they
-//! arrive, so an idle connection delays no other. The recorder never waits for this thread: a
-//! client requests new numbers, and the recorder publishes them when it next empties the rings.
+//! arrive, so an idle connection delays no other. The recorder never waits for this thread. When a
+//! client requests new numbers, the recorder publishes them the next time that it empties the
+//! rings.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -30,8 +31,8 @@ const REST: Duration = Duration::from_millis(100);
 /// Maximum wait for a client's request. The time during which the whole machine was stopped does
 /// not count.
 const READER_LIMIT: Duration = Duration::from_secs(2);
-/// Maximum time for a client to accept the answer, because other clients wait meanwhile. The answer
-/// usually fits into a socket's buffer.
+/// Maximum time for a client to accept the answer. This time is limited because other clients wait
+/// meanwhile. The answer usually fits into a socket's buffer.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 /// Maximum number of open connections. A further connection closes the oldest one.
 const READERS_MAX: usize = 64;
@@ -51,7 +52,7 @@ pub struct Desk {
 #[derive(Debug, Default)]
 struct Numbers {
     series: Vec<SeriesMetrics>,
-    /// Number of this set of series. Each new set has the next number.
+    /// Number of this set of series; each published set gets the next number.
     edition: u64,
     run: Option<RunStatus>,
 }
@@ -336,7 +337,7 @@ fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::
             RequestState::Incomplete if reader.waited < READER_LIMIT => {
                 waiting.push(reader);
             }
-            // A client that has disconnected is no problem of the run.
+            // It does not matter to the run if a client has disconnected.
             RequestState::Complete => drop(answer(reader, desk)),
             RequestState::Incomplete | RequestState::Failed => {}
         }
@@ -440,7 +441,8 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// and a port.
 ///
 /// # Errors
-/// Returns a sentence if `place` is neither of the two, or if the address cannot be used.
+/// Returns a sentence if `place` is neither a port nor an address and a port, or if the address
+/// cannot be used.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
@@ -516,7 +518,7 @@ mod tests {
         let _second = TcpStream::connect(address).unwrap();
         serve(&listener, &mut readers, &desk).unwrap();
         assert_eq!(readers.len(), 2);
-        // Only the time that the thread itself waits counts.
+        // Only the time during which the thread itself waits counts.
         let begin = Instant::now();
         while !readers.is_empty() {
             serve(&listener, &mut readers, &desk).unwrap();

@@ -17,8 +17,8 @@ pub(super) struct StartCounts {
 impl StartCounts {
     /// Reads the counts. Must be called on the measuring thread, directly before the loop.
     pub(super) fn now() -> Self {
-        // The first calls cause page faults (for the page of `usage`, and for the clock's code),
-        // which the following calls would otherwise measure.
+        // These first calls cause page faults (for the page of `usage`, and for the clock's code).
+        // Without them, the calls below would cause and count these page faults.
         let _ = usage(UsageScope::Thread);
         let _ = clock::thread_cpu_time();
         Self {

@@ -3,8 +3,8 @@
 //!
 //! A phase ends on time even if its loads ignore the request to stop, so that the run takes as long
 //! as `--for` requests. At the start of the last tenth of a phase (at most 500 ms), its loads are
-//! asked to stop; halfway through this time they are killed. Their changes are undone before the
-//! next phase. The last phase's loads work until the run's end.
+//! asked to stop; halfway through this time they are killed. The changes that loads made are undone
+//! before the next phase. The last phase's loads work until the run's end.
 //!
 //! Loads that still exist 5 s after they should be gone are abandoned, but only after their
 //! guardian had a chance to answer. So no load is abandoned only because the host did not run this
@@ -41,7 +41,7 @@ pub enum Step {
     /// The loads of this phase should be gone, but still exist, because the guardian does not
     /// answer.
     GiveUp(usize),
-    /// All phases were over at this time. The loads of the last phase still work.
+    /// All phases ended at this time. The loads of the last phase still work.
     Done(Nanos),
 }
 
@@ -53,7 +53,8 @@ enum Stage {
     Ended,
 }
 
-/// Returns the part at the end of a phase of this length in which its loads stop.
+/// Returns the length of the part at the end of a phase in which the loads stop, for a phase of
+/// this length.
 fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
@@ -70,7 +71,7 @@ pub struct Timeline {
     current: usize,
     stage: Stage,
     planned: Nanos,
-    /// When the first phase of a resumed run had started.
+    /// Start of the first phase, if the run was resumed during this phase.
     began: Option<Nanos>,
     /// When the loads of the current phase were asked to stop. If the machine was stopped or the
     /// tool got no CPU, this is after the end of the phase.
@@ -233,7 +234,8 @@ impl Timeline {
 
     fn finish_phase(&mut self, now: Nanos) {
         let is_last = self.current + 1 == self.plans.len();
-        // The threads end with the last phase, not at the time of the next clock read.
+        // The measuring threads end exactly at the last phase's end, so this end is recorded
+        // instead of `now`.
         let end = if is_last { self.end_of_current() } else { now };
         if let Some(record) = self.records.last_mut() {
             record.end_ns = Some(end);
@@ -275,8 +277,8 @@ impl Timeline {
         self.current = self.plans.len();
     }
 
-    /// Records that the user stopped an endless run at `now`. Its current phase is then recorded as
-    /// having ended as planned.
+    /// Records that the user stopped an endless run at `now`. The run's current phase is then
+    /// recorded as having ended as planned.
     pub fn end_as_asked(&mut self, now: Nanos) {
         self.cut(now);
         if let Some(record) = self.records.last_mut() {

@@ -42,8 +42,8 @@ pub struct Progress {
     pub counts: Counts,
     /// The worst sample of the series.
     pub worst: Option<WorstSample>,
-    /// Time between two due times; absent if the clock does not determine them, or if another
-    /// program takes the samples.
+    /// Time between two due times; absent if the clock does not determine the due times, or if
+    /// another program takes the samples.
     pub period: Option<Nanos>,
     /// Whether the last sample of the series has arrived.
     pub is_closed: bool,
@@ -68,15 +68,16 @@ struct Work {
     /// The channel to the run's display, if there is one, and the earliest time of the next
     /// figures.
     feed: Option<(Arc<Feed>, Pace)>,
-    /// Figures that could not be published. Their largest values become part of the next figures.
+    /// Figures that could not be published. The largest values of these figures become part of the
+    /// next figures.
     unseen: Vec<Figures>,
 }
 
 impl Recorder {
     /// Starts the thread on `cpus`. Reserves disk space for the histograms of the series in
-    /// `files`; less if `--disk` bounds the run (`is_bounded`). `keeper` writes histograms during
-    /// the run, `feed` passes figures to a live view, and `metrics` passes numbers to clients of
-    /// metrics.
+    /// `files`; less space if `--disk` bounds the run (`is_bounded`). `keeper` writes histograms
+    /// during the run, `feed` passes figures to a live view, and `metrics` passes numbers to
+    /// clients of metrics.
     pub(super) fn start<'a>(
         files: impl IntoIterator<Item = &'a Path>,
         is_bounded: bool,

@@ -166,8 +166,8 @@ impl RespondRun {
             phase.end_ns = Some(end);
             phase.planned_ns.1 = end;
         }
-        // The keeper must end before the last record is written, so that none of its files replaces
-        // it.
+        // The keeper must end before the last record is written, so that none of the keeper's files
+        // replaces that record.
         self.keeper.finish();
         let series = self
             .recorder

@@ -152,7 +152,7 @@ impl ServiceNotifier {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notifies the manager that the run ends. Its watchdog is not fed after this.
+    /// Notifies the manager that the run ends. The manager's watchdog is not fed after this.
     pub(super) fn finish(mut self) {
         self.end_thread();
         self.manager.tell("STOPPING=1");
@@ -188,8 +188,8 @@ struct Mover {
 }
 
 impl Motion {
-    /// Makes a check that regards a counter as hanging if it does not change for longer than both
-    /// `still_max` and two of its periods.
+    /// Makes a check by which a series hangs if its counter stays the same for longer than both
+    /// `still_max` and two periods of the series.
     fn new(still_max: Nanos) -> Self {
         Self {
             still_max,

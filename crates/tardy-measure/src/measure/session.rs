@@ -77,7 +77,8 @@ pub enum SessionError {
 impl From<FolderError> for SessionError {
     fn from(error: FolderError) -> Self {
         match error {
-            // The error is a reached limit of descriptors, so another folder would not help.
+            // The process has reached its limit of open descriptors, so another folder would not
+            // help.
             FolderError::Unwritable { error, .. } if !remedy(&error).is_empty() => Self::System {
                 what: "cannot write the run's folder",
                 error,

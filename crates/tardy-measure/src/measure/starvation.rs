@@ -14,8 +14,8 @@ use tardy_sys::{affinity, clock, sched};
 /// Number of consecutive checks, half a second apart, at which a thread must be runnable without
 /// having run, before it gets the highest priority.
 const LOOKS_BEFORE_PRIORITY: u32 = 10;
-/// Number of such checks before a thread is moved to the housekeeping CPUs. The starving loop then
-/// has the highest priority itself.
+/// Number of such checks before a thread is moved to the housekeeping CPUs. If raising the priority
+/// did not help, the loop that starves the thread has the highest priority itself.
 const LOOKS_BEFORE_MOVE: u32 = 14;
 
 /// The tool's threads that wait for a CPU.
@@ -49,8 +49,8 @@ impl StarvationWatch {
                 clock::cpu_time_of_thread(thread).unwrap_or_default(),
             ) {
                 Some(Rescue::Priority) => {
-                    // Without the right to a priority this is refused. The later move to other CPUs
-                    // needs no right.
+                    // The kernel refuses this if the process may not set priorities. The later move
+                    // to other CPUs needs no privilege.
                     let _ = sched::set_policy(thread, sched::Policy::Fifo { priority });
                     freed.push(thread);
                 }

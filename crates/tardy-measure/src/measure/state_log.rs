@@ -94,9 +94,9 @@ impl StateLog {
     }
 }
 
-/// Returns when the next line is due, after a line that was due at `due` and written at `now`: a
-/// second later, so that the log has a line for each second. After a start or a pause, the seconds
-/// count from `now`.
+/// Returns when the next line is due, after a line that was due at `due` and written at `now`. The
+/// next line is due a second after `due`, so that the log has a line for each second. After a start
+/// or a pause, the seconds count from `now`.
 fn after(due: Nanos, now: Nanos) -> Nanos {
     let next = due + INTERVAL;
     if next > now { next } else { now + INTERVAL }

@@ -266,7 +266,8 @@ mod tests {
 
     use super::*;
 
-    /// Adds a note to the list when it is dropped, as a probe's files and memory are.
+    /// Adds a note to the list when it is dropped. In the test, it takes the place of a probe's
+    /// files and memory.
     struct DropNote(Arc<Mutex<Vec<&'static str>>>);
 
     impl Drop for DropNote {

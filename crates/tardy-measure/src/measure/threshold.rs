@@ -70,8 +70,8 @@ impl Threshold {
         self.worst = latency;
         for action in &self.actions {
             let done = match action {
-                // The trace around the worst samples is stored anyway, and threads continue unless
-                // they are stopped.
+                // Neither action needs a step here: the trace around the worst samples is stored
+                // anyway, and threads continue unless they are stopped.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),
                 ThresholdAction::SignalNumber { num, pid } => {

@@ -29,10 +29,10 @@ pub enum PlanError {
          device: leave one out"
     )]
     ProbeTwice { name: String },
-    /// The probe is limited to CPUs that are not measured.
+    /// The request limits the probe to some CPUs, and some of these are not measured.
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
-    /// The probe is limited to CPUs, but its CPUs cannot be chosen.
+    /// The request limits the probe to some CPUs, but the CPUs of such a probe cannot be chosen.
     #[error("--probe {probe}: the probe does not run one thread per measured CPU: leave cpus= out")]
     NotBoundToCpus { probe: String },
     /// Two probes have the same name.
@@ -109,7 +109,8 @@ pub enum PlanError {
         at_most_three_digits((*cost * COSTS_A_PERIOD_MIN).get() as f64).replace(' ', "")
     )]
     PeriodTooShort { period: Nanos, cost: Nanos },
-    /// `--force` is given, but all CPUs are measured, so none is left to rescue the machine.
+    /// `--force` is given, but all CPUs are measured, so no other CPU is available to rescue the
+    /// machine.
     #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave a CPU \
              out of --cpus", period.exact())]
     ForceNeedsCpu { period: Nanos },

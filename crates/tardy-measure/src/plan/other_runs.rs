@@ -10,8 +10,8 @@ use tardy_machine::tasks::{self, Task};
 /// Name of the recorder's thread, by which other processes recognise a run.
 pub(crate) const RECORDER: &str = "tardy-recorder";
 
-/// Returns a warning for each other process that measures one of `measured`, judged by its threads.
-/// Processes in other PID namespaces are not found.
+/// Returns a warning for each other process whose threads show that it measures one of the CPUs
+/// `measured`. Processes in other PID namespaces are not found.
 pub(super) fn warnings(measured: &CpuList, root: &Root) -> Vec<Warning> {
     let own = std::process::id();
     let mut processes: BTreeMap<u32, Vec<Task>> = BTreeMap::new();

@@ -25,14 +25,15 @@ pub(super) fn resolve(
     seed: u64,
 ) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
     for name in &request.allow {
-        // The name alone suffices, because the scenario supplies the parameters.
+        // A load's name without parameters suffices here, because the scenario supplies the
+        // parameters.
         if load::find(name).is_none() {
             LoadRequest::parse(name)?;
         }
     }
     let host = Host::of_run(out);
-    // Loads on the command line are the user's own choice. Loads of a scenario file are not,
-    // because another person may have written it.
+    // Loads on the command line are the user's own choice. Loads of a scenario file may not be the
+    // user's choice, because another person may have written the file.
     let is_scenario = request.loads.is_empty();
     let is_built_in = request
         .scenario
@@ -66,8 +67,8 @@ pub(super) fn resolve(
                     loads.push(plan);
                 }
                 // A load that the command line names must run, because without it the run would not
-                // be the requested one. A list of loads is still mostly the requested one if a load
-                // is missing.
+                // be the requested one. If a load of a named list of loads is missing, most of the
+                // requested loads still run.
                 Err(Unsupported { missing, remedy })
                     if !request.loads.is_empty() && asked.list.is_none() =>
                 {
@@ -89,8 +90,8 @@ pub(super) fn resolve(
                 }
             }
         }
-        // Loads stay in the control group that the user gave for them, because moving them would
-        // escape its limits.
+        // Loads stay in the control group that the user gave for them, because its limits would not
+        // apply to them elsewhere.
         let may_have_groups = request.load_cgroup.is_none();
         if may_have_groups
             && !sharing::share_equally(&mut loads, &host)
@@ -98,8 +99,8 @@ pub(super) fn resolve(
         {
             warnings.push(unequal());
         }
-        // A phase whose loads are all absent is left out: it would run without load under the
-        // loads' name.
+        // A phase whose loads are all absent is left out, because it would run without load under
+        // the loads' name.
         if !loads.is_empty() || phase.loads.is_empty() {
             phases.push(PhasePlan {
                 name: phase.name,

@@ -45,7 +45,7 @@ const PRIORITY_OF_WATCHDOG: u32 = 99;
 /// Resolves `request`, which asks for `scenario`, for this machine and a run in `out`.
 ///
 /// # Errors
-/// Returns [`PlanError`]; then nothing was changed or written.
+/// Returns [`PlanError`]; in this case nothing was changed or written.
 pub fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -232,8 +232,8 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     Ok(probes)
 }
 
-/// Makes the name of a probe distinct: refuses a given name that is taken, and adds a number to the
-/// kind of a probe without a given name.
+/// Ensures that the name of a probe is unique. Refuses a user's name that is taken; if the user
+/// gave no name, adds a number to the probe's kind.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
     if plan.kind.is_some()
@@ -245,7 +245,7 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     }
     if is_taken(&plan.name) {
         let kind = plan.name.clone();
-        // The range has more numbers than there are probes.
+        // There are more numbers than probes, so a free name is found.
         plan.name = (2..)
             .map(|number| format!("{kind}-{number}"))
             .find(|name| !is_taken(name))
@@ -275,8 +275,8 @@ fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     }
 }
 
-/// Returns a warning if probes on the same CPU have the same policy and priority: they wait for
-/// each other when they are due together.
+/// Returns a warning if probes on the same CPU have the same policy and priority, because such
+/// probes wait for each other when they are due together.
 fn sharing(probes: &[Probe]) -> Option<Warning> {
     let of_one = probes.iter().map(|(_, plan)| {
         let meet = |other: &ProbePlan| match (&other.cpus, &plan.cpus) {
@@ -311,7 +311,8 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
     })
 }
 
-/// Checks that the CPUs of a probe limited to CPUs can be chosen, and are measured.
+/// For each probe that the user limits to some CPUs, checks that its CPUs can be chosen, and that
+/// these CPUs are measured.
 fn check_cpus(probes: &[Probe], measured: &CpuList) -> Result<(), PlanError> {
     for (info, plan) in probes {
         let Some(cpus) = &plan.cpus else { continue };
@@ -530,7 +531,7 @@ fn check_disk(
     let series = threads.iter().map(of).sum();
     let mut of_samples = disk;
     if request.explain != ExplainLevel::Off {
-        // If explanations fit into their part of the budget, samples fit into the rest.
+        // If the budget suffices for explanations, the rest of it suffices for samples.
         let least = Plan::disk_least_explained(series);
         if disk < least {
             return Err(PlanError::DiskTooSmall { disk, least });

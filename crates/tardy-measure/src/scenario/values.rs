@@ -1,4 +1,5 @@
-//! Parses values of a scenario. Also checks them, because the parser knows their lines.
+//! Parses and checks values of a scenario. The checks are here because only the parser can add a
+//! value's line to an error.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileTypeExt;
 
 use tardy_machine::root::Root;
 
-/// The request. The request is withdrawn on drop. If the process ends without a drop, the kernel
-/// withdraws it.
+/// The request, which is withdrawn on drop. If the process ends without a drop, the kernel
+/// withdraws the request.
 #[derive(Debug)]
 pub struct CpuLatencyRequest {
     _file: File,
@@ -24,10 +24,10 @@ impl CpuLatencyRequest {
         open(root).map(drop)
     }
 
-    /// Requests at most `micros` us.
+    /// Requests a maximum exit latency of `micros` us.
     ///
-    /// The value is written as four bytes in native byte order. The kernel takes a write of another
-    /// length for text, and parses it as hexadecimal: Documentation/power/pm_qos_interface.rst,
+    /// The value is written as four bytes in native byte order. The kernel parses a write of any
+    /// other length as a hexadecimal text: Documentation/power/pm_qos_interface.rst,
     /// `cpu_latency_qos_write` in kernel/power/qos.c.
     ///
     /// # Errors

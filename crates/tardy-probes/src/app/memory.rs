@@ -170,7 +170,8 @@ impl LoopReader {
                 .to_ne_bytes()
         });
         let name = bytes.take_while(|&byte| byte != 0).map(char::from);
-        // The name becomes part of a file's name, and the program may have written anything.
+        // The name is checked, because it becomes part of a file's name and the program may have
+        // written anything.
         let name: String = name
             .filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_')
             .collect();
@@ -186,7 +187,8 @@ impl LoopReader {
         })
     }
 
-    /// Returns whether the loop reported its last cycle. If so, the caller must drain once more.
+    /// Returns whether the loop reported its last cycle. If so, the caller must read the ring once
+    /// more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.word(STATE).load(Ordering::Acquire) == CLOSED
@@ -219,8 +221,8 @@ impl LoopReader {
             .min(self.memory.slots as u64)
     }
 
-    /// Passes the cycles in order to `take` until it returns false. The cycle for which it returns
-    /// false stays in the ring.
+    /// Passes the cycles in order to `take` until it returns false. The cycle for which `take`
+    /// returns false stays in the ring.
     pub fn drain(&mut self, mut take: impl FnMut(Cycle) -> bool) {
         for _ in 0..self.waiting() {
             let slot = RING + SLOT_WORDS * (self.tail as usize & (self.memory.slots - 1));

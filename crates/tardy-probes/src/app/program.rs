@@ -79,8 +79,9 @@ impl Program {
     /// Starts `command`; `name` is for messages. Must be called on the thread that will wait for
     /// the program, before memory is locked and other threads start.
     ///
-    /// The program may use all of `cpus`, in addition to the CPUs of this thread. Its standard
-    /// output goes to standard error, because the tool prints its result to standard output.
+    /// The program may use all of `cpus`, in addition to the CPUs of this thread. The program's
+    /// standard output goes to standard error, because the tool prints its result to standard
+    /// output.
     ///
     /// # Errors
     /// Returns [`AppError::NotStarted`], [`AppError::System`].

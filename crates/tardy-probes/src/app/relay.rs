@@ -153,7 +153,7 @@ impl Line {
                     && has_begun
                     && latest >= next_number
                 {
-                    // The latest cycle is still in progress, or was not reported to its end. The
+                    // The latest cycle is still in progress, or its end was not reported. The
                     // cycles between it and the last one passed on are lost.
                     let lost = latest - next_number;
                     start.lose(lost);

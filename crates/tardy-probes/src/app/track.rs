@@ -1,8 +1,8 @@
 //! Converts the cycles of a loop to samples of a series, with the skipped due times and the lost
 //! samples.
 //!
-//! Each cycle is held until the next one arrives, because only the next one shows how many due
-//! times were skipped.
+//! Each cycle is held back until the next cycle arrives, because only the next cycle shows how many
+//! due times were skipped.
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
@@ -44,8 +44,8 @@ impl Track {
         }
     }
 
-    /// Records that the data of `cycles` started cycles are lost. Their due times lie between the
-    /// last cycle and the next one.
+    /// Records that the data of `cycles` started cycles are lost. The due times of these cycles lie
+    /// between the last cycle and the next one.
     pub(crate) fn lose(&mut self, cycles: u64) {
         self.lost = self.lost.saturating_add(cycles);
     }
@@ -91,8 +91,8 @@ impl Track {
         }
     }
 
-    /// Passes on the held cycle. `skipped` due times follow the cycle. Some of them belong to lost
-    /// cycles.
+    /// Passes on the held cycle. `skipped` due times follow the cycle. Some of these due times
+    /// belong to lost cycles.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
         let mut not_lost = skipped - lost;
@@ -104,15 +104,15 @@ impl Track {
             self.producer.begin_cycle();
             self.producer.push(sample);
         }
-        // These due times are in no sample: it is unknown which of the lost cycles skipped them,
-        // and before the first cycle there is no sample.
+        // No sample can count these due times, because it is unknown which of the lost cycles
+        // skipped them, or because there is no sample before the first cycle.
         if lost > 0 || not_lost > 0 {
             self.producer.lose(lost, not_lost);
         }
     }
 
-    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, if
-    /// that is known.
+    /// Ends the series. `next` is the due time of the first cycle that does not belong to the
+    /// series, if that time is known.
     pub(crate) fn close(mut self, next: Option<Nanos>) {
         let (skipped, next_due) = match next.map(|next| (self.skipped_before(next), next)) {
             Some((Ok(skipped), next)) => (skipped, next),

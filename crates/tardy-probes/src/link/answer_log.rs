@@ -22,11 +22,12 @@ impl AnswerLog {
         Self { wake_up, answer }
     }
 
-    /// Records a stimulus. `stamp` is the time of its arrival, if known. The responder read the
-    /// clock at `woken`, and sent its answer at `sent`.
+    /// Records a stimulus. `stamp` is the time at which the stimulus arrived, if known. The
+    /// responder read the clock at `woken`, and sent its answer at `sent`.
     #[inline]
     pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
-        // A time stamp later than the clock read is a conversion error between the two clocks.
+        // A time stamp later than the clock read results from an error in the conversion between
+        // the two clocks.
         let due = stamp.map_or(woken, |stamp| stamp.min(woken));
         if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
             ring.begin_cycle();

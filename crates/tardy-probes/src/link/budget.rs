@@ -49,8 +49,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Returns how many datagrams a responder takes per second during an endless flood, if each
-    /// takes the time `each`.
+    /// Returns how many datagrams a responder accepts per second during an endless flood, if
+    /// handling one takes the time `each`.
     fn taken_in_a_second(each: Nanos, is_answered: bool) -> u32 {
         let (mut budget, mut now, mut taken) = (Budget::default(), Nanos::ZERO, 0);
         while now < Nanos::from_secs(1) {

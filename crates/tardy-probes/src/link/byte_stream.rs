@@ -1,8 +1,8 @@
 //! `serial-bytes`: sends one byte in each direction, over a serial device or a pseudo-terminal.
 //!
 //! A byte's time includes the wire and the device's FIFO: at 115200 bits per second, the wire alone
-//! takes 87 us in each direction. A stimulus is the low part of its number. Two byte values are
-//! reserved for the question whether the other end is present, and its answer.
+//! takes 87 us in each direction. The byte of a stimulus is the low part of the stimulus's number.
+//! Two byte values are reserved for the question whether the other end is present, and its answer.
 
 use std::fmt;
 use std::fs::File;
@@ -38,8 +38,8 @@ const BITS_PER_SECOND: u32 = 115_200;
 /// EIO, the error of a terminal whose other end is closed.
 const EIO: i32 = 5;
 
-/// The byte of a stimulus is its number modulo this constant. So an answer can only be matched with
-/// one of this many latest stimuli.
+/// The byte of a stimulus is its number modulo this constant, so only this many consecutive stimuli
+/// have distinct bytes.
 const NUMBERS: u64 = 0xf0;
 const HELLO: u8 = 0xf0;
 /// The answer to the question whether the other end is present.
@@ -192,8 +192,8 @@ impl ByteInitiator {
         Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
     }
 
-    /// Measures the lower bound of a round trip: one thread writes a byte to a pseudo-terminal and
-    /// reads it at the other end.
+    /// Measures the lower bound of a round trip: the time that one thread takes to write a byte to
+    /// a pseudo-terminal and to read it at the other end.
     ///
     /// # Errors
     /// Returns errors of pseudo-terminals.

@@ -1,6 +1,6 @@
 //! The initiator's loop: sends a stimulus, busy-polls for its answer, and records both.
 //!
-//! A round trip is recorded even if the initiator was interrupted: a separate series has the
+//! A round trip is recorded even if the initiator was interrupted. A separate series has the
 //! longest time between two polls of each round trip. A stimulus without an answer is recorded with
 //! the time-out as its latency, which is a lower bound.
 
@@ -60,8 +60,8 @@ pub struct Pace {
 /// stimuli.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 const GONE_STIMULI: usize = 10;
-/// Maximum number of unanswered stimuli that are held until it is known whether the responder is
-/// gone.
+/// Maximum number of unanswered stimuli that are held back until it is known whether the responder
+/// is gone.
 const HELD_MAX: usize = 4_096;
 /// Number of unanswered stimuli whose numbers are remembered, to distinguish a late answer from a
 /// duplicate.
@@ -92,7 +92,7 @@ pub struct Tally {
     pub duplicate: u64,
     /// Number of round trips in which the initiator was interrupted.
     pub interrupted: u64,
-    /// Number of stimuli sent at the end, after the responder was gone. These stimuli are not
+    /// Number of stimuli sent at the end, after the responder was gone. These stimuli do not become
     /// samples.
     pub to_nobody: u64,
 }
@@ -198,9 +198,9 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // The next stimulus follows after two time-outs at the earliest, counted from
-                    // this one. At least one of them is a pause, because continuous polling would
-                    // take the CPU away from all other tasks.
+                    // The next stimulus is sent at least two time-outs after this one. For at least
+                    // one time-out, the thread sleeps, because continuous polling would take the
+                    // CPU away from all other tasks.
                     rest = self.pace.time_out.saturating_add(self.pace.time_out)
                         - (now - sent).min(self.pace.time_out);
                 }
@@ -225,8 +225,8 @@ impl<L: Initiator> Exchange<'_, L> {
             before = now;
             match looked {
                 Ok(Some(answer)) if answer.number == number => {
-                    // A time stamp before the stimulus, or after the poll, is a conversion error
-                    // between the two clocks.
+                    // A time stamp before the stimulus, or after the poll, results from an error in
+                    // the conversion between the two clocks.
                     let round_trip = answer
                         .received
                         .filter(|&received| received > sent && received <= now)
@@ -269,7 +269,8 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// Records the held stimuli as lost: the responder is still present, but did not answer them.
+    /// Records the held stimuli as lost, because the responder is still present but did not answer
+    /// them.
     fn flush_held(&mut self) {
         for index in 0..self.held.len() {
             let PendingStimulus { sent, look, .. } = self.held[index];
@@ -321,7 +322,7 @@ pub struct NetworkFloor {
     pub is_without_loopback: bool,
 }
 
-/// Maximum time for which the loop polls for a datagram through this machine.
+/// Maximum time for which the loop polls for a datagram that this machine sent to itself.
 const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 
 /// Polls until something arrives, to measure a lower bound.
@@ -342,8 +343,8 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
 }
 
 /// Returns the time that `loopback` measures. If the loopback interface is down, as in a new
-/// network namespace, measures a datagram through a pair of local sockets instead. That time is
-/// shorter, because it does not include the network.
+/// network namespace, measures a datagram through a pair of local sockets instead. The time
+/// measured in this way is shorter, because it does not include the network.
 ///
 /// # Errors
 /// Returns other errors of `loopback`, and errors of local sockets.
@@ -407,7 +408,7 @@ mod tests {
     use tardy_core::sample::Record;
 
     /// A responder that follows a script. For each stimulus, the script has the number of answers
-    /// to send at once, and the number to send with the next stimulus.
+    /// to send immediately, and the number to send with the next stimulus.
     struct ScriptedResponder {
         script: Vec<(u32, u32)>,
         waiting: VecDeque<u64>,

@@ -111,7 +111,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Requests both lines of `chip`. With `waits`, a read waits for an edge.
+    /// Requests both lines of `chip`. If `waits` is set, a read of the input waits for an edge.
     ///
     /// # Errors
     /// Returns errors of [`gpio_lines::input`].
@@ -157,8 +157,8 @@ impl GpioInitiator {
         Ok(initiator)
     }
 
-    /// Measures the lower bound of a round trip: sets the output to its current level, and polls
-    /// once for an edge, without finding one.
+    /// Measures the lower bound of a round trip: the time to set the output to its current level
+    /// and to poll once for an edge, although there is none.
     ///
     /// # Errors
     /// Returns errors of the chip.
@@ -196,8 +196,8 @@ impl Initiator for GpioInitiator {
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         while let Some(edge) = self.lines.input.edge()? {
-            // An edge in the other direction is a late answer to an earlier stimulus. Edges have no
-            // numbers to identify it.
+            // An edge in the other direction is a late answer to an earlier stimulus. Because edges
+            // have no numbers, it is unknown which stimulus it answers.
             if edge.is_rising == self.is_high
                 && let Some(number) = self.waits_for.take()
             {

@@ -30,7 +30,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 /// Length of the ICMP header: type, code, checksum, identifier, sequence number (RFC 792). The
-/// conversation and the number follow, and are returned unchanged.
+/// numbers of the conversation and of the stimulus follow the header, and the other machine returns
+/// them unchanged.
 const HEADER_BYTES: usize = 8;
 const PACKET_BYTES: usize = HEADER_BYTES + 16;
 /// Length of the longest IPv4 header.
@@ -90,7 +91,7 @@ impl IcmpInitiator {
     ///
     /// # Errors
     /// Returns `TimedOut` if the host does not answer; EPERM or EACCES without the right to send
-    /// echo requests; errors of the name.
+    /// echo requests; errors of looking up the name.
     fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
@@ -135,8 +136,8 @@ impl IcmpInitiator {
     fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = ECHO_REQUEST;
-        // A ping socket replaces the identifier with its own. With a raw socket, this identifier is
-        // sent, but answers are recognised by the conversation.
+        // A ping socket replaces the identifier with its own. A raw socket sends this identifier,
+        // but the initiator recognises answers by the conversation.
         packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
         packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());

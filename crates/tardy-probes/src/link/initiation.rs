@@ -21,8 +21,8 @@ type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 /// The side that answers the stimuli.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// The other machine's kernel answers, in softirq. Its round trips are never in one table with
-    /// those of a process.
+    /// The other machine's kernel answers, in softirq. Round trips that a kernel answers are never
+    /// in one table with those that a process answers.
     OfTheKernel,
     /// A process answers.
     OfAProcess,
@@ -44,8 +44,8 @@ pub struct Initiation {
 }
 
 impl Initiation {
-    /// Makes the end of a link that leaves this machine and is answered by a process that reports
-    /// no times.
+    /// Makes the initiator's end of a link to another machine, where a process answers without
+    /// reporting times.
     pub(super) fn new(
         mut initiator: impl Initiator + Send + 'static,
         floor: impl fmt::Display,

@@ -4,7 +4,7 @@
 //! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, until the device's
 //! interrupt wakes it, and sets its own RTS to the level of its CTS. A change has no number. After
 //! a time-out, the initiator therefore waits for the late answer before it sends the next stimulus.
-//! Otherwise it could mistake the late answer for the next stimulus's answer.
+//! Otherwise the initiator could mistake the late answer for the next stimulus's answer.
 
 use std::fmt;
 use std::fs::File;
@@ -108,7 +108,7 @@ impl LineInitiator {
     /// Returns errors of the device.
     fn floor(&self) -> io::Result<Nanos> {
         let floor = floor(|| {
-            // The level stays the same, so the other end sees nothing.
+            // The level stays the same, so the other end notices nothing.
             serial::set_modem_lines(&self.device, serial::RTS, self.is_on)?;
             serial::modem_lines(&self.device).map(drop)
         })?;
@@ -161,8 +161,9 @@ impl Initiator for LineInitiator {
 
     fn recover(&mut self) {
         self.waits_for = None;
-        // A responder that missed the change sleeps until the next change. Switching the line back
-        // wakes it; the wait for this is not recorded as a round trip.
+        // A responder that missed the change sleeps until the next change. A change back wakes the
+        // responder. The wait until the responder follows this change is not recorded as a round
+        // trip.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }

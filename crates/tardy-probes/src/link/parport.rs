@@ -40,10 +40,10 @@ const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev; they nee
 const LINE: u8 = 1;
 /// Maximum time for the other end to answer, when the link is opened and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
-/// Number of stimuli when the link is opened. Each must be answered.
+/// Number of stimuli that are sent when the link is opened. Each must be answered.
 const TRIALS: u32 = 3;
 
-/// Makes a pulse. The time after its rising edge is not part of a round trip.
+/// Makes a pulse. The time from the pulse's rising edge to its end is not part of a round trip.
 #[inline]
 fn pulse(port: &ParallelPort) -> io::Result<()> {
     port.write(LINE)?;
@@ -138,7 +138,7 @@ impl PortInitiator {
         })
     }
 
-    /// Waits for an interrupt. Returns whether one came.
+    /// Waits for an interrupt. Returns whether an interrupt came.
     fn settles(&self) -> io::Result<bool> {
         let begin = Nanos(clock::monotonic());
         while Nanos(clock::monotonic()) - begin < SETTLE {

@@ -16,8 +16,8 @@ pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The responder's end of an open link.
 pub trait Responder: Debug + Send {
-    /// Answers until `is_over` is set. Counts into `answered`, and records each answer in `log`
-    /// with `note`. Must be called on a thread that is set up like a probe's.
+    /// Answers until `is_over` is set. Adds its counts to `answered`, and records each answer in
+    /// `log` with `note`. Must be called on a thread that is set up like a probe's.
     ///
     /// # Errors
     /// Returns permanent errors of the link, such as an unplugged device.

@@ -1,6 +1,6 @@
 //! Detects whether an address is outside this machine.
 //!
-//! A responder shows this by the digest of its machine's boot. The target of echo requests is
+//! For a responder, the digest of its machine's boot shows this. The target of echo requests is
 //! assumed to be outside if the network device of its route has hardware. If a link does not leave
 //! this machine, its series has `external=false` and supports no verdict.
 

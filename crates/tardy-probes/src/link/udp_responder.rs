@@ -37,8 +37,8 @@ enum Fate {
     Answered { answer: Packet, is_stimulus: bool },
     /// A possible peer gets a challenge to prove that it knows the secret.
     Challenged(Packet),
-    /// A peer has proved that it knows the secret. The packet proves that the responder knows it,
-    /// too.
+    /// A peer has proved that it knows the secret. This packet, the reply, proves that the
+    /// responder knows the secret, too.
     Opened(Packet),
     /// The datagram comes from another sender and gets no answer.
     Stranger,
@@ -162,8 +162,8 @@ impl UdpResponder {
 }
 
 impl KnownSecret {
-    /// Returns the challenge for a conversation. Its nonce is valid until the next session is
-    /// opened, so each opening is accepted only once.
+    /// Returns the challenge for a conversation. The nonce of a challenge is valid until the next
+    /// session is opened, so each opening is accepted only once.
     fn challenge(&self, from: IpAddr, conversation: u64, opened: u64) -> Packet {
         let nonce = self
             .own

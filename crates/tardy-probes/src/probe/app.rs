@@ -33,7 +33,7 @@ const START: SeriesInfo = SeriesInfo {
     bins_below_least: false,
 };
 
-/// Name of the parameter with the program.
+/// Name of the parameter with the program's command line.
 pub(super) const COMMAND: &str = "command";
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -29,8 +29,8 @@ pub struct ProbeInfo {
     /// Parameters in addition to those of every probe (`request::COMMON`). Values without names are
     /// assigned in this order, before the parameters of every probe.
     pub parameters: &'static [Parameter],
-    /// The probe's series. Each instance of the probe has all of them, and the first has the
-    /// probe's name.
+    /// The probe's series. Each instance of the probe has all of these series, and the first series
+    /// has the probe's name.
     pub series: &'static [SeriesInfo],
     /// The CPUs on which the probe runs.
     pub placement: Placement,
@@ -38,9 +38,9 @@ pub struct ProbeInfo {
     pub policy: PolicyName,
     /// Default period.
     pub period: Nanos,
-    /// Whether a process or a machine has only one of the probe's resource, so that two probes of
-    /// this kind would conflict. POSIX timers exist once per thread, and message queues once per
-    /// pair of threads, so these probes are not single.
+    /// Whether the probe's resource exists only once in a process or a machine, so that two probes
+    /// of this kind would conflict. Each thread can have a POSIX timer, and each pair of threads a
+    /// message queue, so these probes are not single.
     pub is_single: bool,
     /// The event that the probe waits for. Three kinds of probes do not count as waiting for a
     /// timer: pairs of threads, probes whose cycles are started externally, and probes of interval
@@ -52,7 +52,7 @@ pub struct ProbeInfo {
     pub system_calls: &'static [&'static str],
     /// Additional system calls if the kernel's tracepoints are readable.
     pub traced_system_calls: &'static [&'static str],
-    /// Whether the probe's timer can be set on another clock than the run's.
+    /// Whether the probe's timer can use another clock than the run's.
     pub sets_any_clock: bool,
     /// Whether the probe reads CLOCK_REALTIME, which can be set during the run.
     pub reads_time_of_day: bool,
@@ -61,8 +61,8 @@ pub struct ProbeInfo {
     /// Whether the kernel throttles the probe's threads when they use up their runtime, and then
     /// sends SIGXCPU.
     pub is_throttled: bool,
-    /// The period that follows from the probe's own parameters, independent of the run's other
-    /// probes; for a device with a rate.
+    /// Returns the period of a probe whose own parameters determine it, such as the rate of a
+    /// device.
     pub period_of: fn(&Values) -> Option<Nanos>,
     /// Checks the request and the machine's requirements. Changes nothing.
     pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,
@@ -74,9 +74,10 @@ pub struct ProbeInfo {
 /// The source of a probe's cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cycles {
-    /// The probe starts its cycles. Their due times can be aligned, and `--cycles` counts them.
+    /// The probe starts its cycles. The due times of the cycles can be aligned, and `--cycles`
+    /// counts the cycles.
     Own,
-    /// A player starts the cycles. Its clock defines their due times.
+    /// A player starts the cycles, and the player's clock defines their due times.
     OfAPlayer,
     /// A user's program starts the cycles at any time.
     OfAProgram,
@@ -92,11 +93,11 @@ pub enum Placement {
     FirstCpu,
     /// One instance, on any CPU.
     Unbound,
-    /// As many instances as the parameter `copies` states. Their threads move among the measured
-    /// CPUs.
+    /// As many instances as the parameter `copies` states. The threads of these instances move
+    /// among the measured CPUs.
     Copies,
-    /// As many instances as measured CPUs. Their threads move among all CPUs, because the kernel
-    /// does not bind them.
+    /// As many instances as measured CPUs. The threads of these instances move among all CPUs,
+    /// because the kernel does not bind them.
     CopyACpu,
 }
 
@@ -148,7 +149,7 @@ impl ProbeInfo {
     }
 
     /// Returns the schedule of the probe's threads. A pair of threads records events, but one of
-    /// the two walks a grid.
+    /// the two threads follows a grid of due times.
     #[must_use]
     pub fn schedule(&self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         let kind = if self.has_schedule() {
@@ -193,8 +194,8 @@ impl ProbeInfo {
         }
     }
 
-    /// Returns how long a cycle takes at this period. For probes that read a clock continuously,
-    /// this is about the time of a read.
+    /// Returns the length of a cycle: the period, or about the time of a clock read for probes that
+    /// read a clock continuously.
     #[must_use]
     pub fn cycle(&self, period: Nanos) -> Nanos {
         const READ: Nanos = Nanos(25);

@@ -6,7 +6,7 @@ use tardy_sys::tracepoint_counter::TracepointCounter;
 
 /// Possible mount points of tracefs.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-/// Folders of tracepoints, each with the ending of the names to count. Each interrupt passes
+/// Folders of tracepoints, each with the suffix of the tracepoints to count. Each interrupt passes
 /// exactly one of these tracepoints, once. x86 has `irq_vectors`. Other architectures have `ipi`;
 /// their timers are device interrupts.
 const TRACEPOINTS: [(&str, &str); 4] = [

@@ -52,8 +52,8 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
 }
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
-    // The signal is blocked before other threads exist: it would kill a thread that does not block
-    // it.
+    // The signal is blocked before other threads exist, because it would kill the process if a
+    // thread did not block it.
     let timer = IntervalTimer::block()?;
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();

@@ -1,17 +1,18 @@
 //! `media`: audio/video skew and inter-frame time. abeni2002 judged a player by these two numbers.
 //! Measures a built-in player loop or a real player. The built-in loop uses the audio clock of a
-//! sound card or a modelled one. The series of these cases have different names.
+//! sound card or a modelled one. The series have different names in these cases.
 //!
-//! Reports of a real player are used without further interpretation. mpv plays an endless clip that
-//! libavfilter makes, without a file. Its statistics have frame times, its JSON interface has the
-//! skew, and the frame count joins the two. A frame without a reported skew is recorded as lost, a
-//! frame that was not shown as skipped. The series of simulated players have separate names, so no
-//! table mixes a simulated and a real player.
+//! Reports of a real player are used as they are. mpv plays an endless clip that libavfilter makes,
+//! without a file. The player's statistics have the frame times and its JSON interface has the
+//! skew; the two are joined by the number of the frame. A frame without a reported skew is recorded
+//! as lost. A frame that was not shown is recorded as skipped. The series of simulated players have
+//! separate names, so no table mixes a simulated and a real player.
 //!
-//! The time of the audible sound is computed from the position of the card's hardware pointer at
-//! the kernel's time stamp, and extrapolated to the frame's time at the nominal rate. Its error is
-//! as large as the unevenness of the pointer's steps. The run reports this error, and the rate of
-//! the card's clock. After an xrun, the sound resumes where it was interrupted.
+//! The time of the audible sound follows from the position of the card's hardware pointer at the
+//! kernel's time stamp. This time is extrapolated to the frame's time at the nominal rate. The
+//! error of this time is as large as the unevenness of the pointer's steps. The run reports this
+//! error, and the rate of the card's clock. After an xrun, the sound resumes where it was
+//! interrupted.
 //!
 //! The series `media.alsa` uses the clock of a card, `media` a modelled clock. Without `player=`,
 //! the card's clock is used if there is a card; the run stores the choice with its reason.
@@ -59,9 +60,9 @@ const FRAME: SeriesInfo = SeriesInfo {
 
 /// Value of `delay` for an audio clock without deliberate delay.
 const NO_DELAY: &str = "0ns";
-/// The values of `player`. The first three mean the built-in player: with the audio clock of a card
-/// if there is a card, always with a card, or with a modelled clock. The last one is the external
-/// player.
+/// The values of `player`. The first three select the built-in player, with the audio clock of a
+/// card if there is one, with that of a card in any case, or with a modelled clock. The last one is
+/// the external player.
 const PLAYERS: &[&str] = &["auto", "alsa", "simulated", "mpv"];
 /// Frame periods that a real player supports.
 const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nanos::from_secs(1);

@@ -35,7 +35,7 @@ pub struct ProbeInstance {
     /// The series of the instance, if they are known only after opening. These series replace the
     /// series of the description, and there may be fewer of them.
     pub series: Option<Vec<SeriesInfo>>,
-    /// The grid of due times that was found on opening, and that the plan could not know.
+    /// The grid of due times, if it was found on opening because the plan could not know it.
     pub grid: Option<DetectedGrid>,
     /// Whether the measured answers come from outside this machine; absent for probes without
     /// answers.
@@ -50,7 +50,8 @@ pub struct ProbeInstance {
     pub finish: Option<Finish>,
 }
 
-/// The rest of an instance's preparation: waits for it and returns further notes.
+/// The rest of an instance's preparation: a function that waits until it is complete, and returns
+/// further notes.
 pub struct Finish(Box<dyn FnOnce() -> io::Result<Vec<String>>>);
 
 impl Finish {
@@ -110,9 +111,9 @@ pub struct Member {
     pub is_watched: bool,
     /// The function of the thread, called once. The function prepares everything that must be
     /// prepared on this thread, waits for the start with [`StartGate::wait`], and measures until
-    /// the control stops it. Then it closes its producers, and waits for the other threads with
-    /// [`Control::leave`] before it releases resources. The measuring loop inside makes no indirect
-    /// calls.
+    /// the control stops it. Then the function closes its producers, and waits for the other
+    /// threads with [`Control::leave`] before it releases resources. The measuring loop inside
+    /// makes no indirect calls.
     pub run: Run,
 }
 
@@ -200,7 +201,7 @@ pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Depa
 /// Makes the usual instance: one thread that runs `measure` for the first series.
 ///
 /// # Errors
-/// Returns an error without a producer, which is a mistake of the caller.
+/// Returns an error if there is no producer, which is a mistake of the caller.
 pub fn one_thread(
     mut opening: OpenContext<'_>,
     measure: MeasuringLoop,

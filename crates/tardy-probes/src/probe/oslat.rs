@@ -1,11 +1,11 @@
 //! `oslat`: reads the cycle counter continuously, and finds every interval in which the CPU was
 //! taken away, as oslat and hwlat do.
 //!
-//! Each gap is attributed by the counters that changed during it. If the kernel counted an
-//! involuntary switch of the thread, the cause is a task (`oslat.tasks`). Otherwise, if it counted
-//! an interrupt of the CPU, the cause is an interrupt (`oslat.interrupts`). Otherwise, the cause is
-//! the hypervisor, the firmware or the hardware, which the kernel does not see (`oslat.unseen`).
-//! The series of all gaps is `oslat`.
+//! The counters that changed during a gap show its cause. If the kernel counted an involuntary
+//! switch of the thread, the cause is a task (`oslat.tasks`). Otherwise, if it counted an interrupt
+//! of the CPU, the cause is an interrupt (`oslat.interrupts`). Otherwise, the cause is the
+//! hypervisor, the firmware or the hardware, which the kernel does not see (`oslat.unseen`). The
+//! series of all gaps is `oslat`.
 //!
 //! Counters are read at each gap's end and each ms. An interrupt that is too short to be a gap can
 //! therefore be attributed to a gap within the next ms. Each tracepoint makes an interrupt some
@@ -205,8 +205,8 @@ impl Series {
         )
     }
 
-    /// Restores the counts of [`Self::counted`], so that later events are also attributed to the
-    /// next gap.
+    /// Sets the counts back to those of [`Self::counted`], so that later events are also attributed
+    /// to the next gap.
     fn count_from(&mut self, (switches, before): (u64, Option<u64>)) {
         self.switches = switches;
         if let (Some(interrupts), Some(before)) = (&mut self.interrupts, before) {
@@ -303,7 +303,7 @@ fn measure(
             next_look = read().wrapping_add(look);
         }
         // The work since `work_began` is not observed time. If it took too long, the CPU was taken
-        // away meanwhile, which is a gap.
+        // away meanwhile; this is recorded as a gap.
         last = read();
         let work = last.wrapping_sub(work_began);
         if work < own_work_max.max(series.least) {

@@ -2,13 +2,14 @@
 //! takes is recorded.
 //!
 //! The woken thread has a higher priority than the waker, so that on the same CPU the wake-up
-//! itself switches to the woken thread. One of the two keeps the time: it sleeps until each due
+//! itself switches to the woken thread. One of the two is the timekeeper: it sleeps until each due
 //! time of a grid, and records the latency of that timer in a separate series.
 //!
-//! A pair of threads has two series: wake-ups, each due at the waker's clock read, and the timer
-//! that paces them, on a grid. A late timer is therefore not a late wake-up. If a period passes
-//! before the woken thread has returned, the period has no wake-up and is recorded as skipped. One
-//! atomic step decides this, so each period is counted once.
+//! A pair of threads has two series. In the series of wake-ups, each wake-up is due at the waker's
+//! clock read. The series of the timer that paces the wake-ups is on a grid. A late timer therefore
+//! does not count as a late wake-up. If a period passes before the woken thread has returned, the
+//! period has no wake-up and is recorded as skipped. One atomic step decides this, so each period
+//! is counted once.
 
 use std::io;
 use std::sync::Arc;
@@ -568,8 +569,8 @@ pub(super) mod tests {
         )
     }
 
-    /// Checks a channel: in 50 periods, each is recorded or skipped in both series, and no wake-up
-    /// is received before it was made.
+    /// Checks a channel over 50 periods: both series record or skip every period, and no wake-up is
+    /// received before it is sent.
     pub(in crate::probe) fn accounts_for_every_period<C: Channel>() {
         for pace in ["waker", "woken"] {
             let (latencies, cycles, timer) = measured::<C>(pace);

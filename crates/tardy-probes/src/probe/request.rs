@@ -99,7 +99,7 @@ impl PartialEq for ProbeSpec {
     }
 }
 
-/// Shows the text that the user wrote, or an equivalent one.
+/// Writes the text that the user wrote, or an equivalent text.
 impl std::fmt::Display for ProbeSpec {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.pad(&self.text)

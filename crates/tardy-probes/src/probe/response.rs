@@ -39,8 +39,8 @@ const IN_RESPONDER: SeriesInfo = SeriesInfo {
     is_outside_verdict: true,
     bins_below_least: false,
 };
-/// Series of answers by the other machine's kernel. Its separate name keeps answers of kernels and
-/// of processes in separate tables.
+/// Series of answers by the other machine's kernel. This series has a separate name so that no
+/// table mixes answers of kernels with answers of processes.
 const IN_KERNEL: SeriesInfo = SeriesInfo {
     part: "in-kernel",
     quantity: "round trip, answered in the kernel",

@@ -133,9 +133,9 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 }
 
 /// Stops the interrupts when the sender of `ended` is dropped. Must be called on a thread that may
-/// lose its real-time priority: the kernel waits in a loop for the timer's callback. On PREEMPT_RT,
-/// a thread with a low real-time priority on this CPU runs the callback, and a waiting measuring
-/// thread would keep it from running.
+/// lose its real-time priority, because the kernel waits in a loop for the timer's callback. On
+/// PREEMPT_RT, the callback runs on this CPU in a thread of low real-time priority. A measuring
+/// thread that waits in this loop would keep the callback's thread from running.
 fn stop_after(rtc: &Rtc, ended: &Receiver<()>) -> io::Result<()> {
     sched::set_policy(0, sched::Policy::Other { nice: 0 })?;
     let _ = ended.recv();

@@ -104,7 +104,8 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     }
     let wanted = policy(probe);
     let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();
-    // Only an attempt shows whether the right, the CPUs and enough bandwidth are available.
+    // Only an attempt shows whether the process has the privilege, may use all CPUs, and can get
+    // enough bandwidth.
     let tried = scoped::apart(|| {
         let _ = affinity::set(0, &cpus);
         sched::try_policy(wanted)

@@ -1,4 +1,4 @@
-//! The grid of due times that a measuring loop walks.
+//! The grid of due times that a measuring loop follows.
 
 use std::io;
 
@@ -146,8 +146,8 @@ impl GridWalk {
     fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
         // A sample can count only 32 bits of skipped due times. The next sample counts the rest.
         let (first, left) = (self.base, self.left_until(end).min(i64::from(u32::MAX)));
-        // Grid points that are more than the maximum dither before `now` have passed for every
-        // possible random shift.
+        // If a grid point is before `now` by more than the maximum dither, its due time has passed,
+        // whatever its random shift is.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
         let mut skipped = ((now - width - self.base) / self.period).max(0);
         self.base += self.period * skipped;
@@ -179,7 +179,8 @@ mod tests {
         assert_eq!(walk.base(), Nanos(1400));
     }
 
-    /// The case occurred with eight busy processes: the period was 1 ns, and a stall lasted 5 s.
+    /// This case occurred on a machine with eight busy processes, when the period was 1 ns and a
+    /// stall lasted 5 s.
     #[test]
     fn what_a_sample_cannot_count_is_left_to_the_next_one() {
         let mut walk = GridWalk::new(Nanos(0), Nanos(1), Nanos::ZERO, 1);

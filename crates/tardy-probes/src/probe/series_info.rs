@@ -25,7 +25,7 @@ pub enum SeriesKind {
     /// Latency relative to due times on a grid. Some of the due times can be skipped.
     Grid,
     /// Latency relative to a time requested in each cycle, or to a clock read of another thread.
-    /// There is no grid: as many samples are expected as cycles were started.
+    /// There is no grid, so the number of started cycles is the number of expected samples.
     Event,
     /// Time from a due time on a grid to the end of the work. Work that was due and skipped was
     /// never done, so it misses any deadline.
@@ -105,7 +105,7 @@ impl SeriesKind {
             },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
             // A gap can start at any time. The format requires a requested time above zero, and
-            // stores the deviation from it.
+            // stores deviations from that time.
             Self::Gap => Schedule::Event { request: Nanos(1) },
         }
     }

@@ -1,6 +1,6 @@
 //! The clock of a probe's timer, and how waits survive a step of this clock.
 //!
-//! Due times and latencies are measured on the run's clock, CLOCK_MONOTONIC, also if the timer has
+//! Due times and latencies are times on the run's clock, CLOCK_MONOTONIC, even if the timer uses
 //! another clock. The difference between the two clocks changes only in steps. After a step, the
 //! due times on the run's clock stay the same, and the timer is set again. A wait that ended early
 //! continues, and `measure::clock_watch` interrupts a wait that would take longer. So no step
@@ -52,7 +52,7 @@ impl TimerClock {
             let woken = clock::sleep_until_on(self.clock(), self.at(due));
             let now = clock::monotonic();
             match woken {
-                // If the timer fires early without a step, its error is part of the sample.
+                // If the timer fires early without a step, the timer's error is part of the sample.
                 Ok(()) if now >= due || !self.was_stepped() => return Ok(now),
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {

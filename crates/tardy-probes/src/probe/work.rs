@@ -1,5 +1,5 @@
-//! `work`: a timer starts a unit of work of known length. A task is in time when its work is done,
-//! so both the start and the completion are judged.
+//! `work`: a timer starts a unit of work of known length. A deadline applies to the completion of a
+//! task's work, so both the start and the completion are recorded.
 
 use std::io;
 use std::sync::mpsc::sync_channel;
@@ -115,8 +115,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let (probe, cpu) = (opening.probe.clone(), thread.cpu);
     let policy = probe.policy.policy(probe.priority);
-    // All CPUs calibrate at the same time, except those that share a core or memory bandwidth:
-    // these take turns, because each would slow the others down.
+    // All CPUs calibrate at the same time, except those that share a core or memory bandwidth.
+    // These calibrate one after another, because they would slow each other down.
     let under_way = has_its_own(&probe, cpu)
         .then(|| calibrate(&probe, cpu, policy))
         .transpose()?;
@@ -141,8 +141,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Returns whether the calibration on `cpu` can run at the same time as the others: the core is not
-/// shared with an earlier CPU, and the work does not use memory bandwidth.
+/// Returns whether the calibration on `cpu` can run at the same time as the others, which requires
+/// that no earlier CPU shares the core and that the work uses no memory bandwidth.
 fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
     let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else {
         return false;

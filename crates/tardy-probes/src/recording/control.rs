@@ -18,8 +18,8 @@ pub struct StoppedBy {
     pub sample: Sample,
 }
 
-/// Proof that a thread takes no more samples, and that no other thread does. Only
-/// [`Control::leave`] makes it, so no measuring loop can end without having waited for the others.
+/// Proof that every measuring thread has taken its last sample. Only [`Control::leave`] makes this
+/// proof, so every measuring loop must wait for the others before it ends.
 #[derive(Debug)]
 pub struct Departure(());
 
@@ -32,7 +32,7 @@ pub struct Control {
     warnings: Mutex<Vec<Warning>>,
     trace_marker: Option<Mutex<File>>,
     tracing_on: Option<Mutex<File>>,
-    /// Number of threads that have entered and not left.
+    /// Number of threads that have entered and have not left.
     measuring: Mutex<usize>,
     all_left: Condvar,
 }
@@ -109,7 +109,7 @@ impl Control {
         due.get() >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Stops the run because of `sample`. Only the first such sample is kept. Called from a
+    /// Stops the run because of `sample`. Only the first such sample is stored. Called from a
     /// measuring loop, which then ends.
     #[cold]
     pub fn stop_because_of(&self, cpu: Option<CpuId>, sample: Sample) {
@@ -130,7 +130,7 @@ impl Control {
                 .as_bytes(),
             );
         }
-        // The mark must be written first, because a trace that is switched off records none.
+        // The mark must be written first, because a trace that is switched off would not record it.
         if let Some(file) = &self.tracing_on
             && let Ok(mut file) = file.lock()
         {

@@ -1,13 +1,14 @@
 //! The ring that carries samples from the measuring thread to the recorder: one writer, one reader,
 //! no lock, no waiting.
 //!
-//! A full ring never stops the writer. Lost records are counted, and passed on as a [`Gap`] before
-//! the next sample, or in the ring's closing statement. A loss is therefore part of the stream, not
-//! a separate counter: its position is known, and due times in the file stay predictable.
+//! A full ring never stops the writer. The writer counts lost records, and passes the count on as a
+//! [`Gap`] before the next sample, or when it closes the ring. A loss is therefore part of the
+//! stream instead of a separate counter. So the position of a loss is known, and due times in the
+//! file stay predictable.
 //!
 //! The ring consists of plain atomics in safe code, with three words per sample: due time, latency,
-//! skipped periods. Its memory is first touched on the CPU of the measuring thread. The kernel
-//! therefore allocates it on that CPU's NUMA node.
+//! skipped periods. The ring's memory is first touched on the CPU of the measuring thread. The
+//! kernel therefore allocates it on that CPU's NUMA node.
 //!
 //! The rings of a run hold 32,768 samples: 1.6 s at 20 kHz, 32 s at 1 kHz.
 
@@ -21,8 +22,8 @@ use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
 
-/// Three plain words, which the ring's head makes visible to the reader. The words are atomics
-/// because writer and reader share them.
+/// Three plain words. The reader sees them once the writer has advanced the ring's head. The words
+/// are atomics because writer and reader share them.
 #[derive(Debug, Default)]
 struct Slot {
     /// Due time and latency. If the latency is [`GAP`], the slot marks a gap, and the first word is
@@ -44,7 +45,7 @@ struct Ring {
     head: Line<AtomicU64>,
     tail: Line<AtomicU64>,
     cycles: Line<AtomicU64>,
-    /// How often each small value was counted without being passed on.
+    /// How often each small value occurred; such values are only counted, not passed on.
     bins: Box<[AtomicU64]>,
     /// Time that was observed, in ns; only for series of gaps.
     observed: AtomicI64,
@@ -76,7 +77,7 @@ pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
     /// End of the slots known to be free. Equal to `head` while a gap is pending, or if every
-    /// sample is announced, so that one comparison covers all these cases.
+    /// sample is announced. So one comparison detects these cases and a full ring.
     free_until: u64,
     /// Whether each sample is announced to an observer of the machine, as in every guest of the
     /// lab.
@@ -134,8 +135,8 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
 }
 
 impl Producer {
-    /// Counts the start of a cycle, for probes without a schedule. Their number of expected samples
-    /// is the number of started cycles.
+    /// Counts the start of a cycle, for probes without a schedule. For such a probe, as many
+    /// samples are expected as cycles were started.
     #[inline]
     pub fn begin_cycle(&mut self) {
         self.cycles += 1;
@@ -192,8 +193,8 @@ impl Producer {
         self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
-    /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times. This
-    /// function is for loops of other programs. Such programs write to a separate ring first.
+    /// Records that `lost` cycles and `skipped` due times since the last sample have no samples.
+    /// This function is for other programs' loops, which write to a separate ring first.
     pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
@@ -250,7 +251,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Passes at most `count_max` records in order to `take`. Returns how many.
+    /// Passes at most `count_max` records in order to `take`. Returns the number of records passed.
     pub fn drain_up_to(&mut self, count_max: u64, mut take: impl FnMut(Record)) -> u64 {
         let begin = self.tail;
         let end = self
@@ -279,7 +280,8 @@ impl Consumer {
                 })
             });
             self.tail += 1;
-            // Returns slots to the writer in batches: a store per slot would bounce its cache line.
+            // Returns slots to the writer in batches, because a store for each slot would take the
+            // cache line from the writer each time.
             if self.tail.is_multiple_of(64) {
                 self.ring.tail.0.store(self.tail, Ordering::Release);
             }
@@ -313,8 +315,8 @@ impl Consumer {
         self.ring.elsewhere.read()
     }
 
-    /// Returns the writer's final counts, once it has closed the ring. The caller must drain once
-    /// more afterwards, because samples may still be queued.
+    /// Returns the writer's final counts, once it has closed the ring. Afterwards the caller must
+    /// read the ring once more, because it may still contain samples.
     #[must_use]
     pub fn closing_statement(&self) -> Option<ClosingStatement> {
         let closing = &self.ring.closing;

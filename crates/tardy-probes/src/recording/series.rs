@@ -171,7 +171,8 @@ impl PreparedSeries {
         self.0.tally.watch = Some(Watch::new(&self.0.descriptor, window));
     }
 
-    /// Returns the descriptor of the series. Its start is not the run's start yet.
+    /// Returns the descriptor of the series. The start in the descriptor is not yet that of the
+    /// run.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         self.0.descriptor()
@@ -239,7 +240,7 @@ impl SeriesRecorder {
     }
 
     /// Takes the last samples after the measuring thread has ended, and closes the file. Returns
-    /// true once that is done.
+    /// true once the file is closed.
     pub fn try_close(&mut self) -> bool {
         let Some(statement) = self.consumer.closing_statement() else {
             return false;

@@ -55,8 +55,8 @@ pub(super) fn calibrate(
         .clamp(TRIALS_OF_THE_UNIT_MIN, TRIALS_OF_THE_UNIT) as u64;
     let mut measured = least(repeats, || trial(steps))?;
     // The clock reads and the call take a relevant share of a short unit, but not of the long
-    // trial, so a short unit is corrected. A long unit is not corrected: the share is negligible,
-    // and its few trials could not distinguish it from a disturbance.
+    // trial, so a short unit is corrected. A long unit is not corrected, because this share is
+    // negligible, and the unit's few trials could not distinguish the share from a disturbance.
     let corrected = in_proportion(steps, length, measured);
     if corrected != steps && length < UNIT_CORRECTED_MAX {
         let again = least(repeats, || trial(corrected))?;

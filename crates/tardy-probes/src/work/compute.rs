@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-/// A chain of multiplications and shifts. Each needs the result of the previous one, so that no CPU
-/// does two at once.
+/// A chain of multiplications and shifts. Each operation needs the result of the previous one, so
+/// that no CPU does two operations at once.
 #[derive(Debug)]
 pub(super) struct Compute(u64);
 

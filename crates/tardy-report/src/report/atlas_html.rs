@@ -48,8 +48,9 @@ pub fn page(atlas: &Atlas) -> String {
 }
 
 fn style() -> String {
-    // The colours of the lower half of the levels are close to the background, and those of the
-    // upper half to the text. Text on the upper half is therefore drawn in the background's colour.
+    // The colours of the lower half of the levels are close to the colour of the background, and
+    // those of the upper half are close to the colour of the text. Text on the upper half is
+    // therefore drawn in the background's colour.
     let levels = |level: usize| {
         let ink = if level >= HEAT_LEVELS / 2 {
             "--surface"
@@ -147,7 +148,8 @@ fn capital(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A scale from the smallest to the largest value. Its levels differ by a constant factor.
+/// A scale from the smallest to the largest value. The levels of the scale differ by a constant
+/// factor.
 #[derive(Debug, Clone, Copy)]
 struct LogScale {
     least: f64,

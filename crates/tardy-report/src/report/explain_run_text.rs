@@ -300,7 +300,7 @@ pub(super) fn rules_head(looped: &LoopRow) -> String {
     format!("Rules of a real-time loop broken by {}", loop_name(looped))
 }
 
-/// Returns what the kernel's own monitors reported of a loop, if any was enabled.
+/// Returns what the kernel's own monitors reported about a loop, if any was enabled.
 pub(super) fn monitors(looped: &LoopRow) -> Option<String> {
     let reports = looped
         .monitors
@@ -381,7 +381,7 @@ pub fn late_sample(name: &str, story: &SampleStory) -> String {
     out
 }
 
-/// Maximum numbers of sections and functions that are shown of a sample.
+/// Maximum numbers of sections and functions that are shown for a sample.
 const SECTIONS_SHOWN: usize = 4;
 const EXECUTED_SHOWN: usize = 10;
 

@@ -102,7 +102,7 @@ fn head(out: &mut String, explanation: &Explanation) {
     }
 }
 
-/// Describes how many samples or wake-ups are ranked, and why these.
+/// Describes how many samples or wake-ups are ranked, and how they were chosen.
 pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     let above = time(threshold.above_ns.get().unsigned_abs());
     let several = if count == 1 { "" } else { "s" };
@@ -408,8 +408,8 @@ pub(super) fn broken_head(rule: &RuleRow) -> String {
     )
 }
 
-/// Returns a line with the rules that the loop kept, and a line for each rule that could not be
-/// checked.
+/// Returns a line with the rules that the loop did not break, and a line for each rule that could
+/// not be checked.
 pub(super) fn not_broken(rules: &[RuleRow]) -> Vec<String> {
     let kept: Vec<&str> = rules
         .iter()

@@ -26,7 +26,7 @@ const BUILDS_SHOWN: usize = 40;
 const CHANGES_SHOWN: usize = 20;
 /// Number of values at the start of each series with which later values are compared.
 const FIRST: usize = 8;
-/// The smallest difference for each colour of a cell after the first colour.
+/// For each colour of a cell except the first, the smallest difference that it stands for.
 const LEVELS: [f64; HEAT_LEVELS - 1] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
 /// Width and height of a chart in px.
 const SIZE: (f64, f64) = (1080.0, 320.0);
@@ -114,7 +114,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Returns the share in the last build that the board ran.
+    /// Returns the increase in the last build that the board ran.
     fn last(&self) -> f64 {
         self.shares
             .iter()

@@ -160,7 +160,7 @@ fn scripts() -> String {
     )
 }
 
-/// The chart next to the verdict. The section of its probe does not repeat it.
+/// The chart next to the verdict. The section about its probe does not repeat this chart.
 #[derive(Debug, Clone, Copy)]
 enum Lead<'a> {
     /// The chart of all probes of a run.

@@ -52,7 +52,7 @@ pub(super) fn summary(found: &Reproduction) -> String {
     )
 }
 
-/// Returns how many published numbers have ours beside them.
+/// Returns a sentence with the number of published numbers beside which the tables show our own.
 pub(super) fn cells(found: &Reproduction) -> String {
     let cells = found.cells;
     format!(

@@ -21,7 +21,7 @@ pub struct RunRow {
     pub summary: Summary,
 }
 
-/// The columns from the most to the least important. A narrow screen drops the last ones.
+/// The columns from the most to the least important. A narrow screen drops the last columns.
 const IMPORTANCE: [&str; 8] = [
     "max",
     "deadline",
@@ -131,8 +131,8 @@ fn gravest(summary: &Summary) -> Option<&Warning> {
         .min_by_key(|warning| warning.rank())
 }
 
-/// Returns the load with the largest value of a probe, and this value if the probe has a larger one
-/// outside of the loads; `None` if there was only one load.
+/// Returns the load under which the probe's value was largest. If the probe had a larger value
+/// outside of all loads, adds the load's value. `None` if there was only one load.
 fn worst_load(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;

@@ -158,8 +158,8 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     sections
 }
 
-/// Returns a note on skipped periods. Without the note, a failed deadline beside a share of 100 %
-/// below it would look like a contradiction.
+/// Returns a note on skipped periods. Without the note, a table in which 100 % of the samples are
+/// below a missed deadline would look like a contradiction.
 fn skipped(group: &Group) -> Option<String> {
     let words = "skipped periods have no sample, so the shares above leave them out; with a \
                  deadline, a skipped period is a miss if its wake-up came too late";

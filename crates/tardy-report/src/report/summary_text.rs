@@ -372,7 +372,7 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the tables with the fewest rows that are always shown.
+    /// Returns the tables with only the rows that are always shown.
     fn least(&self) -> String {
         match self.summary.probes.as_slice() {
             [probe] => {
@@ -479,7 +479,7 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the last lines: the first `parts` of the following, by importance: the next step,
+    /// Returns the last lines, with the first `parts` of these parts, by importance: the next step,
     /// the sampling gap, the machine. Grave settings, and the decision of a run with a verdict, are
     /// always shown.
     fn foot(&self, parts: usize) -> String {

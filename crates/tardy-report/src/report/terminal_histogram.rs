@@ -14,7 +14,7 @@ const COLUMNS_MIN: usize = 24;
 /// Width of the widest number at the left, including a space.
 const MARGIN: usize = 7;
 
-/// The characters that fill columns, by increasing height. The first one is empty.
+/// The characters that fill columns, by increasing height. The first character is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocks {
     /// Heights in eighths of a line.

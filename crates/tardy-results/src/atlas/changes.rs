@@ -1,10 +1,10 @@
 //! Finds cells that became worse or better from one release to the next with the same preemption
 //! model.
 //!
-//! A replica counts as one number: its 99.9 % latency, or its largest latency. The test relabels
-//! the logarithms of these numbers (`tardy_statistics::compare::permutation`), because latencies
-//! under load differ by factors. The reported changes are selected so that chance is expected to
-//! cause at most 5 % of them (Benjamini and Hochberg 1995).
+//! A replica counts as one number: the 99.9 % quantile of its latencies, or its largest latency.
+//! The test is a permutation test (`tardy_statistics::compare::permutation`) on the logarithms of
+//! these numbers, because latencies under load differ by factors. The reported changes are selected
+//! so that at most 5 % of them are expected to be due to chance (Benjamini and Hochberg 1995).
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -14,12 +14,12 @@ use super::{AtlasCell, AtlasKernel, CellNumbers};
 
 /// Minimum ratio of the medians for a change. Smaller changes are not reported.
 const RATIO_MIN: f64 = 1.25;
-/// Maximum expected share of the reported changes that chance causes.
+/// Maximum expected share of reported changes that are due to chance.
 const FALSE_SHARE: f64 = 0.05;
 /// A fixed seed, so that the same cells give the same text.
 const SEED: u64 = 1;
 
-/// The statistic of a replica that is compared.
+/// The number of a replica that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
@@ -30,8 +30,8 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Returns the statistics to compare. If the 99.9 % latency of every replica is its maximum, as
-    /// with fewer than 1000 samples, only the maximum is compared.
+    /// Returns the statistics to compare. If the 99.9 % quantile of every replica equals its
+    /// maximum, as with fewer than 1000 samples, only the maximum is compared.
     fn of_cells(before: &CellNumbers, behind: &CellNumbers) -> &'static [Self] {
         let is_the_largest =
             |numbers: &CellNumbers| numbers.p999_of_runs_ns == numbers.max_of_runs_ns;
@@ -59,7 +59,8 @@ impl Statistic {
     }
 }
 
-/// A difference between neighbouring releases with the same load and preemption model.
+/// A difference between neighbouring releases, measured under the same load and with the same
+/// preemption model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     pub load: String,
@@ -80,7 +81,7 @@ pub struct Change {
 }
 
 /// Returns the changes, largest first, and the number of comparisons: one for each pair of cells
-/// and statistic.
+/// and each statistic.
 pub(super) fn changes(
     kernels: &[AtlasKernel],
     loads: &[String],

@@ -1,8 +1,8 @@
-//! The samples of a run by time intervals.
+//! Reads the samples of a run by time intervals.
 //!
 //! A comparison by time blocks is inconclusive if samples depend on each other for longer than a
-//! block. Without this rule, two runs of the same machine, seconds apart, appeared as a change for
-//! the worse. Longer runs, or four runs per side, can decide.
+//! block. Without this rule, a second run on the same machine, seconds after the first, can appear
+//! to be worse. Such a comparison needs longer runs, or four runs per side.
 
 use tardy_core::units::Nanos;
 use tardy_run::record::{RunRecord, SeriesRecord};

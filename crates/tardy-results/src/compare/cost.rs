@@ -1,12 +1,12 @@
-//! Compares costs: by how many percent each service or program costs more, with an interval and a
-//! verdict.
+//! Compares costs. For each service or program, computes by how many percent it costs more, with an
+//! interval and a verdict.
 //!
-//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms). The value of a trial is
-//! a sum of many delays that are never negative, and users want to know a share. With at least four
-//! runs per side, each run counts as one number. With fewer runs, the trials are compared. With
-//! many metrics, some differ by chance, so the intervals are widened like those of latencies: the
-//! probability that any verdict is wrong is at most 1 %. Programs are compared by their averages,
-//! as in mckenney2009.
+//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms). The reasons are that
+//! the value of a trial is a sum of many delays, which are never negative, and that users want to
+//! know a percentage. With at least four runs per side, each run counts as one number. With fewer
+//! runs, the trials are compared. With many metrics, some differ by chance. So the intervals are
+//! widened as for latencies, and the probability that any verdict is wrong is at most 1 %. Programs
+//! are compared by their averages, as in mckenney2009.
 
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,8 @@ pub struct CostRow {
     pub metric: String,
     /// Number of bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// The cost in the baseline: the minimum over its runs, or the average over a program's trials.
+    /// The cost in the baseline: for a service, the minimum over its runs; for a program, the
+    /// average over its trials.
     pub base: f64,
     pub candidate: f64,
     /// By how many percent the candidate costs more than the baseline; mckenney2009 calls this the
@@ -307,7 +308,8 @@ fn row(name: &str, base: &Side, side: &Side, of_runs: bool, judge: RowJudge) -> 
     )
 }
 
-/// Judges one of several rows. The probability that any of these verdicts is wrong is limited.
+/// Judges one of several rows. The widened intervals limit the probability that any of the verdicts
+/// is wrong.
 #[derive(Clone, Copy)]
 struct RowJudge {
     margin: Margin,
@@ -317,8 +319,8 @@ struct RowJudge {
 }
 
 impl RowJudge {
-    /// Returns the row of a metric; `None` if one side costs nothing. A cost from a subtraction can be
-    /// zero, and then has no ratio.
+    /// Returns the row of a metric; `None` if one side costs nothing. A cost that was computed by
+    /// subtraction can be zero, which allows no ratio.
     fn row(
         self,
         (name, bytes): (&str, Option<u64>),
@@ -466,7 +468,8 @@ mod tests {
             let wrong = (0..200)
                 .filter(|_| (0..40).any(|_| verdict(100.0) != Outcome::Inconclusive))
                 .count();
-            // 1 % of 200 are 2. One in a thousand such tests would exceed 7 by chance.
+            // 2 wrong verdicts are expected (1 % of 200). By chance, one in a thousand such tests
+            // would have more than 7.
             assert!(wrong <= 7, "{wrong} of 200 with {count} values");
             assert_eq!(verdict(200.0), Outcome::Worse, "{count} values");
         }

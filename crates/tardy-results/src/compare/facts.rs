@@ -16,7 +16,7 @@ const LEFT_OUT: [&str; 3] = [
 /// Maximum length of a value that is shown completely, in characters.
 const SHOWN: usize = 120;
 
-/// A fact in which both sides differ.
+/// A fact in which the two sides differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactDifference {
     /// Path of the fact in `run.json`.

@@ -31,10 +31,11 @@ const PERIODS_MIN: i64 = 10;
 /// Minimum length of a block, which is longer than a cycle of any built-in load. In a short run,
 /// blocks may be shorter.
 const BLOCK_MIN: Nanos = Nanos::from_secs(1);
-/// Number of blocks in a short run, unless its samples depend on each other for longer than such a
-/// block.
+/// Number of blocks in a short run. Blocks are longer, and fewer, if samples depend on each other
+/// for longer than such a block.
 const BLOCKS_OF_SHORT: i64 = 40;
-/// Minimum number of blocks for resampling, even if dependence would require longer blocks.
+/// Minimum number of blocks for resampling. It applies even if the dependence of the samples
+/// requires longer blocks.
 const BLOCKS_MIN: usize = 20;
 
 /// Identifies series that can be compared with each other. Interval errors are never compared with
@@ -47,7 +48,8 @@ pub struct Key {
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
-    /// Load under which the samples were taken: the name of its phases. Absent for the whole run.
+    /// Load under which the samples were taken, as the name of its phases. Absent for the whole
+    /// run.
     pub load: Option<String>,
 }
 
@@ -76,13 +78,14 @@ pub struct RunGroup {
     /// Whether the run is in virtual time. The same inputs then give the same samples, so there is
     /// no random variation.
     pub is_exact: bool,
-    /// Value from which the file of an import has only the number of samples; absent if all samples
-    /// have values.
+    /// For samples at or above this value, the file of an import gives only their number. Absent if
+    /// it gives the values of all samples.
     pub open_from: Option<Nanos>,
-    /// Maximum rounding error of an import's samples, below and above their values; 0 for own
-    /// samples.
+    /// Maximum rounding errors of an import's samples, below and above their values; 0 for samples
+    /// that tardy took itself.
     pub rounding_ns: (f64, f64),
-    /// Mean of an import. The file may state it more precisely than its buckets do.
+    /// Mean of an import. The file may state the mean more precisely than the buckets of its
+    /// histogram give it.
     pub stated_mean_ns: Option<f64>,
 }
 
@@ -136,7 +139,7 @@ impl RunGroup {
         )
     }
 
-    /// Creates a group whose blocks are made of time intervals. `cells` has the intervals in order
+    /// Creates a group; its blocks are made of time intervals. `cells` has the intervals in order
     /// of time, each with its phase. `phases` has the names of the phases.
     fn of_cells(
         exact: Histogram,
@@ -271,14 +274,16 @@ pub fn groups(
     Ok(groups)
 }
 
-/// Returns the value from which samples of an imported probe have no values.
+/// Returns the value from which on the file of an import gives only the number of a probe's
+/// samples.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
     stated(record, probe)
         .filter_map(StatedTotals::open_from)
         .min()
 }
 
-/// Returns the rounding errors of an imported probe's samples, below and above their values.
+/// Returns the maximum rounding errors of an imported probe's samples, below and above their
+/// values.
 fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     stated(record, probe).fold((0.0, 0.0), |(below, above), stated| {
         (
@@ -419,8 +424,8 @@ fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
         .collect()
 }
 
-/// Returns how many neighbouring intervals depend on each other, judged by their means. Differences
-/// between phases do not count as dependence.
+/// Returns how many neighbouring intervals depend on each other, estimated from the means of the
+/// intervals. Differences between phases do not count as dependence.
 fn cells_a_block(cells: &[(PhaseIndex, Stretch)], phases: &[String]) -> usize {
     let name = |phase: &PhaseIndex| phase.map(|phase| phases[phase].as_str());
     let mean = |stretch: &Stretch| stretch.sum() / stretch.count().max(1) as f64;

@@ -1,7 +1,7 @@
 //! The margin: the largest difference that does not matter to the user.
 //!
-//! The default margin of a latency is 5 %, but at least 1 us: 5 % of 2 us are only 100 ns, and with
-//! enough samples, even such a difference is significant.
+//! The default margin of a latency is 5 %, but at least 1 us. Without this minimum, the margin of 2
+//! us would be only 100 ns, and with enough samples, even such a difference is significant.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,8 +29,8 @@ impl Default for Margin {
 }
 
 impl Margin {
-    /// Returns the margin in ns for a latency of the baseline. A margin that is a share is at least
-    /// 1 us.
+    /// Returns the margin in ns for a latency of the baseline. If the margin is a share, at least 1
+    /// us is returned.
     #[must_use]
     pub fn of_latency(self, baseline: f64) -> f64 {
         match self {

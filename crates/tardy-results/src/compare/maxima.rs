@@ -1,9 +1,9 @@
 //! Compares the largest values.
 //!
-//! The maxima of two single runs differ by chance, so only a test gives a verdict. The test counts
-//! how many samples of one side exceed the other side's maximum by more than the margin and by more
-//! than runs usually differ. At most 1 % of comparisons have a wrong verdict of this kind, so the
-//! rate of false discoveries is at most 1 %, too.
+//! The maxima of two single runs differ by chance, so the verdict requires a test. The test counts
+//! the samples of one side that exceed the other side's maximum by more than the margin and by more
+//! than the usual difference between runs. At most 1 % of comparisons have a wrong verdict of this
+//! kind, so the rate of false discoveries is at most 1 %, too.
 
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::permutation::all_above_by_chance;
@@ -67,8 +67,8 @@ pub(super) fn maxima(
     })
 }
 
-/// Returns the probability that the `beyond` largest of all samples come from the same side if both
-/// sides have the same distribution.
+/// Returns the probability, if both sides have the same distribution, that the `beyond` largest of
+/// all samples come from a single side.
 fn beyond_by_chance(beyond: f64, from: f64, to: f64) -> f64 {
     let share = from.max(to) / (from + to);
     let other = 1.0 - share;
@@ -82,7 +82,7 @@ fn chance_of_one(tables: usize) -> f64 {
 }
 
 /// Adds the verdict on the largest values of one of `tables` tables. If the user named quantiles,
-/// only these decide.
+/// the largest values get no verdict.
 pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
     let Some(maxima) = &mut table.maxima else {
         return;

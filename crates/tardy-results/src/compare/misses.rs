@@ -1,10 +1,10 @@
 //! Compares the deadline misses of two sides.
 //!
-//! Misses count as clusters. The number of clusters comes from the variance of the number of
-//! misses, or from the extremal index if the index shows more dependence. A side with few misses
-//! cannot show how they cluster, so each side is assumed to cluster at least as much as both sides
-//! together. With at least four runs per side, the share of misses of each run counts as one
-//! number, as for quantiles.
+//! Clusters of misses are counted, not single misses. The number of clusters comes from the
+//! variance of the number of misses, or from the extremal index if the index shows more dependence.
+//! A side with few misses cannot show how they cluster, so the misses of each side are assumed to
+//! cluster at least as much as those of both sides together. With at least four runs per side, each
+//! run counts as one number, its share of misses.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;
@@ -74,7 +74,7 @@ struct ShareRatio {
     probability: f64,
 }
 
-/// Compares one share of misses per run, by ranks.
+/// Compares the runs' shares of misses, by ranks.
 fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     let found = shift_ratio(base, candidate, settings.confidence);
     let probability =
@@ -140,8 +140,8 @@ fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     Some(share(to) / share(from)).filter(|ratio| ratio.is_finite())
 }
 
-/// Returns the number of clusters per miss for each side: at most the value of both sides together,
-/// because a side with few misses cannot show how they cluster.
+/// Returns the number of clusters per miss for each side. It is at most the value of both sides
+/// together, because a side with few misses cannot show how they cluster.
 fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f64) {
     let sides = [base, candidate].map(|side| {
         (

@@ -1,5 +1,4 @@
-//! The parts of a comparison, which are serialised as JSON, and printed as text, Markdown and
-//! JUnit.
+//! The parts of a comparison. They are serialised as JSON, and printed as text, Markdown and JUnit.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
@@ -44,8 +43,8 @@ pub struct Settings {
     /// Whether the user named the quantiles. Every named quantile that both sides bound is
     /// compared, even if few samples lie beyond it.
     pub are_quantiles_given: bool,
-    /// Standard deviation between runs, as a fraction of their level. If absent, it is estimated
-    /// from the runs, or, with too few runs, a documented value is used.
+    /// Standard deviation between runs of one side, as a fraction of their mean level. If absent,
+    /// it is estimated from the runs; with too few runs, a documented value is used.
     pub between_runs: Option<f64>,
     /// Length of blocks. If absent, it is chosen for each run.
     #[serde(rename = "block_ns")]
@@ -151,9 +150,9 @@ impl Outcome {
         }
     }
 
-    /// Combines several verdicts; `None` without any. The result is mixed if one is mixed, or if
-    /// one is worse and another is better. Otherwise, it is the first of worse, better,
-    /// inconclusive and equivalent that occurs.
+    /// Combines several verdicts; `None` without verdicts. The result is mixed if one verdict is
+    /// mixed, or if one is worse and another is better. Otherwise, it is the first of worse,
+    /// better, inconclusive and equivalent that occurs.
     #[must_use]
     pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
         let both = |one, other| match (one, other) {
@@ -202,8 +201,8 @@ pub enum SpreadSource {
     Stated,
     /// The share is a constant of this tool. The documentation states it.
     Documented,
-    /// The runs themselves. With fewer than four runs per side, they are used only if they differ
-    /// by more than the documented share.
+    /// The runs themselves. With fewer than four runs per side, their spread is used only if it is
+    /// larger than the documented share.
     Runs,
 }
 
@@ -217,22 +216,23 @@ pub const RUNS_MIN: usize = 4;
 pub enum Method {
     /// Each run counts as one number.
     Runs,
-    /// Both sides have identical samples: a run is compared with itself, or with its repetition in
-    /// virtual time.
+    /// Both sides have identical samples, because a run is compared with itself, or with its
+    /// repetition in virtual time.
     Same,
-    /// Virtual time with one run per side. Each run is exact for its command line, so there is no
-    /// interval.
+    /// The runs are in virtual time, with one run per side. Each run is exact for its command line,
+    /// so there is no interval.
     Exact,
-    /// Virtual time with several replicas. Each replica counts as one number.
+    /// The runs are in virtual time, with several replicas per side. Each replica counts as one
+    /// number.
     Replicas,
-    /// Resampled blocks of time, and the spread between runs.
+    /// The intervals come from resampled blocks of time, and from the spread between runs.
     Blocks {
         /// Number of blocks in the baseline and in the candidate.
         blocks: (usize, usize),
         /// Lengths of the blocks in the baseline and in the candidate.
         length_ns: (Nanos, Nanos),
         /// Whether samples depend on each other for longer than a block. The intervals are then too
-        /// short for a verdict.
+        /// narrow for a verdict.
         is_too_short: bool,
     },
     /// Only histograms are available. The intervals combine the bounds of each side's quantile with
@@ -247,8 +247,9 @@ pub struct Table {
     pub key: Key,
     /// The verdict over the table's rows, maxima and misses.
     pub verdict: Outcome,
-    /// The numbers that decide the verdict. A mixed verdict has a better and a worse number. An
-    /// inconclusive verdict has the number that is most likely to exceed the margin.
+    /// The numbers that decide the verdict, usually one. For a mixed verdict, these are a better
+    /// and a worse number. For an inconclusive verdict, this is the number that is most likely to
+    /// exceed the margin.
     pub decided_by: Vec<Decider>,
     /// Where the intervals come from.
     pub method: Method,
@@ -257,7 +258,7 @@ pub struct Table {
     pub between_runs: Option<BetweenRuns>,
     /// Why no row has a verdict; absent if rows have verdicts.
     pub undecided: Option<String>,
-    /// Median, 99.9 % and maximum of both sides, even if they were not compared.
+    /// Median, 99.9 % quantile and maximum of both sides, even if these were not compared.
     pub overview: Overview,
     /// The baseline's samples.
     pub base: Body,
@@ -286,7 +287,7 @@ pub struct Decider {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecidingNumber {
-    /// The quantile with this share.
+    /// The quantile at this fraction.
     Quantile(f64),
     /// The largest value.
     Maximum,
@@ -294,7 +295,7 @@ pub enum DecidingNumber {
     Misses,
 }
 
-/// Median, 99.9 % and maximum of both sides.
+/// Median, 99.9 % quantile and maximum of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overview {
     pub median: Pair,
@@ -304,7 +305,7 @@ pub struct Overview {
     pub max: Pair,
 }
 
-/// A number of both sides.
+/// The values of one number on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Value in the baseline.
@@ -327,7 +328,7 @@ pub struct NotCompared {
     pub base_ns: f64,
     /// Value in the samples of the candidate.
     pub candidate_ns: f64,
-    /// Which multiple of the data a comparison would need; absent if it would be impractical.
+    /// Factor by which the data must grow for a comparison; absent if the factor is impractical.
     pub data_needed: Option<f64>,
 }
 
@@ -359,21 +360,21 @@ pub struct Row {
     /// Candidate minus baseline.
     pub difference_ns: f64,
     /// Interval of the difference; absent if it is unbounded, or if the table is undecided. If each
-    /// run counts as one number, it is the interval of the runs' shift, extended to the difference
-    /// if that lies outside.
+    /// run counts as one number, it is the interval of the shift between the sides' runs, extended
+    /// to the difference if the difference lies outside.
     pub interval_ns: Option<Interval>,
-    /// How far the spread between runs extends each half of the interval. The spread and the half
-    /// are combined as independent errors.
+    /// How far the spread between runs extends the lower and the upper half of the interval. The
+    /// spread and each half are combined as independent errors.
     pub between_runs_ns: Reach,
     /// Maximum difference that does not matter for this value.
     pub margin_ns: f64,
-    /// Probability that relabelled runs differ by at least as much; absent if the method has no
-    /// such test. The interval decides the verdict, not this probability.
+    /// Probability, from a permutation test, that equal sides differ by at least as much; absent if
+    /// the method has no such test. The interval decides the verdict, not this probability.
     pub probability: Option<f64>,
     /// The verdict from the interval; absent without an interval.
     pub verdict: Option<Outcome>,
-    /// Which multiple of the data would decide; absent if the row is decided, or if no amount would
-    /// decide it.
+    /// Factor by which the data must grow to decide the row; absent if the row is decided, or if no
+    /// amount of data would decide it.
     pub data_needed: Option<f64>,
 }
 
@@ -382,23 +383,23 @@ pub struct Row {
 pub struct Maxima {
     /// Each value is the largest of this number of samples.
     pub samples: u64,
-    /// A value for each run of the baseline. For a longer run, it is the median over all ways to
-    /// choose that number of samples.
+    /// A value for each run of the baseline. If a run has more samples, its value is the median of
+    /// the maximum over all ways to choose `samples` of them.
     pub base_ns: Vec<f64>,
     /// A value for each run of the candidate.
     pub candidate_ns: Vec<f64>,
-    /// Probability that chance alone puts all values of one side above those of the other; absent
-    /// if the values of the sides overlap, or if a side has only one run.
+    /// Probability that chance alone puts all values of one side above all values of the other
+    /// side; absent if the values of the sides overlap, or if a side has only one run.
     pub all_above_by_chance: Option<f64>,
-    /// Number of the baseline's samples above the candidate's largest sample, and the reverse. A
-    /// sample counts only if it is higher by more than the margin and by more than runs usually
-    /// differ.
+    /// Number of the baseline's samples above the candidate's largest sample, and number of the
+    /// candidate's samples above the baseline's largest sample. A sample counts only if it is
+    /// higher by more than the margin and by more than the usual difference between runs.
     pub beyond: (u64, u64),
     /// Probability that chance alone puts at least this many independent samples beyond the other
     /// side's largest sample.
     pub beyond_by_chance: f64,
-    /// The verdict of the test; absent if too few samples lie beyond, because two maxima differ by
-    /// chance, or if the user named quantiles.
+    /// The verdict of the test; absent if too few samples lie beyond the other side's maximum to
+    /// exclude chance, or if the user named quantiles.
     pub verdict: Option<Outcome>,
 }
 
@@ -415,9 +416,9 @@ pub struct Misses {
     pub ratio: Option<f64>,
     /// Interval of the ratio. An absent end means unbounded.
     pub interval: (f64, Option<f64>),
-    /// Probability that chance alone divides the misses at least as unevenly. With at least four
-    /// runs per side, it comes from relabelling the runs.
+    /// Probability that chance alone divides the misses between the sides at least as unevenly.
+    /// With at least four runs per side, it comes from a permutation test on the runs.
     pub probability: f64,
-    /// The verdict; absent if neither side missed.
+    /// The verdict; absent if neither side missed the deadline.
     pub verdict: Option<Outcome>,
 }

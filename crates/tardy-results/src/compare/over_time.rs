@@ -1,4 +1,5 @@
-//! A comparison over time: any number of runs in order of time, and the changes in their numbers.
+//! A comparison over time: takes any number of runs, in order of time, and finds the changes in
+//! their numbers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -116,7 +117,8 @@ fn tracks(side: &Side, settings: &Settings) -> Result<Vec<Track>, CompareError> 
             run.map(|run| run.folder.display().to_string())
                 .unwrap_or_default()
         };
-        // The first run has no series that all others have, so some other run differs from it.
+        // No series of the first run occurs in all other runs, so some other run differs from the
+        // first.
         let other = names.iter().position(|has| *has != names[0]);
         let other = other.unwrap_or(names.len() - 1);
         return Err(CompareError::NothingShared {

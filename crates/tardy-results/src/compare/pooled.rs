@@ -90,8 +90,8 @@ impl<'a> PooledRuns<'a> {
         self.runs.iter().all(|run| run.is_exact)
     }
 
-    /// Returns `value`, a quantile of this side, and whether it is exact. If an import has only the
-    /// number of samples there, the returned value is a lower bound.
+    /// Returns `value`, a quantile of this side, and whether it is exact. If an import gives only
+    /// the number of samples in that range, the returned value is a lower bound.
     pub(super) fn known(&self, value: f64) -> (f64, bool) {
         let open = self
             .runs
@@ -110,7 +110,8 @@ impl<'a> PooledRuns<'a> {
         })
     }
 
-    /// Returns whether, in any run, a quantile lies where an import has only the number of samples.
+    /// Returns whether a quantile of any run, or of all runs together, lies in a range for which an
+    /// import gives only the number of samples.
     pub(super) fn is_open_at(&self, quantile: f64) -> bool {
         self.runs.iter().any(|run| {
             run.open_from
@@ -138,8 +139,8 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of independent samples with as much information about a quantile as all
-    /// samples. This is the smaller one of two numbers: `of_blocks`, the estimate from time blocks,
+    /// Returns the number of independent samples that give as much information about a quantile as
+    /// all samples. This is the smaller of two numbers: the estimate from time blocks (`of_blocks`)
     /// and the number in the summary.
     pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
         let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
@@ -149,8 +150,8 @@ impl<'a> PooledRuns<'a> {
         of_blocks.min(of_summary.unwrap_or(self.index * self.exact.count() as f64))
     }
 
-    /// Returns whether `effective` independent samples bound a quantile from both sides, by the
-    /// rule of summaries.
+    /// Returns whether `effective` independent samples give a lower and an upper bound of a
+    /// quantile, by the same rule as in summaries.
     pub(super) fn bounds(&self, quantile: f64, effective: f64) -> bool {
         let samples = self.exact.count();
         if effective <= 0.0 {
@@ -165,8 +166,8 @@ impl<'a> PooledRuns<'a> {
         ranks.lower.is_some() && ranks.upper.is_some()
     }
 
-    /// Returns whether the summary of every run bounds a quantile: the rule by which `tardy show`
-    /// marks quantiles.
+    /// Returns whether the summary of every run bounds a quantile. `tardy show` marks quantiles by
+    /// the same rule.
     pub(super) fn is_bounded_in_summary(&self, quantile: f64) -> bool {
         let is_bounded = |numbers: &Numbers| {
             let known = numbers
@@ -190,8 +191,8 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of clusters per miss: the smaller one of the estimates from the variance
-    /// of the number of misses and from the largest samples.
+    /// Returns the number of clusters per miss. One estimate comes from the variance of the number
+    /// of misses, another from the largest samples; the smaller one counts.
     pub(super) fn clusters_a_miss(&self) -> f64 {
         let (mut misses, mut clusters) = (0.0, 0.0);
         for numbers in self.runs.iter().filter_map(|run| run.numbers.as_ref()) {
@@ -239,7 +240,7 @@ pub(super) fn tally(histogram: &Histogram) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// Returns the median of one number per run.
+/// Returns the median of `values`, which has one number per run.
 pub(super) fn middle(values: &[f64]) -> f64 {
     Tally::from_samples(values).median().unwrap_or_default()
 }

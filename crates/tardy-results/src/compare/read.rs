@@ -22,10 +22,10 @@ use crate::summary::model::ProbeSummary;
 /// Maximum number of names in a warning. The number of further names follows.
 const NAMES_SHOWN: usize = 4;
 
-/// The runs of a side, by the key under which they are compared.
+/// The samples of a side's runs, by the key under which they are compared.
 type Groups = BTreeMap<Key, Vec<RunGroup>>;
 
-/// Compares `candidates` with `base`. Each is a run or a folder of runs.
+/// Compares `candidates` with `base`. Each side is a run or a folder of runs.
 ///
 /// # Errors
 /// Returns [`CompareError`] if a run cannot be read, or cannot be compared with the others.
@@ -200,7 +200,8 @@ fn candidate(
     needs_blocks: bool,
 ) -> Result<CandidateComparison, CompareError> {
     let (own, other_probe) = beside(base_groups, groups_of(side, settings, needs_blocks)?);
-    // A run with one phase is paired with the phase of the same name in another run.
+    // If the user named a phase, a run with only this phase is paired with the phase of the same
+    // name in another run.
     let counterpart = |key: &Key| {
         own.get(key)
             .or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)))
@@ -401,8 +402,8 @@ fn warnings(
         };
         run.summary.probes.iter().map(worded).collect()
     };
-    // For a single probe, `beside` already warns about different names, so only periods are
-    // compared.
+    // For a single probe, `beside` already warns about different names, so only the periods are
+    // compared here.
     let times = |run: &RunSide| {
         run.summary
             .probes
@@ -465,7 +466,7 @@ fn warnings(
     warnings
 }
 
-/// Returns a warning about imports whose files do not decide how many samples missed the deadline.
+/// Returns a warning if the file of an import does not show how many samples missed the deadline.
 fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     let is_undecided = |run: &&RunSide| {
         let mut numbers = run
@@ -483,7 +484,7 @@ fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     ))
 }
 
-/// Returns a note about the spread between runs, if the runs do not show it.
+/// Returns a note about the assumed spread between runs, if the runs do not show the spread.
 fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     let of_source = |source: SpreadSource| {
         tables
@@ -523,8 +524,8 @@ fn share(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// Returns a warning about lab guests that started from different states. Their results differ like
-/// those of two replicas, even if everything else is the same.
+/// Returns a warning about lab guests that started from different states. The results of such
+/// guests differ as much as those of two replicas, even if everything else is the same.
 fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     // Without a record of the start, there is nothing to compare.
     let (from, to) = (
@@ -547,7 +548,7 @@ fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     ))
 }
 
-/// Returns the first names of a list, and the number of further ones.
+/// Returns the first names of a list, and the number of further names.
 fn few(names: &[String]) -> String {
     let shown = names
         .iter()

@@ -80,7 +80,7 @@ pub enum CompareError {
     /// A series could not be read.
     #[error(transparent)]
     Series(#[from] tardy_samples::read_series::SeriesError),
-    /// A run recorded kernel stacks or ran timerlat, which adds too much to its latencies.
+    /// A run recorded kernel stacks or ran timerlat; either adds too much to its latencies.
     #[error(
         "{} recorded kernel stacks or ran timerlat (--explain=stacks, --explain=timerlat). This \
          adds tens of microseconds to its latencies, so they cannot be compared: measure again \
@@ -129,7 +129,7 @@ pub enum CompareError {
         /// Number of runs in the folder.
         runs: usize,
     },
-    /// The folder has no measurement that was made on two kernels.
+    /// No measurement in the folder was made on two kernels.
     #[error("{} has no measurement that was run on two kernels: {groups}; name the runs to \
              compare", folder.display())]
     NoCounterpart {

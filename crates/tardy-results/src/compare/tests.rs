@@ -1,5 +1,5 @@
-//! Comparisons of runs in memory whose true difference is known. These tests are a short form of
-//! `compare` in docs/proof-archive.md.
+//! Tests comparisons of generated runs, in memory, whose true difference is known. These tests are
+//! a short form of `compare` in docs/proof-archive.md.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -88,7 +88,7 @@ fn count(
 fn equal_pairs_of_single_runs_are_hardly_ever_called_worse_or_better() {
     let is_wrong = |outcome| matches!(outcome, Outcome::Worse | Outcome::Better);
     for spread in [0.0, 0.05, 0.1] {
-        // 5 % of 60 pairs are 3, with a standard deviation of 1.7.
+        // 3 wrong verdicts are expected (5 % of 60 pairs), with a standard deviation of 1.7.
         let wrong = count(is_wrong, spread, 1, 1.0, &settings(None, 0.05));
         assert!(wrong <= 6, "{wrong} of {PAIRS} at a spread of {spread}");
     }
@@ -159,7 +159,7 @@ fn two_runs_a_side_that_differ_more_than_is_assumed_are_believed() {
 const DEADLINE: Nanos = Nanos::from_micros(200);
 
 /// Makes a run of a minute with bursts of 200 ms, in which 30 % of the samples miss the deadline.
-/// `bursts` draws the number of bursts, about ten on average.
+/// `bursts` draws the random number of bursts, about ten on average.
 fn run_with_bursts(random: &mut Pcg64, bursts: impl Fn(&mut Pcg64) -> usize) -> RunGroup {
     let count = 60_000;
     let mut samples: Vec<i64> = (0..count)
@@ -208,7 +208,7 @@ fn misses_in_bursts_of_equal_runs_are_hardly_ever_worse_or_better() {
     let wrong = (0..40)
         .filter(|&pair| matches!(outcome(pair, 10.0), Outcome::Worse | Outcome::Better))
         .count();
-    // 5 % of 40 pairs are 2, with a standard deviation of 1.4.
+    // 2 wrong verdicts are expected (5 % of 40 pairs), with a standard deviation of 1.4.
     assert!(wrong <= 4, "{wrong} of 40");
     let found = (0..20)
         .filter(|&pair| outcome(pair, 60.0) == Outcome::Worse)

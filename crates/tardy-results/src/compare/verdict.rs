@@ -1,7 +1,8 @@
 //! Derives the verdict of a comparison from its tables, and explains it in words.
 //!
-//! The first line of a comparison counts its rows. Better rows never hide worse ones, and worse
-//! rows never hide better ones: both together are mixed.
+//! The first line of a comparison states how many of its tables are better and how many are worse.
+//! If some tables are better and others are worse, the verdict is mixed, so neither kind hides the
+//! other.
 
 use tardy_core::units::three_digits;
 
@@ -18,9 +19,9 @@ pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     (outcome, reason(outcome, tables))
 }
 
-/// Returns whether the whole run is inconclusive. A table for a single load has few samples, so its
-/// tail is almost always inconclusive; such tables count only if there is no table for the whole
-/// run.
+/// Returns whether the comparison is inconclusive for the whole run. A table for a single load has
+/// few samples, so its tail is almost always inconclusive. Such a table counts only if there is no
+/// table for the whole run.
 #[must_use]
 pub fn is_open(tables: &[Table]) -> bool {
     let has_whole = tables.iter().any(|table| table.key.load.is_none());
@@ -30,8 +31,8 @@ pub fn is_open(tables: &[Table]) -> bool {
         .any(|table| table.verdict == Outcome::Inconclusive)
 }
 
-/// Returns the numbers that decide a table, one for each verdict in it. For an inconclusive table,
-/// returns the number that is most likely to exceed the margin.
+/// Returns the numbers that decide a table. A mixed table has one for better and one for worse. For
+/// an inconclusive table, returns the number that is most likely to exceed the margin.
 pub(super) fn deciders(table: &Table) -> Vec<Decider> {
     let wanted: &[Outcome] = match table.verdict {
         Outcome::Better => &[Outcome::Better],
@@ -55,8 +56,9 @@ pub(super) fn deciders(table: &Table) -> Vec<Decider> {
         .collect()
 }
 
-/// Returns the number that decides `verdict`: the misses if possible, because the user asked for
-/// them; otherwise the number with the largest change, preferably one that the overview shows.
+/// Returns the number that decides `verdict`. If the misses have this verdict, they decide, because
+/// the user asked for them. If not, a number that the overview shows has priority, and then the
+/// largest change.
 fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
     let decides = |number| Some(Decider { number, verdict });
     if table
@@ -154,13 +156,13 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
         said.push(format!("undecided in {open}"));
     }
     if outcome == Outcome::Better && is_open(tables) {
-        // The command then exits as for an inconclusive comparison.
+        // In this case, the command has the exit code of an inconclusive comparison.
         said.push("so inconclusive as a whole".to_owned());
     }
     said.join(", ")
 }
 
-/// Returns the largest change among the numbers that decide a table, as a logarithm.
+/// Returns the largest change among the numbers that decide a table, as the logarithm of a ratio.
 fn change(table: &Table) -> f64 {
     let of = |decider: &Decider| {
         let (from, to) = values(table, decider.number);
@@ -184,7 +186,7 @@ fn values(table: &Table, number: DecidingNumber) -> (f64, f64) {
     }
 }
 
-/// Returns the name of a table's row among `tables`: the load, or the whole key if there are
+/// Returns the name under which a table is listed: its load, or its whole key if `tables` have
 /// several probes or quantities.
 #[must_use]
 pub fn label(table: &Table, tables: &[Table]) -> String {
@@ -196,7 +198,7 @@ pub fn label(table: &Table, tables: &[Table]) -> String {
     }
 }
 
-/// Smallest ratio that is written as a factor.
+/// Smallest ratio that is printed as a factor. Smaller changes are printed as a difference.
 const FACTOR_FROM: f64 = 3.0;
 
 /// Describes a deciding number in words.
@@ -243,7 +245,7 @@ fn equivalent(tables: &[Table]) -> String {
     if tables.iter().all(|table| table.method == Method::Same) {
         return "both sides have the same samples".to_owned();
     }
-    // The highest quantile that all tables compare.
+    // Finds the highest quantile up to which all tables compare.
     let highest = |table: &Table| table.rows.iter().map(|row| row.quantile).reduce(f64::max);
     let up_to = tables.iter().filter_map(highest).reduce(f64::min);
     let up_to = up_to.map_or_else(String::new, |quantile| {
@@ -301,7 +303,7 @@ fn inconclusive(tables: &[Table]) -> String {
     )
 }
 
-/// Returns what would decide an inconclusive row, in words.
+/// Returns, in words, how to decide an inconclusive row.
 fn advice(table: &Table, row: &Row) -> String {
     if let Some(factor) = row.data_needed {
         return format!(": measure about {factor:.1} times as long");

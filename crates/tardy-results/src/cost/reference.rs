@@ -1,7 +1,7 @@
 //! Published costs, for comparison.
 //!
-//! Published costs come from other machines, so values cannot be compared with ours. Only the
-//! direction and the relative cost of a real-time kernel can be compared.
+//! Published costs come from other machines, so values cannot be compared with ours. A reader can
+//! compare only whether a real-time kernel costs more or less, and by what ratio.
 
 use serde::Serialize;
 use tardy_papers::published::{self, Table};
@@ -40,9 +40,9 @@ const KOOLWAL_METRICS: &[(&str, &str)] = &[
 /// A publication with costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
-    /// LMbench on a 500 MHz AMD Geode LX, three kernels of 2009.
+    /// Results of LMbench on a 500 MHz AMD Geode LX, for three kernels of 2009.
     Koolwal2009,
-    /// Kernel builds on two kernels, 2008 and 2009.
+    /// Times of kernel builds on two kernels, in 2008 and 2009.
     Mckenney2009,
 }
 
@@ -59,10 +59,10 @@ impl Reference {
     }
 }
 
-/// Published numbers for metrics of this tool, in columns.
+/// Published numbers for metrics that this tool also measures, in columns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedTable {
-    /// The publication, and caveats to know when reading the numbers.
+    /// The publication, with caveats for readers of the numbers.
     pub source: String,
     pub columns: Vec<String>,
     pub rows: Vec<PublishedRow>,
@@ -74,7 +74,7 @@ pub struct PublishedRow {
     pub metric: String,
     /// Unit of the numbers: `us`, `MB/s`, or `s`.
     pub unit: String,
-    /// A number for each column.
+    /// One number for each column.
     pub values: Vec<f64>,
 }
 

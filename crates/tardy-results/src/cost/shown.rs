@@ -4,7 +4,7 @@ use tardy_run::cost::Group;
 
 use super::summary::{CostSummary, MetricSummary};
 
-/// The unit in which the values of a metric are shown, and the conversion to it.
+/// The unit in which the values of a metric are shown, and the conversion to this unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DisplayUnit {
     /// `us`, `MB/s` (10^6 bytes per second), `s`, `ms`, or `instructions`.

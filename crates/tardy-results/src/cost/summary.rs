@@ -1,10 +1,11 @@
 //! Summarises a run folder of kind `cost`.
 //!
-//! Costs have their own model. A cost is one number, computed from a few hundred trials that each
-//! sum many operations, and compared as a ratio. A latency is a distribution, compared by
-//! quantiles, misses and maxima. A shared model with optional fields would be longer and harder to
-//! read. Costs and latencies share the format of run folders, the search for facts that differ
-//! between runs, change points and their wording, tables, charts and exporters.
+//! Costs have a separate model, because they differ from latencies. A cost is one number. It is
+//! computed from a few hundred trials, each the sum of many operations, and compared as a ratio. A
+//! latency is a distribution, compared by quantiles, misses and maxima. One model for both, with
+//! optional fields, would be longer and harder to read. Costs and latencies share the format of run
+//! folders, the search for facts that differ between runs, the search for change points and its
+//! wording, and tables, charts and exporters.
 
 use std::path::Path;
 
@@ -62,14 +63,14 @@ pub struct CostSummary {
 pub struct CostMethod {
     /// The set of measured operations.
     pub set: CostSet,
-    /// The command, for sets that consist of a command.
+    /// The measured command, if the set consists of a command.
     pub command: Vec<String>,
     /// Unit of the costs: `ns`, or `instructions` in an emulated machine whose clock counts
     /// instructions.
     pub unit: &'static str,
     /// The CPU to which everything was bound.
     pub cpu: Option<tardy_core::cpu::CpuId>,
-    /// How many times each metric was prepared and measured.
+    /// Number of rounds; each metric is prepared and measured once per round.
     pub rounds: u32,
     /// Number of trials per metric and round.
     pub trials: u32,
@@ -108,8 +109,8 @@ pub struct MetricSummary {
     /// Bandwidth for `cost`, in bytes per microsecond, which are megabytes (10^6) per second;
     /// absent if instructions are counted.
     pub megabytes_per_second: Option<f64>,
-    /// Share of the trials' time in which the CPU was idle and executed no instructions; absent
-    /// unless instructions are counted.
+    /// Share of the trials' time in which the CPU was idle and executed no instructions; present
+    /// only if instructions are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
     /// The value of each trial, in order.

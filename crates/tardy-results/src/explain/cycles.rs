@@ -26,7 +26,7 @@ pub struct CycleExplanation {
     pub cycles: u64,
     /// Number of cycles that were started but not measured to their end.
     pub cut_off: u64,
-    /// All cycles that are longer than this are in the folder.
+    /// The folder contains every cycle that is longer than this time.
     pub complete_above_ns: Nanos,
     /// The threads, sorted by their longest cycle, longest first.
     pub threads: Vec<CycleRow>,
@@ -38,8 +38,9 @@ pub struct CycleExplanation {
     pub loops: Vec<LoopRow>,
 }
 
-/// Explains the cycles of the run in `folder`: those longer than `above`, or, without `above`, the
-/// `worst` longest ones. Returns `None` if the run was not made by `tardy attach`.
+/// Explains the cycles of the run in `folder` that are longer than `above`. Without `above`,
+/// explains the longest cycles, at most `worst`. Returns `None` if the run was not made by
+/// `tardy attach`.
 ///
 /// # Errors
 /// Returns [`RunError`].
@@ -81,7 +82,7 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
 }
 
 /// Returns the real-time threads whose cycles were measured, the thread with the longest cycle
-/// first; if there are none, the thread with the longest cycle.
+/// first. If there are no such threads, returns the thread with the longest cycle.
 pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
     let of_thread = |row: &CycleRow| {
         let mut rules = cycles.rules.iter();
@@ -90,7 +91,7 @@ pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
             .map(LoopRow::of)
     };
     let mut loops: Vec<LoopRow> = cycles.threads.iter().filter_map(of_thread).collect();
-    // Keeps the first of several rows of a thread.
+    // If a thread has several rows, keeps only the first.
     let mut seen = HashSet::new();
     loops.retain(|looped| seen.insert(looped.id));
     if loops.iter().any(LoopRow::is_real_time) {
@@ -101,8 +102,8 @@ pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
     loops
 }
 
-/// Returns the response time above which the folder has all cycles. Only the longest cycles of each
-/// thread are stored.
+/// Returns the response time above which the folder contains every cycle. Only the longest cycles
+/// of each thread are stored.
 fn complete_above(cycles: &Cycles) -> Nanos {
     let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
     for cycle in &cycles.worst {

@@ -1,5 +1,6 @@
-//! Due times of threads whose timers are not in the trace. The due times lie on a grid with the
-//! thread's period. The grid starts as late as possible, so that no wake-up is before its due time.
+//! Finds the due times of threads whose timers are not in the trace. The due times lie on a grid
+//! with the thread's period. The grid starts as late as possible under the condition that no
+//! wake-up is before its due time.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +71,7 @@ mod tests {
 
     const PID: i32 = 7;
 
-    /// Fits a grid to wake-ups by an interrupt, each followed by the switch to the thread.
+    /// Fits a grid to wake-ups by an interrupt; a switch to the thread follows each wake-up.
     fn fitted(wakings: &[u64], has_own_clock: bool) -> Option<Grid> {
         let event = |time, flags, kind| {
             Item::Event(Event {

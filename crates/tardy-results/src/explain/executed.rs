@@ -1,4 +1,4 @@
-//! Code that was executed during late samples. Only the plugin trace shows it.
+//! Code that was executed during late samples. Only the plugin trace shows this code.
 
 use serde::Serialize;
 use tardy_outside::late::{FunctionRow, SectionInTheWay};
@@ -6,7 +6,8 @@ use tardy_outside::late::{FunctionRow, SectionInTheWay};
 /// Facts about how a guest was watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutsideFacts {
-    /// Number of samples, the worst of each phase, for which the preceding code was stored.
+    /// Number of samples for which the preceding code was stored. These are the worst samples of
+    /// each phase.
     pub windows: u64,
     /// Number of worst samples for which the preceding code could not be stored.
     pub left_out: u64,

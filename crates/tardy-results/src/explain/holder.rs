@@ -12,13 +12,13 @@ pub struct HolderFacts {
     pub cause: Cause,
     /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
-    /// The kernel's priority of the thread; absent for interrupts and softirqs.
+    /// The thread's priority in the kernel's notation; absent for interrupts and softirqs.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was running, or that an interrupt sent by another CPU ran
-    /// on this one: its name, or its address if the name is unknown.
+    /// The function that a kernel worker ran, or that an interrupt from another CPU ran on this
+    /// CPU: its name, or its address if the name is unknown.
     pub work: Option<String>,
-    /// For an interrupt from another CPU: the thread that ran on the sending CPU. For the owner of a
-    /// kernel lock: the thread on whose behalf it ran.
+    /// For an interrupt from another CPU: the thread that ran on the sending CPU. For the owner of
+    /// a kernel lock: the thread for which the owner ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
     /// How certain the holder is: `seen`, `inferred` or `cannot_tell`.

@@ -1,5 +1,5 @@
-//! Explains late samples of a run from its folder alone. The folder has the stored delays, and the
-//! series with which they are checked.
+//! Explains late samples of a run from its folder alone. The folder contains the stored delays of
+//! late samples, and the series, against which the delays are checked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -34,7 +34,7 @@ use super::{
 pub struct RunQuestion {
     /// Number of worst samples that are shown as time lines.
     pub worst: usize,
-    /// Which samples are ranked. In a watched run, which stored only its worst samples, all of them
+    /// Which samples are ranked. A watched run stored only its worst samples, so all stored samples
     /// are ranked unless this is [`Late::Above`].
     pub late: Late,
     /// Whether the plugin trace is used if a run was both traced and watched.
@@ -127,8 +127,9 @@ pub struct RunExplanation {
 }
 
 impl RunExplanation {
-    /// Returns two numbers: the explanations that the run wrote and did not drop for newer ones,
-    /// and how many of these are missing because files were truncated or damaged.
+    /// Returns two numbers of explanations. The first counts the explanations that the run wrote
+    /// and did not later drop for newer ones. The second counts how many of these are missing,
+    /// because files were truncated or damaged.
     #[must_use]
     pub fn written_and_missing(&self) -> (u64, u64) {
         let written = self
@@ -154,9 +155,10 @@ pub struct SampleCounts {
     pub with_unknown: u64,
     /// Samples that did not reach the explainer.
     pub left_out: u64,
-    /// Samples whose explanation was dropped for newer ones in a run with `--disk`.
+    /// Samples whose explanation was dropped to make space for newer ones, in a run with `--disk`.
     pub given_way: u64,
-    /// Explained samples whose latency is stored, so that the sum of their pieces could be checked.
+    /// Explained samples whose latency is also stored in a series, so that the sum of their pieces
+    /// was checked.
     pub checked: u64,
     /// Samples whose pieces do not add up to their latency. A number above 0 shows a bug.
     pub not_adding_up: u64,
@@ -191,7 +193,8 @@ pub struct SampleStory {
     pub executed: Option<ExecutedCode>,
 }
 
-/// The file with the kernel's trace around the worst samples of a run, below its folder.
+/// The file with the kernel's trace around the worst samples of a run, relative to the run's
+/// folder.
 const EVIDENCE: &str = "trace/worst.dat";
 /// Maximum size of a file that is read into memory.
 const FILE_BYTES_MAX: u64 = 4 << 30;
@@ -200,8 +203,8 @@ const CPUS_MAX: usize = 8192;
 /// Maximum length of a thread's name in the kernel, in bytes.
 const NAME_BYTES: usize = 15;
 
-/// Writes the trace around the worst samples of the traced run in `folder` for Perfetto, with the
-/// wake-ups of its probes' threads.
+/// Writes a trace for Perfetto: the kernel's trace around the worst samples of the run in `folder`,
+/// with the wake-ups of the probes' threads.
 pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
     let tracing = record
@@ -246,7 +249,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         read => read.map_err(unreadable(&head_path))?,
     };
     let page_bytes = tardy_trace::file::page_bytes(&head).map_or(1, u64::from);
-    // A trace.dat lists all CPUs up to the last one, with or without pages.
+    // A trace.dat file lists all CPUs up to the last one, including CPUs without pages.
     let mut pages: BTreeMap<usize, (PathBuf, u64)> = BTreeMap::new();
     for entry in std::fs::read_dir(&place)
         .map_err(unreadable(&place))?
@@ -261,7 +264,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         });
         if let Some(cpu) = cpu.filter(|&cpu: &usize| cpu < CPUS_MAX) {
             let length = entry.metadata().map_err(unreadable(&entry.path()))?.len();
-            // A killed run may end in the middle of a page.
+            // If the run was killed, its last page may be incomplete.
             pages.insert(cpu, (entry.path(), length - length % page_bytes));
         }
     }
@@ -282,13 +285,13 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     Ok(out.flush()?)
 }
 
-/// Returns whether a trace has only the pages that a run kept around its worst samples. Numbers
-/// from such a trace describe only these samples.
+/// Returns whether a trace contains only the pages around the worst samples of a run. Numbers from
+/// such a trace describe only these samples.
 #[must_use]
 pub fn is_evidence(trace: &Path) -> bool {
     let name = trace.file_name().and_then(|name| name.to_str());
-    // A recording by `tardy attach` has such a file for each hour, and another one if it is resumed
-    // within the hour: worst-00007.dat, worst-00007-1.dat.
+    // A recording by `tardy attach` has such a file for each hour, and a second one for an hour in
+    // which it was resumed, such as worst-00007.dat and worst-00007-1.dat.
     let is_named_so = name.is_some_and(|name| name.starts_with("worst") && name.ends_with(".dat"));
     is_named_so
         && trace
@@ -340,8 +343,8 @@ pub(super) fn explain_traced(
     Ok(reading.finish(Some(tracing), None))
 }
 
-/// Returns the series that the run recorded explanations for. For an interrupted run, these are the
-/// series whose files exist.
+/// Returns the series for which the run recorded explanations. For an interrupted run, these are
+/// the series whose files exist.
 fn explained_series(
     record: &RunRecord,
     tracing: &TracingRecord,
@@ -471,7 +474,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Returns the indices of a chunk's holders.
+    /// Returns the index in `Holders` of each holder in a chunk.
     pub(super) fn places(&mut self, chunk: &DelayChunk) -> Vec<usize> {
         chunk
             .holders

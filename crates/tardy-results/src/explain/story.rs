@@ -1,5 +1,5 @@
-//! One wake-up with its complete explanation: the events on its path, and the holders of the CPU,
-//! in ns from its due time.
+//! One wake-up with its complete explanation: the events on its path, and the holders of the CPU.
+//! Times are in ns from the due time.
 
 use serde::Serialize;
 use tardy_trace::explain::{Component, DueFrom, WakeUp, Waker};
@@ -17,15 +17,15 @@ pub struct Story {
     pub cpu: u32,
     /// Due time of the wake-up, in ns of the trace's clock.
     pub due_ns: u64,
-    /// Where the due time comes from: the timer, a fitted period, or, without both, the wake-up
-    /// itself.
+    /// Where the due time comes from: the timer, a fitted period, or, if there is neither, the
+    /// wake-up itself.
     pub due_from: DueFrom,
     /// The context that woke the thread.
     pub waker: String,
     /// Time from the due time until the thread runs.
     pub lateness_ns: u64,
-    /// If the trace has no switch to the thread: the time of the thread's first event, in ns from
-    /// the due time. This time is an upper bound of the latency.
+    /// Time of the thread's first event, in ns from the due time; present only if the trace has no
+    /// switch to the thread. This time is an upper bound of the latency.
     pub first_sign_ns: Option<u64>,
     /// Events on the path of the wake-up, in order of time.
     pub marks: Vec<Mark>,
@@ -58,8 +58,8 @@ pub struct StoryPiece {
     /// recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// The functions in which the CPU was finally given up, innermost first; empty if no stack was
-    /// recorded.
+    /// The functions in which the holder finally gave up the CPU, innermost first; empty if no
+    /// stack was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 }

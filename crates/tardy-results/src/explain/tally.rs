@@ -16,7 +16,7 @@ pub struct HolderRow {
     pub share: f64,
     /// Number of wake-ups that this holder delayed.
     pub wake_ups: u64,
-    /// Largest latency caused in one wake-up.
+    /// Largest latency that this holder caused in one wake-up.
     pub max_ns: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct LatenessBreakdown {
 }
 
 impl LatenessBreakdown {
-    /// Converts `totals`. `facts` returns the holder for an index.
+    /// Converts `totals`. `facts` returns the holder with a given index.
     pub(super) fn new(totals: &DelayTotals, facts: impl Fn(usize) -> HolderFacts) -> Self {
         let lateness = totals.lateness();
         let all = lateness.map_or(0, |lateness| lateness.sum_ns);

@@ -7,13 +7,13 @@ use tardy_samples::delay_totals::DelayTotals;
 
 use super::{ComponentRow, Lateness};
 
-/// Which samples or wake-ups the user wants ranked.
+/// Which samples or wake-ups are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
     /// Samples above this latency.
     Above(Nanos),
-    /// Samples above the run's deadline. Without a deadline, or if no sample exceeds it: the worst
-    /// 0.1 % of the samples, but at least 20.
+    /// Samples above the run's deadline. Without a deadline, or if no sample exceeds the deadline,
+    /// these are the worst 0.1 % of the samples, but at least 20.
     Worst,
 }
 
@@ -34,7 +34,7 @@ pub enum ThresholdSource {
     Asked,
     /// The threshold is the run's deadline.
     Deadline,
-    /// The threshold selects the worst 0.1 %, but at least 20 samples.
+    /// The threshold selects the worst 0.1 % of the samples, but at least 20 samples.
     Worst,
     /// The threshold is chosen as for `Worst`, because no sample exceeded the run's deadline.
     WorstInTime,
@@ -42,9 +42,9 @@ pub enum ThresholdSource {
     Kept,
 }
 
-/// Minimum number of ranked samples, if the run has this many.
+/// Minimum number of ranked samples, unless the run has fewer samples.
 const WORST_LEAST: u64 = 20;
-/// One sample in this many is ranked.
+/// The ranked share of all samples: one in this number.
 const WORST_ONE_OF: u64 = 1000;
 
 impl Threshold {

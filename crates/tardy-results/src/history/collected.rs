@@ -1,5 +1,5 @@
-//! Collects the runs of a history. There may be many runs, so each keeps only its numbers and its
-//! place in the history.
+//! Collects the runs of a history. There may be many runs, so only the numbers and the place in the
+//! history are stored for each.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -15,7 +15,7 @@ use crate::compare::facts::{self, FactDifference};
 use crate::compare::group::Key;
 use crate::compare::side::CompareError;
 
-/// Stores each value once, under a small number.
+/// Stores each distinct value once, and identifies it by a small number.
 struct Interner<T> {
     values: Vec<T>,
     places: HashMap<T, u32>,
@@ -53,7 +53,7 @@ struct RunPlace {
     folder: Box<Path>,
 }
 
-/// The quantiles of one run in a series; NaN if too few samples lie beyond.
+/// The quantiles of one run in a series; a quantile is NaN if too few samples lie beyond it.
 struct RunValues {
     build: u32,
     quantiles: [f64; QUANTILES.len()],
@@ -67,8 +67,8 @@ pub struct RunCollection {
     facts: Interner<Facts>,
     keys: Interner<Key>,
     runs: Vec<RunPlace>,
-    /// Digests of each run's folder, start, board and build. The digests show that a run was
-    /// already added, for example from a folder and again from a table.
+    /// Digests of each run's folder, start, board and build. The digests show whether a run was
+    /// already added. For example, a run may be read from a folder and again from a table.
     known: HashSet<u64>,
     values: HashMap<(u32, u32), Vec<RunValues>>,
     first: Option<(PathBuf, ClockKind)>,
@@ -117,8 +117,8 @@ impl RunCollection {
         Ok(true)
     }
 
-    /// Returns all builds in the order of their first runs, and the position in this order for each
-    /// collected build.
+    /// Returns all builds in the order of their first runs, and the position of each collected
+    /// build in this order.
     pub(super) fn builds(&self, accepted: &BTreeSet<String>) -> (Vec<Build>, Vec<usize>) {
         let build = |name: &String| Build {
             name: name.clone(),
@@ -161,8 +161,8 @@ impl RunCollection {
             .collect()
     }
 
-    /// Returns the facts that differ between a board's last run before build `from` and its first
-    /// run with that build or a later one.
+    /// Returns the facts that differ between two runs of a board: the last run before build `from`,
+    /// and the first run with `from` or a later build.
     pub(super) fn changed(
         &self,
         board: &str,
@@ -218,7 +218,7 @@ fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Returns the series of the median, and of the highest quantile that all runs have.
+/// Returns the series of the median, and the series of the highest quantile that all runs have.
 fn series_of(board: &str, key: &Key, values: &[RunValues], places: &[usize]) -> Vec<Series> {
     let is_whole = |quantile: &usize| values.iter().all(|run| !run.quantiles[*quantile].is_nan());
     let highest = (0..QUANTILES.len()).rev().find(is_whole);

@@ -11,8 +11,8 @@ use crate::compare::facts;
 use crate::compare::group::{Key, RunGroup, groups};
 use crate::compare::side::{CompareError, RunSide};
 
-/// Quantiles that a history follows: the median, and the highest of the others beyond which every
-/// run of a series has enough samples.
+/// Quantiles that a history may follow. It follows the median and the highest quantile beyond which
+/// every run of a series has enough samples.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Facts about machine and plan that are stored, with their paths in `run.json`.
 pub const FACTS: [&str; 7] = [
@@ -55,7 +55,7 @@ pub struct RunNumbers {
     pub min: i64,
     /// The arithmetic mean; absent if a series lacks it.
     pub mean: Option<f64>,
-    /// The values of [`QUANTILES`]; `None` if fewer than ten samples lie beyond.
+    /// The values of [`QUANTILES`]; `None` for a quantile beyond which fewer than ten samples lie.
     pub quantiles: [Option<f64>; QUANTILES.len()],
     /// Largest value, in the key's unit.
     pub max: i64,

@@ -1,5 +1,5 @@
-//! Causes of late samples in experiments that ask for them. The functions come from kernel stacks
-//! on this machine, or from all executed instructions in the lab.
+//! Finds the causes of late samples, for experiments that ask for causes. On this machine, the
+//! functions come from kernel stacks; in the lab, they come from all executed instructions.
 
 use std::path::{Path, PathBuf};
 
@@ -20,12 +20,13 @@ const FUNCTIONS: usize = 4;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
     pub kernel: String,
-    /// For a stack, the longest delay of a sample; in the lab, the latency of the sample.
+    /// For a stack, the longest delay that it caused to one sample; in the lab, the latency of the
+    /// sample.
     pub late_ns: u64,
     /// The holder of the CPU.
     pub who: String,
-    /// Functions of the culprit: for stacks, innermost first; in the lab, sorted by their own time,
-    /// largest first.
+    /// Functions of the culprit. For stacks, the innermost function comes first; in the lab, the
+    /// function with the largest own time.
     pub functions: Vec<String>,
 }
 

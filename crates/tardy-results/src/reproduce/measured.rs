@@ -30,14 +30,14 @@ const WHOLE: &str = "run";
 /// loads.
 const LOADED: &str = "load";
 
-/// Returns the path of the file that states why a step has no folder: an experiment, or a part of
-/// one such as `koolwal-cyclictest/1-of-4`.
+/// Returns the path of the file that states why a step has no folder. A step is an experiment, or a
+/// part of one, such as `koolwal-cyclictest/1-of-4`.
 #[must_use]
 pub fn why_file(folder: &Path, step: &str) -> PathBuf {
     folder.join(format!("{}.why", step.replace('/', "-")))
 }
 
-/// Returns why steps of an experiment have no folder, each text once.
+/// Returns the reasons why steps of an experiment have no folder, without duplicates.
 fn reasons(folder: &Path, experiment: &str) -> BTreeSet<String> {
     let is_part = |text: &str| {
         text.strip_prefix('-')
@@ -313,8 +313,8 @@ fn of_another_kind((experiment, _): &(String, String)) -> Refusal {
     ))
 }
 
-/// Returns the share of the services in both runs whose cost in `costs` is at most `percent` above
-/// that in `others`; `None` without a common service.
+/// Of the services that both runs have, returns the share whose cost in `costs` is at most
+/// `percent` above the cost in `others`; `None` without a common service.
 fn costs_within(costs: &CostSummary, others: &CostSummary, percent: f64) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = costs
         .metrics
@@ -370,8 +370,8 @@ fn kernel_of(record: &RunRecord) -> String {
     name_of(&record.machine.kernel)
 }
 
-/// Returns the name of a kernel in claims: its preemption model, with marks for older kernels and
-/// for kernels whose timers expire only at ticks.
+/// Returns the name by which claims refer to a kernel: its preemption model, with marks for older
+/// kernels and for kernels whose timers expire only at ticks.
 fn name_of(kernel: &KernelFacts) -> String {
     let mode = match &kernel.preemption {
         Some(preemption) if preemption.compiled == CompiledPreemption::RealTime => "rt",
@@ -427,8 +427,8 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     }
 }
 
-/// Returns how late the wake-ups of the first probe are in a phase, on a schedule that skips no
-/// period.
+/// Returns how late the wake-ups of the first probe are in a phase, relative to a schedule that
+/// skips no period.
 fn backlog(run: &LoadedRun, phase: &str) -> Result<Cell, Refusal> {
     if run.record.machine.kernel.high_resolution_timers != Some(false) {
         return Err(Refusal(
@@ -463,8 +463,8 @@ fn period(run: &LoadedRun, probe: &str) -> Result<f64, Refusal> {
     Ok(series.descriptor().schedule.period().get() as f64)
 }
 
-/// Returns a statistic: in ns, as a share between 0 and 1, or as a number of samples. `None`
-/// without samples.
+/// Returns the value of a statistic: a time in ns, a share between 0 and 1, or a number of samples.
+/// `None` without samples.
 fn worth(cell: &Cell, statistic: Statistic) -> Option<f64> {
     let latency = &cell.latency;
     let samples = latency.count();
@@ -528,7 +528,7 @@ mod tests {
         assert_eq!(worth(&Cell::default(), Statistic::Max), None);
     }
 
-    /// In the published table of koolwal2009, too, more than half of the services are within a
+    /// Also in the published table of koolwal2009, more than half of the services are within a
     /// tenth.
     #[test]
     fn services_within_a_percentage_are_counted_up_to_the_limit() {

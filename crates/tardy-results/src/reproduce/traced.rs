@@ -1,9 +1,11 @@
-//! Reasons made from traces. An experiment that runs again in watched guests has the same samples,
-//! so the trace shows the cause of each largest latency that a claim is about.
+//! Derives the reasons why claims do not hold from traces. If an experiment runs again in watched
+//! guests, it takes the same samples. So the trace shows the cause of each largest latency on which
+//! a claim depends.
 //!
-//! A reason needs the cause of every such latency, so a sample of the watched guest must have
-//! exactly the latency of the first run. For a fraction of samples below a limit, the reason is
-//! that of the largest latency, if few samples are above the limit.
+//! A reason requires the cause of every such latency. Therefore a sample of the watched guest must
+//! have exactly the same latency as in the first run. If a claim is about the fraction of samples
+//! below a limit, and few samples are above the limit, the cause of the largest latency is the
+//! reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,17 +24,18 @@ use crate::explain::words;
 
 /// Number of functions named per latency.
 const FUNCTIONS: usize = 4;
-/// Number of explained samples read per run: the plugin keeps at most this many per phase.
+/// Number of explained samples that are read per run. The plugin keeps at most this number per
+/// phase.
 const STORIES: usize = 1024;
 
-/// A largest latency that a claim is about.
+/// A largest latency on which a claim depends.
 struct Maximum {
     experiment: String,
     quantity: Quantity,
 }
 
-/// Returns the largest latencies behind the values of a claim; `None` if a value is not about the
-/// tail of a kernel's latencies.
+/// Returns the largest latencies on which the values of a claim depend; `None` if a value does not
+/// depend on the tail of a kernel's latencies.
 fn maxima(claim: &Claim, values: &[f64]) -> Option<Vec<Maximum>> {
     let maximum = |(value, worth): (&Value, &f64)| {
         let mut quantity = value.ours.clone();
@@ -54,14 +57,14 @@ fn maxima(claim: &Claim, values: &[f64]) -> Option<Vec<Maximum>> {
 fn is_of_tail(statistic: Statistic, worth: f64) -> bool {
     match statistic {
         Statistic::Max => true,
-        // At least one sample is above the limit, and few are.
+        // At least one sample, but only few samples, are above the limit.
         Statistic::Below(_) => (0.999..1.0).contains(&worth),
         _ => false,
     }
 }
 
-/// Returns the commands whose traces can give a reason to claims that do not hold for an unknown
-/// reason.
+/// Returns commands for the claims that do not hold for an unknown reason. The traces of these
+/// commands can show the reason.
 #[must_use]
 pub fn experiments_to_trace(papers: &[Paper], found: &Reproduction) -> Vec<ExperimentCommand> {
     let of = |(paper, result): (&Paper, &PaperResult)| of_paper(paper, result, found.extent);
@@ -103,9 +106,9 @@ fn folder_of(experiment: &str) -> String {
     format!("{experiment}-traced")
 }
 
-/// Returns the causes of a claim's largest latencies, from the traces below `folder`; `None` if one
-/// of them is not explained there. `values` are those of the first replica, which a watched guest
-/// repeats.
+/// Returns the causes of a claim's largest latencies, from the traces below `folder`; `None` if the
+/// traces do not explain every such latency. `values` are the values of the first replica, which a
+/// watched guest repeats.
 pub(super) fn reason(
     claim: &Claim,
     values: &[f64],
@@ -185,8 +188,8 @@ mod tests {
         assert_eq!(experiments_to_trace(&papers, &found), []);
         let claims = found.papers.iter_mut().flat_map(|paper| &mut paper.claims);
         for claim in claims {
-            // The first claim already has a reason, and the last one compares shares, so only one
-            // is traced.
+            // The first claim already has a reason, and the last claim compares shares, so only one
+            // claim is traced.
             let reason = match claim.id.as_str() {
                 "low-latency-fixes-memory" => Reason::Traced("x".into()),
                 "preemptible-fixes-io" | "bulk-and-tail-rank-kernels-in-opposite-orders" => {

@@ -1,6 +1,6 @@
-//! Bounds for any distribution: percentiles between order statistics, shares above limits, and the
-//! share that the maximum covers. Samples depend on each other in time and across CPUs, so all
-//! bounds use the effective number of samples.
+//! Computes bounds that hold for any distribution: for percentiles (from order statistics), for the
+//! shares of samples above limits, and for the share that the maximum covers. Samples depend on
+//! each other in time and across CPUs, so all bounds use the effective number of samples.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -29,7 +29,7 @@ const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 pub struct Bounds {
     /// Confidence of each single statement.
     pub confidence: f64,
-    /// Effective number of independent samples for the median.
+    /// Number of independent samples that would bound the median equally well.
     pub effective_samples: f64,
     /// Whether independence is assumed, because there are too few samples to check it.
     pub is_independence_assumed: bool,
@@ -40,8 +40,8 @@ pub struct Bounds {
     /// Lower bound of the fraction of samples that do not exceed the observed maximum (Wilks; the
     /// reverse of the rule of three).
     pub covered_by_max: f64,
-    /// Shares that the maximum would cover with more samples, and how many samples each share
-    /// needs.
+    /// Larger shares that the maximum of more samples would cover, each with the necessary number
+    /// of samples.
     pub needed: Vec<SamplesNeeded>,
 }
 
@@ -53,17 +53,17 @@ pub struct Exceedance {
     pub samples: u64,
     /// Upper bound of the fraction of samples above the limit (Clopper and Pearson).
     pub share_upper: f64,
-    /// Upper bound of exceedances per hour over all series, at the sampling rate; absent if the
-    /// length of the run is unknown or the share has no bound.
+    /// Upper bound of the exceedances per hour in all series, at the run's sampling rate; absent if
+    /// the length of the run is unknown, or if the share has no bound.
     pub an_hour_upper: Option<f64>,
 }
 
-/// Number of samples after which the maximum would cover `share` of all samples, with the
-/// confidence of [`Bounds`].
+/// Number of samples after which their maximum would cover the fraction `share` of all samples,
+/// with the confidence of [`Bounds`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SamplesNeeded {
     pub share: f64,
-    /// Number of samples, if they cluster like the existing ones.
+    /// Number of samples, if further samples cluster like the existing samples.
     pub samples: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Parameters of statistics as used in papers.
+//! Parameters of statistics that papers used.
 
 use tardy_core::units::Nanos;
 

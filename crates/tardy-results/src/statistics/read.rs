@@ -1,4 +1,5 @@
-//! Computes all three layers for a run: for each series, and for all series of a probe together.
+//! Computes all three layers of statistics for a run, for each series and for all series of a probe
+//! together.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,8 +30,8 @@ pub struct Question {
     pub bucket: Nanos,
     /// The horizon of the tail model.
     pub horizon: Nanos,
-    /// Maximum number of a probe's series that are analysed individually, worst first. All series
-    /// together are always analysed.
+    /// Maximum number of series per probe that are analysed individually. The worst series come
+    /// first. The analysis of all series together is always done.
     pub series_max: usize,
     /// Clock rate of the CPUs in MHz. If given, it replaces the rate of the machine.
     pub mhz: Option<f64>,
@@ -87,8 +88,8 @@ pub struct Group {
     pub copy: Option<u32>,
     /// Whether this is the group of all series of the probe.
     pub is_together: bool,
-    /// Number of skipped periods. A skipped period has no sample, but is a miss of a deadline if
-    /// its wake-up came too late.
+    /// Number of skipped periods. A skipped period has no sample, but counts as a deadline miss if
+    /// the wake-up came too late for it.
     pub skipped: u64,
     /// Number of the probe's series, including series without a group.
     #[serde(skip)]
@@ -127,7 +128,7 @@ pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, Se
 }
 
 /// Returns the readers of the series that are analysed individually: the worst series of each
-/// probe. These readers must get all chunks of their files.
+/// probe. The caller must pass all chunks of each file to its reader.
 #[must_use]
 pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
     let loads = run.load_spans();
@@ -153,7 +154,7 @@ pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
         .collect()
 }
 
-/// Works like [`statistics`], for readers that have already got all chunks.
+/// Works like [`statistics`], but with readers that have already processed all chunks.
 #[must_use]
 pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
     let groups: Vec<Group> = by_probe(run)
@@ -212,8 +213,8 @@ pub fn side_by_side<T: Send, R: Send>(
 }
 
 impl LoadedRun {
-    /// Returns when each load ran, with the CPUs on which it hardly ran; empty if all samples
-    /// belong to the same load.
+    /// Returns the times at which each load ran, with the CPUs on which the load hardly ran; empty
+    /// if all samples belong to the same load.
     fn load_spans(&self) -> Vec<(LoadSpans, CpuList)> {
         let loads = by_phase::by_name(&self.record, &self.series);
         if loads.len() < 2 {
@@ -260,7 +261,8 @@ fn of_series(
     } else {
         question.limits.clone()
     };
-    // Each sample stands for a period, even the last one, after which nothing was measured.
+    // Each sample counts as one period. This includes the last sample, although nothing was
+    // measured after it.
     let periods = |read: &&SeriesData| {
         i64::try_from(read.whole().latency.count() + read.whole().skipped).unwrap_or(i64::MAX)
     };

@@ -1,6 +1,6 @@
-//! The tail model, and its level: the latency that is exceeded once per horizon if the conditions
-//! stay the same. A model is shown only if all checks of its gate passed, or on request, marked as
-//! refused.
+//! Computes the tail model and its level. The level is the latency that is exceeded once per
+//! horizon if the conditions stay the same. A model is shown if all checks of its gate pass. A
+//! refused model is shown only on request, and marked as refused.
 //!
 //! A run with several loads is a mixture, which rarely passes the gate. Each load therefore also
 //! has a model of the samples that were due in its phases.
@@ -101,14 +101,14 @@ pub struct Model {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CurvePoint {
     pub value_ns: f64,
-    /// Share of samples above the value, according to the model. All samples of a cluster count in
-    /// this share, while `level_ns` counts a cluster once.
+    /// Share of samples above the value, according to the model. This share counts all samples of a
+    /// cluster, while `level_ns` counts each cluster once.
     pub share: f64,
     /// Interval of the share at 95 %, over all models that the data do not exclude.
     pub share_interval: Interval,
 }
 
-/// Returns the models of `read`. `reader` must have got all chunks of the series.
+/// Returns the models of `read`. The caller must have passed all chunks of the series to `reader`.
 #[must_use]
 pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tails {
     let scale = Scale {
@@ -167,7 +167,7 @@ fn tail(
             .at_rank(samples.saturating_sub(samples / 100).max(1))
             .unwrap_or_default()
     };
-    // If no threshold is accepted, the gate still judges one, to show why.
+    // If no threshold is accepted, the gate still checks one, so that its checks show the reason.
     let threshold = scan
         .chosen()
         .or(scan.candidates.last())
@@ -241,7 +241,7 @@ fn tail(
 }
 
 /// Computes the curve from the threshold to the level of `horizon`. `share` is the fraction of all
-/// samples above the threshold. The points are equally spaced on a logarithmic axis of the share.
+/// samples above the threshold. The shares of the points are equally spaced on a logarithmic axis.
 fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
     let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);
     let least = (horizon * tail.rate()).ln();

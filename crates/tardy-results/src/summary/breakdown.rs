@@ -1,9 +1,9 @@
 //! The three sources of latency in abeni2002 (section 2): timer resolution, scheduling jitter,
 //! non-preemptible sections.
 //!
-//! Each source is taken from a phase that isolates it. A source that no phase isolates is listed
-//! with the reason. Sources are never computed by subtraction, because quantiles and maxima of sums
-//! cannot be separated.
+//! The values of a source come from phases that isolate it. A source that no phase isolates is
+//! listed with the reason. Sources are never computed by subtraction, because quantiles and maxima
+//! of sums cannot be separated.
 
 use std::path::{Path, PathBuf};
 
@@ -215,7 +215,7 @@ struct Competitor {
     priority: u64,
 }
 
-/// Returns the loads of all phases named `phase`, which have the same loads.
+/// Returns the loads of the phases named `phase`; all of these phases have the same loads.
 fn loads_of(record: &RunRecord, phase: &str) -> Vec<Competitor> {
     let planned = record
         .plan
@@ -245,8 +245,8 @@ fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Competitor> {
         .collect()
 }
 
-/// Returns the source that is isolated for a probe with this priority, and how; otherwise the
-/// reason why no source is isolated. `tick` is the resolution of the timers if they have no high
+/// Returns the source that is isolated for a probe with this priority, and how it is isolated. If
+/// there is none, returns the reason. `tick` is the resolution of the timers if they have no high
 /// resolution.
 fn isolated(
     priority: Option<u32>,

@@ -20,8 +20,8 @@ pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSumm
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
         let end = phase.end_ns.unwrap_or(last);
-        // If the last phase has no planned end and is still running, its end so far counts as
-        // planned.
+        // If the last phase has no planned end and is still running, the time of its last wake-up
+        // counts as the planned end.
         let is_open = record.plan.until_stopped
             && phase.end_ns.is_none()
             && index + 1 == record.plan.phases.len();
@@ -95,7 +95,7 @@ pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<O
     names.into_iter().map(of_name).collect()
 }
 
-/// Summarises all phases with the same name together; worst first if [`is_ranked`].
+/// Summarises all phases with the same name together. The worst come first if [`is_ranked`].
 pub(super) fn loads(
     record: &RunRecord,
     series: &[SeriesData],
@@ -175,8 +175,8 @@ fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadSha
     loads.iter().zip(&times).map(share).collect()
 }
 
-/// Returns whether the order of the loads ranks them. If each load ran once in a fixed order, its
-/// effect cannot be separated from its position in the run.
+/// Returns whether the loads can be ranked by their effect. If each load ran once in a fixed order,
+/// its effect cannot be separated from its position in the run.
 pub(super) fn is_ranked(record: &RunRecord) -> bool {
     let is_repeated = record.phases.iter().any(|phase| {
         record
@@ -189,9 +189,8 @@ pub(super) fn is_ranked(record: &RunRecord) -> bool {
     record.plan.is_shuffled && is_repeated
 }
 
-/// Returns the measured CPUs on which the loads of these phases did nothing, although they ran on
-/// other CPUs. Empty if all loads were planned on CPUs that were not measured, because this was
-/// then intended.
+/// Returns the measured CPUs that the loads of these phases did not stress. Empty if all loads were
+/// planned for CPUs that were not measured, because the lack of stress was then intended.
 fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList {
     let of_plan = |index: &usize| {
         record
@@ -220,10 +219,10 @@ fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList 
         .collect()
 }
 
-/// Returns whether the loads did something on `cpu`, according to their own counts. A load that
-/// moves between CPUs and uses CPU time counts on the CPUs that were busy. A load that hardly uses
-/// CPU time, such as output to a console, works through devices and counts on all CPUs. If nothing
-/// is known, the loads count as present.
+/// Returns whether the loads stressed `cpu`, according to the work that each load counted. A load
+/// that moves between CPUs and uses CPU time stresses the CPUs that were busy. A load that hardly
+/// uses CPU time, such as output to a console, works through devices and stresses all CPUs. If
+/// neither the work nor the use of the CPU is known, the CPU counts as stressed.
 fn is_stressed(record: &RunRecord, phases: &[usize], cpu: CpuId, length: Nanos) -> bool {
     let least = Nanos(length.get() / 100 * STRESSED_PERCENT);
     let mut work = record

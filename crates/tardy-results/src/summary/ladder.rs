@@ -15,7 +15,7 @@ use super::read::SeriesData;
 use super::stated;
 use super::verdict::{Judge, Part};
 
-/// Common deadlines. The probe's own period is added to them.
+/// Common deadlines. The ladder also contains the probe's period.
 const DEADLINES: [Nanos; 5] = [
     Nanos::from_micros(50),
     Nanos::from_micros(100),
@@ -24,9 +24,9 @@ const DEADLINES: [Nanos; 5] = [
     Nanos::from_millis(1),
 ];
 
-/// Returns the ladder of a probe. `all` are the samples of all its series together. `None` if the
-/// values are not latencies, if misses cannot be counted, if the time is virtual, or without
-/// samples.
+/// Returns the ladder of a probe. `all` are the samples of all its series together. Returns `None`
+/// if the values are not latencies, if misses cannot be counted, if larger latencies may have
+/// occurred than the known maximum, if the time is virtual, or without samples.
 pub(super) fn ladder(
     judge: &Judge<'_>,
     series: &[&SeriesData],
@@ -76,7 +76,7 @@ pub(super) fn ladder(
         .latency_skipped_at_most
         .max()
         .map_or(largest, |bound| largest.max(Nanos(bound)));
-    // If the values of a file are rounded, the largest value is not the largest latency.
+    // If the values of a file are rounded, the largest value may differ from the largest latency.
     let is_rounded = |read: &&SeriesData| read.stated.is_some_and(|stated| stated.is_rounded());
     let of_latest = Some(latest.max(Nanos::ZERO))
         .filter(|latest| !series.iter().any(is_rounded) && are_skips_decided(latest))
@@ -108,7 +108,7 @@ fn of_deadline(
     let mut evidence = seen.clone();
     let misses = all.misses_of(&counted(deadline, series), series[0].descriptor().is_work());
     (evidence.misses, evidence.misses_skipped) = (misses.all, misses.skipped);
-    // The clustering of late samples depends on the deadline.
+    // The clustering of misses depends on the deadline.
     evidence.clustering =
         Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);
@@ -122,7 +122,8 @@ fn of_deadline(
 }
 
 /// Returns the window with which the misses of a deadline are counted. For imports with rounded
-/// values, it includes samples that may have missed the deadline.
+/// values, this window excludes samples that may have missed the deadline, so these count as
+/// misses.
 fn counted(deadline: Nanos, series: &[&SeriesData]) -> Window {
     let window = Window::deadline(deadline);
     let of = |read: &&SeriesData| read.stated.map(|stated| stated.maybe_missed(window));

@@ -41,11 +41,11 @@ pub struct Summary {
     pub series: Vec<SeriesSummary>,
     /// Numbers of each phase, for all CPUs together.
     pub phases: Vec<PhaseSummary>,
-    /// Numbers of all phases with the same name together, on the CPUs that their loads stressed;
-    /// worst first if `is_ranked`.
+    /// Numbers of all phases with the same name together, on the CPUs that their loads stressed.
+    /// The worst loads come first if `is_ranked`.
     pub loads: Vec<LoadSummary>,
-    /// Whether the order of `loads` ranks them. This is so only if phases were repeated in random
-    /// order.
+    /// Whether the loads can be ranked by their numbers. This requires phases that were repeated in
+    /// random order.
     pub is_ranked: bool,
     /// The work that the loads did.
     pub load_work: Vec<LoadWork>,
@@ -66,7 +66,7 @@ pub struct Summary {
     /// record its kernel, or has no latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
-    /// Checks of `tardy doctor` with a setting that can cost milliseconds, by name.
+    /// Names of the checks of `tardy doctor` whose setting on this machine can cost milliseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grave_settings: Vec<String>,
     /// The most frequent interrupts on the measured CPUs, by line.
@@ -163,8 +163,8 @@ pub struct Ladder {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     pub deadline_ns: Nanos,
-    /// Number of due times that missed the deadline. If the samples of an import leave it open,
-    /// this is the largest possible number.
+    /// Number of due times that missed the deadline. If the samples of an import do not decide this
+    /// number, it is the largest possible one.
     pub misses: u64,
     /// Minimum number of due times that missed the deadline; absent if the samples decide the
     /// number.
@@ -202,13 +202,13 @@ pub struct SeriesSummary {
     pub schedule: Schedule,
     /// The numbers; absent without samples.
     pub numbers: Option<Numbers>,
-    /// Counts up to the end of the file.
+    /// The counts of the series at the end of the file.
     pub counts: Counts,
     /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// Percentiles of the jitter: how much the time between two successive wake-ups differs from
-    /// the time between their due times, as a magnitude.
+    /// Percentiles of the jitter: the absolute difference between the time from one wake-up to the
+    /// next and the time between their due times.
     pub jitter: Vec<Percentile>,
     /// Largest jitter.
     pub jitter_max_ns: Option<i64>,
@@ -216,8 +216,8 @@ pub struct SeriesSummary {
     pub misses_longest_run: Option<Run>,
     /// Number of wake-ups before their due time.
     pub early: u64,
-    /// Error of the clock that the probe reads, if it has one. Only wake-ups that are earlier by
-    /// more than this count as early.
+    /// Error of the clock that the probe reads, if it has one. A wake-up counts as early only if it
+    /// is early by more than this error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
     /// Number of the copy of the probe's thread, if the copies have no fixed CPU.
@@ -236,7 +236,7 @@ pub struct SeriesSummary {
 /// All gaps of a series above a minimum length.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GapSummary {
-    /// Minimum length of a counted gap. Shorter gaps do not count, or are counted without their
+    /// Minimum length of a counted gap. Shorter gaps are not counted, or are counted without their
     /// time.
     pub least_ns: Nanos,
     /// Number of gaps.
@@ -250,8 +250,8 @@ pub struct GapSummary {
 }
 
 /// The events of an interval probe, compared with a fitted grid of timer expiries. The grid is as
-/// late as possible without an event before its expiry, so a delay that all events share stays
-/// invisible.
+/// late as possible under the condition that no event is before its expiry, so a delay that is
+/// common to all events stays invisible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedSummary {
     /// The period of the timer, as estimated from its events.
@@ -274,8 +274,8 @@ pub struct LoadSummary {
     pub phases: usize,
     /// Total length of the phases.
     pub length_ns: Nanos,
-    /// Measured CPUs on which the loads did nothing, although they ran on other CPUs. Samples of
-    /// these CPUs are not part of the numbers.
+    /// Measured CPUs that the loads did not stress. The numbers do not include samples of these
+    /// CPUs.
     pub not_stressed: CpuList,
     /// How several loads shared the CPU time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -328,7 +328,7 @@ pub struct PhaseSummary {
 }
 
 impl PhaseSummary {
-    /// Returns a text for a time in this phase during which its loads did not work.
+    /// Describes a time in this phase at which not all of its loads worked.
     #[must_use]
     pub fn without_loads(&self) -> String {
         let load = match self.loads.len() {

@@ -28,8 +28,8 @@ use tardy_sys::scoped;
 /// Maximum number of time intervals in which samples are counted, over all series. Each interval
 /// needs up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
-/// Minimum number of intervals per series. Fewer would not show how samples of several phases
-/// depend on each other.
+/// Minimum number of intervals per series. Fewer intervals would not show how samples of several
+/// phases depend on each other.
 const STRETCHES_LEAST: usize = 64;
 /// Why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum SummaryError {
     Series(#[from] SeriesError),
 }
 
-/// One series of a run, with its samples counted.
+/// One series of a run, with the counts of its samples.
 pub struct SeriesData {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
@@ -48,8 +48,8 @@ pub struct SeriesData {
     pub(super) whole: Cell,
     /// The totals that the other tool stated for an imported series.
     pub(super) stated: Option<StatedTotals>,
-    /// Number of an import's samples for which the file does not decide whether they missed the
-    /// window. These samples do not count as misses.
+    /// Number of an import's samples that may or may not have missed the window, because the file
+    /// does not decide this. These samples do not count as misses.
     pub(super) undecided: u64,
     /// Latencies relative to the fitted grid, if the values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
@@ -118,8 +118,9 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, Summary
     })
 }
 
-/// Reads `count` series, using all CPUs. Many series are read in parallel, a few series in parts.
-/// `read` gets the index of a series, and the number of threads that it may use.
+/// Reads `count` series, using all CPUs. Many series are read in parallel. If there are few, each
+/// series is divided into parts that are read in parallel. `read` is called with the index of a
+/// series and the number of threads that it may use.
 fn read_all(
     count: usize,
     read: impl Fn(usize, u64) -> Result<SeriesData, SummaryError> + Sync,
@@ -288,15 +289,15 @@ impl SeriesData {
             && self.gone == 0
     }
 
-    /// Returns the value from which an import has only the number of samples; `None` if all samples
-    /// have values.
+    /// For samples at or above the returned value, an import gives only their number. Returns
+    /// `None` if all samples have values.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// Returns the resolution of the values; every value is a multiple of it: 1 ns for this tool's
-    /// runs, the resolution of the other tool for an import.
+    /// Returns the resolution, of which every value is a multiple. It is 1 ns for this tool's runs,
+    /// and the resolution of the other tool for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
         self.stated
@@ -326,7 +327,7 @@ fn stretches(series: usize) -> usize {
     (STRETCHES_OF_ALL / series.max(1)).clamp(STRETCHES_LEAST, BATCHES_MOST)
 }
 
-/// Returns the time span in which each phase was under its loads, for `cpu`.
+/// Returns, for each phase, the time span in which `cpu` was under the loads of the phase.
 fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
     let span = |index| record.under_load(index, cpu);
     (0..record.phases.len())
@@ -335,7 +336,7 @@ fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
         .collect()
 }
 
-/// Reads one series. `entry` has its counts, unless the run was cut off.
+/// Reads one series. `entry` contains the series' counts, unless the run was cut off.
 fn read_series(
     path: &Path,
     entry: &SeriesRecord,
@@ -369,7 +370,7 @@ fn read_series(
             fitting.add(chunk);
         }
     };
-    // A grid must be fitted to events in their order, so a single thread reads them.
+    // The fit of a grid requires the events in their order, so a single thread reads them.
     let threads = if has_own_clock.is_some() { 1 } else { threads };
     let ((mut accumulator, fitting), end) = file.fold(threads, new, add, |whole, part| {
         whole.0.merge(&part.0);
@@ -382,8 +383,8 @@ fn read_series(
         (None, _) => accumulator.counts.unstored,
     };
     add_earlier(&mut accumulator, &file, &questions);
-    // A full disk may have dropped the last chunk, which has the final counts. `run.json` has them
-    // as well, because disk space is reserved for it.
+    // If the disk was full, the last chunk, which has the final counts, may be missing. `run.json`
+    // also has the final counts, because disk space is reserved for this file.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let single_from = file
@@ -391,7 +392,7 @@ fn read_series(
         .filter(|hours| hours.samples > 0)
         .map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
-    // The misses counted so far include all samples that may be misses.
+    // The number of misses so far includes all samples that may have missed the window.
     let misses = window
         .zip(stated)
         .map(|(window, stated)| stated.misses_in_buckets(&whole.latency, window));
@@ -400,7 +401,7 @@ fn read_series(
     if undecided > 0 {
         whole.misses = fewest + whole.misses_skipped;
     }
-    // If an import states only its extremes, no samples are missing.
+    // If an import gives only its extremes, it has no samples that could be missing.
     let known = whole.latency.count();
     let gone = if known == 0 && stated.is_some() {
         0
@@ -411,7 +412,8 @@ fn read_series(
     whole.pack(whole.latency.count());
     whole.keep_serial();
     accumulator.pack();
-    // With missing samples, the fitted expiries would seem to have late events.
+    // If samples are missing, the events after them would seem to be late relative to the fitted
+    // expiries.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = fitting
         .filter(|_| is_every_sample)
@@ -436,7 +438,7 @@ fn read_series(
 /// Adds the samples that were folded into hourly histograms.
 fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions: &SummaryOptions) {
     let Some(hours) = file.hours() else { return };
-    // If there is a later chunk, its counts already include the folded samples.
+    // If the file has chunks, their cumulative counts already include the folded samples.
     if accumulator.counts == Counts::default() {
         accumulator.counts = hours.counts;
     }
@@ -467,9 +469,9 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     }
 }
 
-/// Returns the options for one series. The deadline applies unless the series is outside of the
-/// verdict, and stalls are counted only in latencies. `early_below` allows for the error of the
-/// clock.
+/// Returns the options for one series. The deadline does not apply to a series outside of the
+/// verdict. Stalls are counted only if the values are latencies. `early_below` allows for the error
+/// of the clock.
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {
@@ -543,7 +545,7 @@ impl SeriesData {
     }
 }
 
-/// Returns whether an import has its samples in order but without times.
+/// Returns whether an import gives the order of its samples but not their times.
 pub(super) fn has_no_times(record: &RunRecord) -> bool {
     record
         .imported
@@ -574,8 +576,8 @@ fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
         .ended_ns
         .filter(|_| !is_every_sample || of_samples == Nanos::ZERO)
         .map_or(Nanos::ZERO, |end| end - begin);
-    // A full disk can delay the end of a run for seconds, so the length is limited by the due
-    // times.
+    // A full disk can delay the end of a run by seconds, so the length is limited to the time that
+    // the due times cover.
     let due = series.iter().filter_map(|read| {
         let Schedule::Grid { period, .. } = read.descriptor.schedule else {
             return None;
@@ -616,7 +618,8 @@ pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
 }
 
 /// Returns the names of all probes with series, without duplicates and in the order of the series.
-/// If a probe has several parts, each part has its own name, and the parts' series alternate.
+/// Series with the same name need not be adjacent. If a probe has several parts, each part has a
+/// separate name, and the series of the parts alternate.
 pub(super) fn names(series: &[SeriesData]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for read in series {

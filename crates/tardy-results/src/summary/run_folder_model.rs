@@ -30,7 +30,7 @@ use super::summarize::summarize;
 
 const PERIOD: i64 = 1_000_000;
 const DEADLINE: Nanos = Nanos(700_000);
-/// One in this many samples skips two periods.
+/// One sample in this number skips two periods.
 const SKIPPING: u64 = 211;
 
 /// A step of a sequence.
@@ -42,9 +42,9 @@ enum Step {
     MakeRoom,
     /// The tool is killed between two writes.
     Kill,
-    /// The tool is killed, and `share` / 255 of its last write is missing.
+    /// The tool is killed, and the fraction `share` / 255 of its last write is missing.
     Cut { share: u8 },
-    /// The run is stopped and finishes.
+    /// The run is stopped and closed properly.
     Stop,
     /// The tool resumes the run, this many seconds later.
     Resume { after: u8 },
@@ -252,7 +252,7 @@ impl ModeledRun {
         }
         let mut bytes = Vec::new();
         writing.encoder.finish(&truth.counts, false, &mut bytes);
-        // The disk may be full. In a real run, another thread frees space in time.
+        // The disk may be full. In a real run, another thread frees space before the disk is full.
         if writing.writer.append(&bytes).is_err() {
             writing.rotation.make_room().unwrap();
             writing.writer.append(&bytes).expect("there is room now");
@@ -307,7 +307,7 @@ impl ModeledRun {
         assert_eq!(numbers.samples, series.counts.recorded);
         Truth {
             counts: Counts {
-                // Samples that only histograms contain are not counted in the model.
+                // The model does not count the samples that only histograms contain.
                 unstored: 0,
                 ..series.counts
             },

@@ -10,16 +10,16 @@ use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 
 use super::read::{SeriesData, throttling};
 
-/// Share of skipped periods, and of wake-ups that skip some, above which a period counts as too
-/// short.
+/// Share of skipped periods, and share of wake-ups that skip periods, above which a period counts
+/// as too short.
 const MOST_PERIODS: f64 = 0.5;
-/// Number of stalls in one series from which throttling is suspected.
+/// Minimum number of stalls in one series for a suspicion of throttling.
 const STALLS_OF_THROTTLING: u64 = 2;
 
-/// Returns the time since the start up to which samples are stored. This is the earliest last
-/// wake-up of the series with a grid of due times. If there is no such series, the result is the
-/// latest last wake-up: in series without a grid, the last sample proves nothing about the time
-/// after it.
+/// Returns the time since the start up to which samples are stored. Each series with a grid of due
+/// times has a last wake-up; the result is the earliest of these. If there is no such series, the
+/// result is the latest of all last wake-ups, because the end of a series without a grid does not
+/// show that samples are missing.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
     let counted = series
@@ -53,8 +53,8 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
     Some(Warning::Note { text })
 }
 
-/// Returns a note about the gaps in the numbers of phases; `None` unless shorter gaps were counted
-/// without their time.
+/// Returns a note that the numbers of phases cover only long gaps; `None` unless shorter gaps were
+/// counted without their time.
 fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     let Meaning::Gap { least } = read.descriptor.meaning else {
         return None;
@@ -210,7 +210,7 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
 }
 
 /// Returns whether wake-ups skip periods regularly. A single long stall may skip most periods of a
-/// short run, but does not mean that the period is too short.
+/// short run, although the period is not too short.
 fn skips_steadily(read: &SeriesData) -> bool {
     let samples = read.accumulator.samples;
     samples == 0 || read.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS

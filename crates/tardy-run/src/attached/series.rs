@@ -46,8 +46,8 @@ pub(super) struct Series {
 /// Where the samples are stored.
 #[derive(Debug)]
 enum Place {
-    /// A file. The file is opened for each chunk, because a program may have more threads than a
-    /// process may have open files.
+    /// A file. The file is open only while a chunk is written, because a program may have more
+    /// threads than a process may have open files.
     File(PathBuf),
     /// The segments of a series with `--disk`. The first sample creates the first segment.
     Segments {
@@ -103,8 +103,8 @@ impl Series {
         ))
     }
 
-    /// Resumes the series at `path`. Its earlier samples must all be folded into histograms
-    /// already.
+    /// Resumes the series at `path`. The earlier samples of the series must all be folded into
+    /// histograms already.
     pub(super) fn take_up(path: &Path, rule: RotationRule, has_metrics: bool) -> io::Result<Self> {
         let descriptor = SeriesFile::open(path)
             .map_err(io::Error::other)?

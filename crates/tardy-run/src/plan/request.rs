@@ -426,7 +426,7 @@ impl Request {
             .filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
     }
 
-    /// Replaces options that abbreviate others by those options.
+    /// Replaces each option that is short for other options by those options.
     #[must_use]
     pub fn spelled_out(mut self) -> Self {
         if let Some(micros) = self.break_above.take() {

@@ -2,14 +2,14 @@
 //! for a CPU, or sleeps.
 //!
 //! A cycle starts with the wake-up from a sleep in the thread's wait place, and ends when the
-//! thread sleeps there again. The wait place is determined for each group of sleeps. Only places
-//! with at least two sleeps are considered, if there are any, because one long sleep before a loop
+//! thread sleeps there again. The wait place is determined for each group of sleeps. If any place
+//! has at least two sleeps, only such places are considered, because one long sleep before a loop
 //! is not the loop's wait.
 //!
 //! The wait place is the place where the thread's own timers ended the sleeps. These timers must be
-//! absolute, or the place must have at least a tenth of the time slept. If several places meet this
-//! rule, the one of them with the longest time slept is the wait place. If none does, the longest
-//! time slept of all places decides.
+//! absolute, or the place must account for at least a tenth of the time slept. If several places
+//! meet this rule, the wait place is the one where the thread slept longest in total. If no place
+//! meets it, the wait place is the place where the thread slept longest in total.
 
 use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
@@ -28,11 +28,11 @@ use super::{
 const GROUP_SLEEPS: usize = 32;
 /// Maximum number of stints in a group.
 const GROUP_STINTS: usize = 1024;
-/// Minimum number of sleeps at a wait place, and of sleeps there that the thread's own timers
-/// ended.
+/// Minimum number of sleeps at a wait place. It also applies to the sleeps there that the thread's
+/// own timers ended.
 const SLEEPS_MIN: u32 = 2;
-/// Divisor for the smallest share of the time slept that a wait place with relative timers must
-/// have: 1/10. There is a minimum because a worker may also sleep briefly within its work.
+/// A wait place with relative timers must account for at least this fraction of the time slept,
+/// given as its divisor: 1/10. This excludes the short sleeps of a worker within its work.
 const TIMERS_SHARE: i64 = 10;
 /// Maximum number of parts without CPU time that are stored per cycle.
 const STRETCHES_MAX: usize = 32;
@@ -40,7 +40,7 @@ const STRETCHES_MAX: usize = 32;
 const WORST_OF_THREAD: usize = 10;
 /// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
-/// Maximum number of places per thread that are counted separately. All others are counted together.
+/// Maximum number of places per thread that are counted separately. Others are counted together.
 const PLACES_MAX: usize = 64;
 
 /// Index of a place in the list for [`Cutter::result`]; absent if the place is unknown.
@@ -201,7 +201,7 @@ impl Cutter {
         }
     }
 
-    /// Records that a running thread reached one of the two functions. The caller must have added
+    /// Records that a running thread called one of the two functions. The caller must have added
     /// the thread's earlier stints. Returns the start and the end of the cycle that ends here.
     pub fn mark(&mut self, thread: i32, time: i64, is_end: bool) -> Option<(i64, i64)> {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
@@ -232,8 +232,8 @@ impl Cutter {
         None
     }
 
-    /// Records that events were lost, or that no further events follow. Open cycles between marks
-    /// are cut off.
+    /// Records that events were lost, or that no further events follow. Unfinished cycles between
+    /// marks are cut off.
     pub fn lose(&mut self) {
         if self.is_marked {
             for thread in self.threads.values_mut() {
@@ -242,9 +242,9 @@ impl Cutter {
         }
     }
 
-    /// Records a wake-up. The caller must do so before it adds the stint that the wake-up ends.
-    /// Only a timer of the program gives a cycle a due time; all other cycles start at the wake-up,
-    /// and the stint has the time of the wake-up.
+    /// Records a wake-up. The caller must do this before it adds the stint that the wake-up ends.
+    /// Only wake-ups by a timer of the program are stored, because only these give a cycle a due
+    /// time. All other cycles start at the time of the wake-up, which the stint contains.
     pub fn wake_up(&mut self, wake_up: &WakeUp) {
         let has_room = self.timers.len() < THREADS_MAX || self.timers.contains_key(&wake_up.thread);
         if has_room && matches!(wake_up.cause, Cause::Timer { .. }) {
@@ -285,7 +285,7 @@ impl Cutter {
         (WORST_MAX / self.threads.len().max(1)).max(WORST_OF_THREAD)
     }
 
-    /// Returns the place where a thread sleeps between cycles, if it is known yet.
+    /// Returns the place where a thread sleeps between cycles, if this place is already known.
     #[must_use]
     pub fn waiting_place(&self, thread: i32) -> Option<Option<u32>> {
         self.threads.get(&thread)?.home
@@ -392,7 +392,7 @@ impl ThreadCut {
         if found.iter().any(|(_, sleeps)| sleeps.count >= SLEEPS_MIN) {
             found.retain(|(_, sleeps)| sleeps.count >= SLEEPS_MIN);
         }
-        // If the stacks of some sleeps are missing, the others decide.
+        // If the stacks of some sleeps are missing, the other sleeps decide.
         if found.iter().any(|(place, _)| place.is_some()) {
             found.retain(|(place, _)| place.is_some());
         }
@@ -487,7 +487,7 @@ impl ThreadCut {
 
     /// Adds a stint to the open cycle between two marks. Returns 1 if the cycle was cut off.
     ///
-    /// A stint may start before the mark; only its part after the mark counts.
+    /// A stint may start before the start mark. Only the part of the stint after the mark counts.
     fn add_between_marks(&mut self, stint: Stint, place: Place) -> u64 {
         if self.open.is_none() || stint.end <= self.last {
             return 0;
@@ -639,8 +639,8 @@ impl RawCycle {
     }
 }
 
-/// Returns the holder of the CPU in this interval: an interrupt or softirq, if it had the CPU for
-/// most of it, or else the last thread.
+/// Returns the holder of the CPU in this interval. This is an interrupt or softirq that had the CPU
+/// for most of the interval, or, if there is none, the last thread.
 fn holder(last: Thread, held: Option<Held>, start: i64, end: i64) -> By {
     match held {
         Some(held) if held.is_most_of(start, end) => By::Waker(held.by),

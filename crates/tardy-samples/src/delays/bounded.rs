@@ -1,9 +1,9 @@
 //! The files of a series' delays in a run with `--disk`: the newest explanations in two files, and
 //! the worst of all older explanations in a third.
 //!
-//! When `SERIES.delays` is full, it becomes `SERIES.delays.older`. The worst explanations of the
-//! file that it replaces are moved to `SERIES.delays.worst`, so the largest latency of the whole
-//! run is always explained.
+//! When `SERIES.delays` is full, it becomes `SERIES.delays.older`. It replaces the previous
+//! `SERIES.delays.older`, whose worst explanations are moved to `SERIES.delays.worst`. So the
+//! largest latency of the whole run is always explained.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use foldhash::HashMap;
 use super::{DelayHolder, DelayReader, Encoder, FILE_MAGIC, SampleDelay};
 use crate::reserved_file;
 
-/// Number of worst explanations that are kept when older ones are dropped.
+/// Maximum number of worst explanations that are kept when old explanations are dropped.
 const WORST: usize = 1000;
 
 /// The limits of a series' files of delays.
@@ -45,9 +45,9 @@ impl Bound {
         }
     }
 
-    /// Returns the size at which the newest file is full: 3/10 of the limit. Two such files exist,
-    /// and up to two copies of the file of the worst explanations, each at most 1/10 of the limit,
-    /// because this file is replaced as a whole.
+    /// Returns the size at which the newest file is full: 3/10 of the limit. Two such files can
+    /// exist. The file of the worst explanations takes at most 1/10 of the limit. It is replaced as
+    /// a whole, so two copies of it can also exist.
     pub(super) fn file_bytes(&self) -> u64 {
         self.bytes * 3 / 10
     }
@@ -56,8 +56,8 @@ impl Bound {
         &self.current
     }
 
-    /// Renames the newest file to the older one, after saving the worst explanations of the older
-    /// file that it replaces.
+    /// Saves the worst explanations of the older file, then replaces the older file with the newest
+    /// one.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         let [worst, older, current] = files(&self.current);
         if older.exists() {

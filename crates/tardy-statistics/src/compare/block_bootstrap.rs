@@ -1,14 +1,15 @@
-//! Differences of quantiles between two sides, with intervals from resampled blocks of time (the
-//! shift function).
+//! Computes the differences of quantiles between two sides (the shift function), with intervals
+//! from resampled blocks of time.
 //!
-//! Samples that are close in time depend on each other, so whole blocks are drawn; each block is
-//! given as the tally of its samples. Blocks must be longer than the period of the load and than
-//! the length from [`super::block_length`]. The intervals hold for these runs only, because they do
-//! not contain the differences between runs. Source: Kuensch, Annals of Statistics 17, 1989.
+//! Samples that are close in time depend on each other, so whole blocks of samples are drawn. The
+//! input has a tally for each block. Blocks must be longer than the period of the load, and longer
+//! than the length from [`super::block_length`]. The intervals apply only to the compared runs,
+//! because they do not include the spread between runs. Source: Kuensch, Annals of Statistics 17,
+//! 1989.
 //!
-//! Callers count blocks in buckets with a relative width of 1/1024, about 500 buckets per run, so
-//! memory does not depend on the length of runs. The interval of a difference is then wrong by less
-//! than a bucket.
+//! Callers count the samples of a block in buckets with a relative width of 1/1024. There are about
+//! 500 buckets per run, so memory does not depend on the length of runs. Because of the buckets,
+//! the interval of a difference is wrong by less than the width of a bucket.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +18,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::quantile::quantile_ranks;
 use crate::tally::Tally;
 
-/// Number of values among which a resampled quantile is looked up. Their distance is a sixtieth of
-/// the quantile's standard deviation.
+/// Number of values in the grid from which a resampled quantile is taken. The distance between
+/// these values is a sixtieth of the quantile's standard deviation.
 const GRID: u64 = 1024;
 /// Half width of the grid, in standard deviations of the resampled rank.
 const REACH: f64 = 8.0;
@@ -48,8 +49,8 @@ pub struct QuantileDifference {
     /// Interval of the difference; `None` if one side has too few samples to bound this quantile
     /// from above.
     pub interval: Option<Interval>,
-    /// Number of independent samples with as much information about the quantile as the blocks of
-    /// each side; at most the number of samples.
+    /// For each side, the number of independent samples that give as much information about the
+    /// quantile as the side's blocks; at most the number of samples.
     pub effective: (f64, f64),
 }
 
@@ -146,8 +147,8 @@ impl Side {
         })
     }
 
-    /// Returns the effective number of samples: with this many independent samples, the rank of the
-    /// quantile would vary as much as it varies in the blocks.
+    /// Returns the effective number of samples. With this number of independent samples, the rank
+    /// of the quantile would vary as much as it varies between the blocks.
     fn effective(&self, index: usize) -> f64 {
         let Grid {
             quantile,
@@ -158,7 +159,8 @@ impl Side {
         (quantile * (1.0 - quantile) * (samples / deviation).powi(2)).min(samples)
     }
 
-    /// Draws blocks with replacement, as many as the side has, and returns their quantiles.
+    /// Draws blocks with replacement, as many as the side has, and returns the quantiles of the
+    /// drawn samples.
     fn resample(&self, random: &mut Random) -> Vec<f64> {
         let mut weights = vec![0_u64; self.sizes.len()];
         for _ in 0..self.sizes.len() {
@@ -208,7 +210,8 @@ impl Grid {
         })
     }
 
-    /// Returns the smallest value of the grid with enough drawn samples at or below it.
+    /// Returns the drawn samples' quantile: the smallest value of the grid with enough drawn
+    /// samples at or below it.
     fn value_at(&self, weights: &[u64], samples: u64) -> f64 {
         let rank = ((self.quantile * samples as f64).ceil() as u64).clamp(1, samples);
         let (mut low, mut high) = (0, self.values.len() - 1);
@@ -252,7 +255,7 @@ mod tests {
         confidence: Confidence::NINETY_FIVE,
     };
 
-    /// Returns blocks of exponential samples. Each block has its own level, so the samples of a
+    /// Returns blocks of exponential samples. Each block has a random level, so the samples of a
     /// block depend on each other.
     fn blocks(seed: u64, count: usize, shift: f64, level_spread: f64) -> Vec<Tally> {
         let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
@@ -277,8 +280,8 @@ mod tests {
             &[0.5],
             RESAMPLING,
         )[0];
-        // The standard error of a median of 50,000 exponentials with mean 1000 is 1000 /
-        // sqrt(50,000) = 4.47, and that of a difference of two such medians is 6.32.
+        // The standard error of a median of 50,000 exponential values with mean 1000 is 1000 /
+        // sqrt(50,000) = 4.47. The standard error of a difference of two such medians is 6.32.
         let width = found.interval.unwrap().width();
         assert!(
             (width / (2.0 * 1.96 * 6.325) - 1.0).abs() < 0.25,

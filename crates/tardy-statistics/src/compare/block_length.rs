@@ -1,4 +1,5 @@
-//! Block length with which a bootstrap keeps the dependence of a series.
+//! Computes the block length with which a bootstrap preserves the dependence between the values of
+//! a series.
 //!
 //! Sources: Politis and White, Econometric Reviews 23, 2004; Patton, Politis and White, Econometric
 //! Reviews 28, 2009 (correction).
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::autocorrelation::product_at;
 
-/// Block lengths in values; callers use the next whole number, but at least the period of the load.
+/// Block lengths, in number of values. Callers round up to a whole number, and use at least the
+/// period of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockLength {
     /// Mean length of blocks with random length.
@@ -39,8 +41,8 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     let (mut slope, mut level) = (0.0, square / n);
     for lag in 1..=lags {
         let share = lag as f64 / lags as f64;
-        // The weights form a trapezoid: 1 for the first half of the lags, then falling linearly to
-        // 0.
+        // The weights form a trapezoid: they are 1 for the first half of the lags, and then fall
+        // linearly to 0.
         let weight = if share <= 0.5 {
             1.0
         } else {
@@ -64,7 +66,8 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     })
 }
 
-/// Returns the first of the earliest `quiet` consecutive lags whose correlations chance explains.
+/// Finds the earliest `quiet` consecutive lags whose correlations can be due to chance, and returns
+/// the first of these lags.
 fn first_quiet_lag(centred: &[f64], quiet: usize, last_lag: usize) -> Option<usize> {
     let n = centred.len() as f64;
     let limit = 2.0 * (n.log10() / n).sqrt();

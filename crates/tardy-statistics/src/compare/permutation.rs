@@ -1,28 +1,29 @@
-//! Tests whether the runs of two sides differ by more than random relabelling would produce. The
-//! test assumes only that runs are exchangeable. The test needs no particular distribution and no
-//! large numbers of runs.
+//! Tests whether the runs of two sides differ by more than they would if the runs were assigned to
+//! the sides at random. The test assumes only that runs are exchangeable. The test needs no
+//! particular distribution and no large numbers of runs.
 
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
 
-/// Up to this number of splits, all splits are tried. If there are more, this number of splits is
-/// drawn.
+/// A split is a way to divide all runs into two sides. Up to this number of splits, all splits are
+/// tried. If there are more, this number of splits is drawn at random.
 const SPLITS_MAX: u64 = 100_000;
 
-/// The outcome of relabelling.
+/// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Permutation {
     /// Mean of the candidate's runs minus mean of the baseline's runs.
     pub difference: f64,
-    /// Share of splits with a difference at least as far from 0 as that of the observed split. The
-    /// observed split is included.
+    /// Share of splits whose difference is at least as far from 0 as the observed difference. This
+    /// share includes the observed split.
     pub probability: f64,
-    /// Whether all splits were tried. Otherwise, splits were drawn from the seed.
+    /// Whether all splits were tried. Otherwise, splits were drawn at random, from the seed.
     pub exact: bool,
 }
 
-/// Compares one number per run, two-sided. `None` if a side is empty or a number is not finite.
+/// Compares one number per run, with a two-sided test. `None` if a side is empty or a number is not
+/// finite.
 #[must_use]
 pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Permutation> {
     let all: Vec<f64> = baseline.iter().chain(candidate).copied().collect();
@@ -33,8 +34,8 @@ pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Per
     let (size, rest) = (candidate.len() as f64, baseline.len() as f64);
     let difference_of = |sum: f64| sum / size - (total - sum) / rest;
     let difference = difference_of(candidate.iter().sum());
-    // Sums in another order differ in the last digit. The tolerance makes splits with the same
-    // exact sum count as equal.
+    // Sums of the same numbers in another order can differ in the last digit. Because of the
+    // tolerance, splits with the same exact sum count as equal.
     let limit = difference.abs() - 1e-12 * all.iter().map(|value| value.abs()).sum::<f64>();
     let extreme = |sum: f64| difference_of(sum).abs() >= limit;
     let splits =
@@ -65,7 +66,7 @@ fn splits(all: u64, some: u64) -> Option<u64> {
     (1..=some.min(all - some)).try_fold(1_u64, |ways, i| Some(ways.checked_mul(all - i + 1)? / i))
 }
 
-/// Counts the choices of `left` values for which the total of `sum` and the values is extreme.
+/// Counts the ways to choose `left` of `values` so that `sum` plus the chosen values is extreme.
 fn count_extreme(values: &[f64], left: usize, sum: f64, extreme: &impl Fn(f64) -> bool) -> u64 {
     if left == 0 {
         return u64::from(extreme(sum));
@@ -91,7 +92,7 @@ fn share_of_drawn(
         }
         count += u64::from(extreme(values[..size].iter().sum()));
     }
-    // The observed split counts too, so the probability is never 0.
+    // The observed split is also counted, so the probability is never 0.
     (count + 1) as f64 / (SPLITS_MAX + 1) as f64
 }
 

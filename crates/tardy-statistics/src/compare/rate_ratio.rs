@@ -1,7 +1,7 @@
-//! Ratio of the deadline misses of two sides.
+//! Compares the rates of deadline misses of two sides by their ratio.
 //!
-//! If both sides have the same rate, whatever it is, and the total number of misses is given, the
-//! number of misses on one side is binomial. The test is therefore exact, and works with few
+//! If both sides have the same rate, then the number of misses on one side, given the total number
+//! of misses, is binomial. This holds for any rate. The test is therefore exact, and works with few
 //! misses. Source: Przyborowski and Wilenski, Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::incomplete_beta::incomplete_beta;
 use crate::proportion::proportion_interval;
 
-/// Misses and opportunities of one side. If misses cluster, both may be effective numbers, which
-/// need not be whole.
+/// The misses of one side, and its opportunities to miss. If misses cluster, both may be effective
+/// numbers, which need not be whole.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MissCount {
     /// Number of misses, or of clusters of misses.
@@ -20,16 +20,16 @@ pub struct MissCount {
     pub exposure: f64,
 }
 
-/// The miss rate of the candidate divided by that of the baseline.
+/// The miss rate of the candidate divided by the miss rate of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateRatio {
-    /// The ratio, which is below 1 if the candidate misses less, and infinite if only the candidate
-    /// missed; `None` if neither side missed.
+    /// The ratio. It is below 1 if the candidate misses less often, infinite if only the candidate
+    /// missed, and `None` if neither side missed.
     pub ratio: Option<f64>,
     /// Interval of the ratio; 0 to infinity if neither side missed.
     pub interval: Interval,
-    /// Probability of a split that is at least as uneven, in either direction, if both rates are
-    /// equal.
+    /// Probability, if both rates are equal, that the misses are divided between the sides at least
+    /// as unevenly, in either direction.
     pub probability: f64,
 }
 
@@ -54,13 +54,14 @@ pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confide
     if !usable(baseline) || !usable(candidate) || total == 0.0 {
         return nothing;
     }
-    // Both shares are computed separately, because 1 minus a share close to 1 has too few digits.
+    // The shares of both sides are computed separately, because 1 minus a share that is close to 1
+    // has too few digits.
     let share = |side: MissCount| proportion_interval(side.events, total, confidence);
     let (of_baseline, of_candidate) = (share(baseline), share(candidate));
     let per_exposure = baseline.exposure / candidate.exposure;
     let exposure = baseline.exposure + candidate.exposure;
-    // The probability that a side has at least its number of events, if each event falls on a side
-    // in proportion to the exposure. "At least" on one side means "at most" on the other.
+    // Returns the probability that a side has at least its observed number of events, if the events
+    // are divided between the sides in proportion to the exposures.
     let at_least = |side: MissCount, other: MissCount| match side.events {
         0.0 => 1.0,
         events => incomplete_beta(

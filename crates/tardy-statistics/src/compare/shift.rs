@@ -1,16 +1,17 @@
-//! The shift between two sides: the median of all differences between their runs, with an exact
-//! interval.
+//! Computes the shift between two sides, with an exact interval. The shift is the median of all
+//! differences between a run of one side and a run of the other side.
 //!
-//! The input is one number per run, such as its 99.99 % quantile or its maximum at equal length,
-//! because the run is the unit of repetition. Source: Hodges and Lehmann, Annals of Mathematical
-//! Statistics 34, 1963. The interval inverts Mann and Whitney's test.
+//! The input has one number per run, because the run is the unit of repetition. The number is, for
+//! example, the 99.99 % quantile, or the maximum, estimated for runs of equal length. Source:
+//! Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963. The interval inverts Mann and
+//! Whitney's test.
 
 use serde::{Deserialize, Serialize};
 
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Maximum number of pairs for the exact law. For more pairs, the normal law is used.
+/// Maximum number of pairs of runs for the exact law. For more pairs, the normal law is used.
 const EXACT_PAIRS_MAX: usize = 2500;
 
 /// The shift between the baseline and the candidate.
@@ -18,8 +19,8 @@ const EXACT_PAIRS_MAX: usize = 2500;
 pub struct Shift {
     /// Median of all differences, candidate minus baseline.
     pub shift: f64,
-    /// The interval, which is infinite on both sides if there are too few runs for the confidence.
-    /// 95 % needs four runs per side.
+    /// The interval. It is infinite on both sides if there are too few runs for the confidence; 95
+    /// % needs four runs per side.
     pub interval: Interval,
 }
 
@@ -49,7 +50,7 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
     Some(Shift { shift, interval })
 }
 
-/// The ratio of the candidate's numbers to the baseline's numbers, by ranks.
+/// The ratio of the candidate's numbers to the baseline's numbers, from the ranks of all ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     /// Median of all ratios, candidate to baseline; infinite if most numbers of the baseline are 0,
@@ -99,9 +100,9 @@ pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) 
     Ratio { ratio, interval }
 }
 
-/// Returns how many of the ordered differences lie outside the interval on each side: the largest k
-/// for which P(statistic <= k) is at most half of the error probability. `None` if even P(statistic
-/// <= 0) is larger.
+/// Returns how many of the ordered differences lie outside the interval on each side. The number
+/// follows from the largest k for which P(statistic <= k) is at most half of the error probability.
+/// Returns `None` if even P(statistic <= 0) is larger.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
     let miss = confidence.miss() / 2.0;
     if n * m > EXACT_PAIRS_MAX {
@@ -260,8 +261,8 @@ mod tests {
 
     #[test]
     fn the_normal_law_takes_over_where_the_exact_one_ends() {
-        // Between 49 * 51 pairs, with the exact law, and 51 * 51 pairs, with the normal law, the
-        // number grows by about 44.
+        // The exact law applies to 49 * 51 pairs, the normal law to 51 * 51 pairs. Between the two,
+        // the number grows by about 44.
         let (exact, normal) = (
             pairs_left_out(49, 51, Confidence::NINETY_FIVE),
             pairs_left_out(51, 51, Confidence::NINETY_FIVE),

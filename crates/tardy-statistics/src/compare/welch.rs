@@ -1,5 +1,5 @@
-//! The difference of two means with unequal variances (Welch, Biometrika 34, 1947). The test suits
-//! totals and build times, but not tails.
+//! Computes the difference of two means with unequal variances (Welch, Biometrika 34, 1947). The
+//! test suits totals and build times, but not the tails of distributions.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Welch {
     pub statistic: f64,
     /// Degrees of freedom, which need not be whole.
     pub freedom: f64,
-    /// Probability of a statistic at least as far from 0 if the means are equal.
+    /// Probability that the statistic is at least as far from 0 if the means are equal.
     pub probability: f64,
 }
 
@@ -65,7 +65,7 @@ mod tests {
         assert!((found.statistic + 2.959_479_4).abs() < 5e-8, "{found:?}");
         assert!((found.freedom - 80.784_889).abs() < 5e-7, "{found:?}");
         assert!((found.probability - 0.004_042_53).abs() < 5e-9, "{found:?}");
-        // An interval with a confidence of 1 minus the test's probability ends at 0.
+        // If the confidence is 1 minus the test's probability, one end of the interval is 0.
         let edge = welch(
             &last,
             &first,

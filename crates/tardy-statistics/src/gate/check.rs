@@ -11,19 +11,19 @@ use crate::runs_test::RunsTest;
 use crate::stationarity::Kpss;
 use crate::threshold::EXCEEDANCES_MIN;
 
-/// Minimum probability in the tests of order and of halves. Each of them rejects one good series in
-/// a hundred.
+/// Minimum probability in the tests of order and of halves. Each of these tests rejects one good
+/// series in a hundred.
 const TIME_PROBABILITY_MIN: f64 = 0.01;
 /// Minimum probability in the test of the fit. The test rejects one true model in twenty.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
-/// Maximum correlation, which hardly changes a bound: with it, the effective number of samples is
+/// Maximum correlation. It hardly changes a bound, because the effective number of samples is still
 /// two thirds of their number.
 const CORRELATION_MAX: f64 = 0.2;
 /// Maximum deviation of the number of records, or of a correlation, in standard deviations of
 /// independent values.
 const DEVIATIONS_MAX: f64 = 3.3;
-/// Shape from which the variance is infinite. Such data are a mixture or drift, and not the
-/// distribution of a latency.
+/// Smallest shape for which the variance is infinite. Data with such a shape are a mixture or
+/// drift; no latency has this distribution.
 const SHAPE_MAX: f64 = 0.5;
 /// Maximum ratio of a model's horizon to the measured length.
 const HORIZON_RATIO_MAX: f64 = 100.0;
@@ -42,12 +42,12 @@ pub enum Check {
     Clusters {
         /// The extremal index; 1 if every exceedance is alone.
         extremal_index: f64,
-        /// Number of exceedances before clusters were replaced.
+        /// Number of exceedances before each cluster was replaced by its largest value.
         exceedances: u64,
     },
-    /// Whether block maxima do not predict later block maxima.
+    /// Whether block maxima are uncorrelated with earlier block maxima.
     Independence {
-        /// The largest magnitude of the correlations of block maxima with those 1 to 10 blocks
+        /// The largest absolute correlation of block maxima with the block maxima 1 to 10 blocks
         /// earlier.
         largest: f64,
         /// The number of block maxima.
@@ -63,7 +63,7 @@ pub enum Check {
     Halves {
         /// The Kolmogorov-Smirnov distance.
         distance: f64,
-        /// Probability of a distance at least as large by chance.
+        /// Probability that chance alone gives a distance at least as large.
         probability: f64,
     },
     /// Whether the tail has a finite variance.

@@ -1,5 +1,5 @@
-//! The check that needs no assumption: a fit of the first half of the time predicts how many
-//! clusters of the second half exceed a level.
+//! A check that needs no assumption: a fit to the first half of the time predicts how many clusters
+//! in the second half exceed a level.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use crate::incomplete_gamma::incomplete_gamma;
 
 /// Minimum number of clusters in the first half for a prediction.
 const CLUSTERS_MIN: usize = 25;
-/// Maximum number of predicted exceedances in the second half. The level is then well above the
-/// threshold, and is still exceeded often enough to count.
+/// Maximum number of predicted exceedances in the second half. With this number, the level is well
+/// above the threshold, and is still exceeded often enough for a count.
 const EXPECTED_MAX: f64 = 10.0;
-/// Smallest probability at which a count still agrees with the prediction. The prediction is an
-/// interval; the test uses the end that is closest to the count.
+/// Minimum probability of a count that agrees with the prediction. The predicted level is an
+/// interval; the test uses the end of it that agrees best with the count.
 const PROBABILITY_MIN: f64 = 0.01;
 
-/// A prediction, and what happened.
+/// A prediction, and the observed numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HoldOut {
-    /// The level that the second half should exceed `expected` times, from the fit of the first
-    /// half. The interval is the error of the fit.
+    /// The level that, according to the fit of the first half, the second half exceeds `expected`
+    /// times. It is an interval, because the fit has an error.
     pub level: Interval,
     /// Predicted number of clusters above the level.
     pub expected: f64,

@@ -20,7 +20,7 @@ pub struct GevFit {
     /// Negative log-likelihood of the maxima under the model.
     pub negative_log_likelihood: f64,
     /// Covariance of location, scale and shape, in this order. `None` for a shape of -1/2 or below,
-    /// for which it does not describe the error.
+    /// because the covariance then does not describe the error.
     pub covariance: Option<[[f64; 3]; 3]>,
 }
 
@@ -33,8 +33,8 @@ pub struct GumbelFit {
     pub negative_log_likelihood: f64,
     /// Twice the difference between the log-likelihoods of the full model and of this model.
     pub likelihood_ratio: f64,
-    /// Probability of such a ratio if the shape is 0. A large probability does not show that the
-    /// shape is 0, so it is no reason to assume shape 0.
+    /// Probability of a ratio at least as large if the shape is 0. A large probability does not
+    /// show that the shape is 0, so it is no reason to assume shape 0.
     pub probability: f64,
 }
 
@@ -56,8 +56,8 @@ pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
             .negative_log_likelihood(maxima)
         }
     };
-    // The distribution from the L-moments may exclude the largest maximum. Shape 0 excludes no
-    // value.
+    // The distribution from the L-moments may exclude the largest maximum. A distribution of shape
+    // 0 excludes no value.
     let shape = if start.negative_log_likelihood(maxima).is_finite() && start.shape > -0.9 {
         start.shape
     } else {
@@ -129,7 +129,7 @@ pub fn fit_gumbel(maxima: &[f64], full: &GevFit) -> Result<GumbelFit, FitError> 
     })
 }
 
-/// Returns a start from the L-moments, and a first step for the location.
+/// Returns the start of the search, from the L-moments, and the first step for the location.
 fn start(maxima: &[f64]) -> Result<(Gev, f64), FitError> {
     if maxima.len() < MAXIMA_MIN {
         return Err(FitError::TooFew(maxima.len() as u64));

@@ -36,7 +36,7 @@ impl GevFit {
     }
 
     /// Returns the profile-likelihood interval of the level that one block in `blocks` exceeds.
-    /// `blocks` must be above 1, and `maxima` are the fitted ones.
+    /// `blocks` must be above 1, and `maxima` must be those to which the model was fitted.
     #[must_use]
     pub fn return_level_interval(
         &self,
@@ -62,9 +62,9 @@ impl GevFit {
             minimum_near(likelihood, start, [0.1, 0.05])
         };
         let fitted = [self.model.scale.ln(), self.model.shape];
-        // Each search starts at the end of the previous one, because neighbouring levels have
-        // neighbouring best parameters. If these parameters exclude a maximum, the search restarts
-        // from a wide Gumbel distribution, which excludes none.
+        // Each search starts at the result of the previous search, because levels that are close
+        // together have similar best parameters. If these parameters exclude a maximum, the search
+        // restarts from a wide Gumbel distribution, which excludes no value.
         let mut last = fitted;
         let profile = |level: f64| {
             let mut found = profile_from(level, last);

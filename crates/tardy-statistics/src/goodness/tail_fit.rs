@@ -1,11 +1,11 @@
 //! Tests whether a fitted generalised Pareto distribution describes its excesses.
 //!
-//! The law of the Anderson-Darling statistic with both parameters fitted depends only on the shape
-//! (Choulakian and Stephens, Technometrics 43, 2001). The percentage points below come from a
+//! If both parameters are fitted, the law of the Anderson-Darling statistic depends only on the
+//! shape (Choulakian and Stephens, Technometrics 43, 2001). The percentage points below come from a
 //! parametric bootstrap that was run once: 40,000 fits of 1000 excesses for each shape, by the
 //! example `anderson_darling_table`. So reports need no bootstrap, and true models are rejected as
-//! often as stated. Excesses that are known only as buckets are tested by Pearson's chi-square
-//! instead, because ties make the Anderson-Darling statistic too large.
+//! often as stated. If excesses are known only as counts in buckets, Pearson's chi-square test is
+//! used instead, because ties make the Anderson-Darling statistic too large.
 
 use statrs::function::gamma::gamma_ur;
 
@@ -54,8 +54,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     let mut class = (0.0, 0.0);
     let mut above = 1.0; // survival at the lower edge of the class
     for &(edge, count) in buckets {
-        // Empty buckets are not in the list, so a class extends over any gap to the end of this
-        // bucket.
+        // Empty buckets are not in the list, so a class extends over all empty buckets up to the
+        // end of this bucket.
         class.0 += count as f64;
         let end = model.survival(edge + width);
         class.1 = (above - end) * total;
@@ -91,8 +91,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     })
 }
 
-/// Returns the probability of a statistic from the table. The interpolation is linear in the shape
-/// and in the logarithm of the probability.
+/// Returns the probability of a statistic, interpolated from the table. The interpolation is linear
+/// in the shape and in the logarithm of the probability.
 fn probability(statistic: f64, shape: f64) -> f64 {
     if !statistic.is_finite() {
         return 0.0;

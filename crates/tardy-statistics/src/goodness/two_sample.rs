@@ -21,7 +21,7 @@ pub struct Test {
 /// `None` if a sample is empty.
 ///
 /// The probability is exact for up to 1000 samples each; for more samples, it comes from the limit
-/// law. Ties can only make it too large.
+/// law. Ties can make the probability too large, but never too small.
 #[must_use]
 pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total(), second.total());
@@ -46,14 +46,15 @@ pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the fraction of lattice paths along which both shares stay closer than `distance`. If
-/// both samples have the same distribution, all paths are equally likely.
+/// Returns the fraction of lattice paths along which the difference of the two cumulative shares
+/// stays below `distance`. If both samples have the same distribution, all paths are equally
+/// likely.
 fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     let (rows, columns) = (n as usize, m as usize);
     let inside =
         |i: usize, j: usize| (i as f64 / n as f64 - j as f64 / m as f64).abs() < distance - 1e-9;
-    // `row` has the probabilities that a random path reaches each point. Probabilities are used,
-    // because counts would overflow.
+    // `row` contains, for each point, the probability that a random path reaches it. Probabilities
+    // are used, because counts would overflow.
     let mut row = vec![0.0; columns + 1];
     for i in 0..=rows {
         for j in 0..=columns {
@@ -104,7 +105,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let sum_of_ranks = |side: usize, size: f64| {
         let of_step = |step: &Step| {
             let count = step.at[side] as f64;
-            // The sum of (rank - p)^2 over the places p that these values have in their own sample.
+            // Adds the sum of (rank - p)^2, where p runs over the ranks of these values in their
+            // own sample.
             let middle = step.rank() - step.own_rank(side);
             count * middle * middle + count * (count * count - 1.0) / 12.0
         };
@@ -120,7 +122,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let mean = (1.0 + 1.0 / both) / 6.0;
     let variance = (both + 1.0) * (4.0 * n * m * both - 3.0 * (n * n + m * m) - 2.0 * n * m)
         / (45.0 * both * both * 4.0 * n * m);
-    // The statistic is shifted and scaled to the limit law's mean of 1/6 and variance of 1/45.
+    // Shifts and scales the statistic so that it has the mean 1/6 and the variance 1/45 of the
+    // limit law.
     let scaled = 1.0 / 6.0 + (statistic - mean) / (45.0 * variance).sqrt();
     let probability = if scaled < 0.003 {
         1.0
@@ -151,7 +154,8 @@ fn mises_limit(x: f64) -> f64 {
 /// `exp(-q cosh t) cosh(t / 4)`.
 fn bessel_k_quarter(q: f64) -> f64 {
     if q < 1e-6 {
-        // Returns the leading term. Such small arguments do not occur in practice.
+        // For arguments this small, returns only the leading term. Such small arguments do not
+        // occur in practice.
         return 0.5 * gamma(0.25) * (2.0 / q).powf(0.25);
     }
     // Beyond `end`, the integrand is below 1e-17 of its largest value. The trapezoidal rule
@@ -163,12 +167,12 @@ fn bessel_k_quarter(q: f64) -> f64 {
 }
 
 /// Returns Anderson and Darling's test for two samples, with the standardised statistic. Equal
-/// values have their mean rank. `None` if a side has fewer than two samples, or if all values are
+/// values share their mean rank. `None` if a side has fewer than two samples, or if all values are
 /// equal.
 ///
-/// The probability is interpolated between 0.25 and 0.001, and limited to this range. Source:
-/// Scholz and Stephens, Journal of the American Statistical Association 82, 1987, equation 7 and
-/// table 2.
+/// The probability is interpolated from published points between 0.25 and 0.001, and limited to
+/// this range. Source: Scholz and Stephens, Journal of the American Statistical Association 82,
+/// 1987, equation 7 and table 2.
 #[must_use]
 pub fn anderson_darling(first: &Tally, second: &Tally) -> Option<Test> {
     let sizes = [first.total() as f64, second.total() as f64];

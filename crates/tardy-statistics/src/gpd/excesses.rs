@@ -1,9 +1,9 @@
-//! Excesses over a threshold, known exactly or as buckets of a histogram, with the likelihood for
-//! each case.
+//! Excesses over a threshold, known exactly or only as counts in buckets of a histogram, with the
+//! likelihood for each of these two cases.
 //!
-//! Rounded values are not exact: a density at bucket edges is biased, and ties make goodness-of-fit
-//! tests reject valid models. The likelihood of a bucket is therefore the probability of a value
-//! within it.
+//! If rounded values were treated as exact, a density at the edges of buckets would bias the fit,
+//! and ties would make goodness-of-fit tests reject valid models. The likelihood of a bucket is
+//! therefore the probability that a value lies within it.
 
 use super::{Gpd, SHAPE_ZERO};
 use crate::moments::Moments;
@@ -27,14 +27,14 @@ pub struct Excesses {
     largest: f64,
 }
 
-/// If the fraction of distinct values among the excesses is smaller, the values are treated as
+/// If the fraction of distinct values among the excesses is below this, the values are treated as
 /// rounded, with the likelihood of buckets.
 const DISTINCT_MIN: f64 = 0.9;
 
 impl Excesses {
-    /// Returns the excesses of `tally` over `threshold`. If almost all values differ, they are
-    /// exact values. Otherwise, they are buckets of `width`, the resolution of the clock or
-    /// histogram, and `threshold` must be the edge of a bucket.
+    /// Returns the excesses of `tally` over `threshold`. If almost all values differ, the excesses
+    /// are treated as exact values. Otherwise, they are treated as buckets. `width` is then the
+    /// resolution of the clock or histogram, and `threshold` must be the edge of a bucket.
     #[must_use]
     pub fn over(tally: &Tally, threshold: f64, width: f64) -> Self {
         let distinct = tally.entries().len()
@@ -64,7 +64,7 @@ impl Excesses {
     }
 
     /// Returns the excesses of the samples at or above `threshold`, which must be the edge of a
-    /// bucket. `tally` has the lower edges of buckets of `width`.
+    /// bucket. The values in `tally` are the lower edges of buckets of the width `width`.
     #[must_use]
     pub fn grouped_from(tally: &Tally, threshold: f64, width: f64) -> Self {
         let from = tally.entries().partition_point(|entry| entry.0 < threshold);
@@ -177,9 +177,9 @@ impl Excesses {
 
 /// Returns the sum of `ln(1 + rate * value)`.
 ///
-/// The logarithms are the main cost of such a sum, so one logarithm is taken of a product of eight
-/// factors. Each factor has its own logarithm if `rate * value` is so small that adding it to 1
-/// would lose digits, or so large that the product could overflow.
+/// The logarithms are the main cost of such a sum, so only one logarithm is computed for the
+/// product of eight factors. A logarithm is computed for each factor if `rate * value` is so small
+/// that adding it to 1 would lose digits, or so large that the product could overflow.
 pub(super) fn sum_of_logarithms(values: &[f64], rate: f64) -> f64 {
     let largest = values.last().copied().unwrap_or(0.0);
     let exact = (rate * largest).abs() < 1e-3 || rate * largest > 1e30;

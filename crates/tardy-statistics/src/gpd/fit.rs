@@ -1,9 +1,9 @@
 //! Fits the generalised Pareto distribution by maximum likelihood.
 //!
 //! For a fixed `rate = shape / scale`, the best shape is a mean of logarithms, so only one
-//! parameter remains (Grimshaw, Technometrics 35, 1993). A search in one parameter cannot diverge
-//! along a ridge of the likelihood. For buckets, there is no such formula, and the search has two
-//! parameters.
+//! parameter remains (Grimshaw, Technometrics 35, 1993). With one parameter, the search cannot
+//! diverge along a ridge of the likelihood. For counts in buckets, there is no such formula, so the
+//! search has two parameters.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,8 @@ use crate::numeric::minimum::{minimum_between, minimum_near};
 
 /// Minimum number of excesses for a fit. The gate demands more before a model is shown.
 pub const EXCESSES_MIN: u64 = 10;
-/// Number of excesses used to find the neighbourhood of the maximum. All excesses are then used to
-/// find the maximum itself.
+/// Maximum number of excesses from which the neighbourhood of the maximum is found. The maximum
+/// itself is then found from all excesses.
 const COARSE_MAX: usize = 2000;
 
 /// The fitted model and its uncertainty.
@@ -26,8 +26,8 @@ pub struct GpdFit {
     /// Negative log-likelihood of the excesses under the model.
     pub negative_log_likelihood: f64,
     /// Covariance of scale and shape, in this order, from the curvature of the likelihood. `None`
-    /// for a shape of -1/2 or below, for which it does not describe the error; profile intervals
-    /// are valid there.
+    /// for a shape of -1/2 or below, because the covariance then does not describe the error;
+    /// profile intervals are still valid.
     pub covariance: Option<[[f64; 2]; 2]>,
     /// Number of fitted excesses.
     pub excesses: u64,
@@ -101,8 +101,8 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let rates = rate_grid(largest, mean);
     let stride = values.len().div_ceil(COARSE_MAX);
-    // Every stride-th ordered value keeps the form of the distribution. The largest value is kept,
-    // because it limits the rate.
+    // Every `stride`-th of the ordered values is used, which preserves the form of the
+    // distribution. The largest value is always included, because it limits the rate.
     let coarse: Vec<f64> = values.iter().copied().rev().step_by(stride).rev().collect();
     let rate = [coarse.as_slice(), values].into_iter().find_map(|sample| {
         let (low, high) = bracket(sample, &rates)?;
@@ -119,8 +119,8 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     })
 }
 
-/// Returns rates from just above `-1 / largest` to very heavy tails, without 0. A lower rate would
-/// exclude the largest excess.
+/// Returns a grid of rates, from just above `-1 / largest` to rates of very heavy tails, without
+/// the rate 0. A lower rate would exclude the largest excess.
 fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     let near_limit = (1..=40)
         .rev()
@@ -132,8 +132,8 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// Returns the rates two steps below and above the best local minimum. At the lower limit the
-/// likelihood grows without bound, which does not count as a minimum.
+/// Returns the rates two steps below and above the best local minimum. At the lower limit, the
+/// likelihood grows without bound; this does not count as a minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
     let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);

@@ -1,20 +1,21 @@
-//! All models that the data do not exclude, which give a band around the whole tail.
+//! Finds all models that the data do not exclude. Together, these give a band around the whole
+//! tail.
 //!
 //! All pairs of scale and shape whose likelihood is not much smaller than the maximum form a region
 //! around the fit. The smallest and the largest value of a quantity in this region are the ends of
 //! its profile-likelihood interval, so the band at a level agrees with
-//! [`Tail::return_level_interval`]. A region without holes is determined by its edge. The edge is
-//! found once and serves all levels. A chart draws the band from the threshold to the level of
-//! `--horizon`. Source: Coles, An Introduction to Statistical Modeling of Extreme Values, 2001,
-//! sections 2.6.5 and 2.6.6.
+//! [`Tail::return_level_interval`]. The region has no holes, so its edge determines it. The edge is
+//! found once, and is then used for all levels. A chart draws the band from the threshold to the
+//! level of `--horizon`. Source: Coles, An Introduction to Statistical Modeling of Extreme Values,
+//! 2001, sections 2.6.5 and 2.6.6.
 
 use super::Gpd;
 use super::return_level::Tail;
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Number of directions in which the edge is searched. With this number, the ends of intervals have
-/// an error of about 1/500 of their distance.
+/// Number of directions in which the edge is searched. With this number, the error of each end of
+/// an interval is about 1/500 of the interval's length.
 const DIRECTIONS: usize = 48;
 /// Shape below which the likelihood has no maximum.
 const SHAPE_MIN: f64 = -1.0;
@@ -132,9 +133,9 @@ mod tests {
                 "{found} and {expected} of {reach} at {horizon}"
             );
         }
-        // The opposite direction must agree, too. At the upper end of the level's interval, the
-        // upper end of the probability's interval must be the probability of the level. The same
-        // holds for the lower ends.
+        // The opposite direction, from level to probability, must also agree. For the upper end of
+        // the level's interval, the upper end of the probability's interval must be the probability
+        // for which the level was computed. The same holds for the lower ends.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);

@@ -53,7 +53,7 @@ fn inverse_positive_definite<const N: usize>(matrix: [[f64; N]; N]) -> Option<[[
         }
     }
     let mut inverse = [[0.0; N]; N];
-    // Columns are written as rows, because the inverse is symmetric too.
+    // The columns of the inverse are stored as rows, because the inverse is also symmetric.
     for (column, solution) in inverse.iter_mut().enumerate() {
         for i in 0..N {
             let known: f64 = (0..i).map(|k| lower[i][k] * solution[k]).sum();

@@ -1,14 +1,14 @@
-//! Inverses of distribution functions, and the continued fractions with which these functions are
-//! computed.
+//! Computes inverses of distribution functions, and the continued fractions from which these
+//! functions are computed.
 
 /// Maximum number of steps of an inversion. Newton's steps usually need ten.
 const STEPS_MAX: u32 = 200;
-/// Number of terms after which a fraction is accepted. Near the median of 1e15 samples (more than
-/// thirty years at 1 MHz), all terms are necessary.
+/// Maximum number of terms of a continued fraction. Near the median of 1e15 samples (more than
+/// thirty years at 1 MHz), all of these terms are necessary.
 pub(crate) const TERMS_MAX: u32 = 100_000_000;
 
 /// Returns the zero of an increasing function between `low` and `high`, from its value and slope.
-/// Newton's steps are used; if a step leaves the bracket, the bracket is halved.
+/// Uses Newton's method. If a step would leave the bracket, halves the bracket instead.
 pub(crate) fn inverse(
     start: f64,
     (mut low, mut high): (f64, f64),
@@ -37,8 +37,9 @@ pub(crate) fn inverse(
     t
 }
 
-/// Evaluates a continued fraction by Lentz's method, starting from its value, numerator and
-/// denominator so far. `term` returns the next partial numerator and denominator.
+/// Evaluates a continued fraction by Lentz's method. The first argument contains the value, the
+/// numerator and the denominator of the part that is already evaluated. `term` returns the next
+/// partial numerator and denominator.
 pub(crate) fn continued_fraction(
     (mut fraction, mut numerator, mut denominator): (f64, f64, f64),
     mut term: impl FnMut(f64) -> (f64, f64),

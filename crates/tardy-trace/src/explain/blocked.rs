@@ -1,10 +1,10 @@
-//! Records when explained threads waited in the kernel without expecting a wake-up: for a page, or
-//! for a lock.
+//! Records when explained threads waited in the kernel for a page or a lock, instead of for a
+//! wake-up that a sample measures.
 //!
 //! A thread in an uninterruptible wait does not wait for the wake-up that a sample measures. Such a
-//! wait is a page fault or a lock of the kernel, even if the sample became due in it and another
-//! thread woke it. Without this rule, the wait would count as the path of the thread that woke the
-//! probe.
+//! wait is due to a page fault or a kernel lock, even if the sample became due during the wait and
+//! another thread ended it. Without this rule, the wait would count as the path of the thread that
+//! woke the probe.
 //!
 //! A wait during which events were lost has no known cause or end. Such a wait counts as lost
 //! events until the thread is woken or writes an event.
@@ -99,7 +99,7 @@ impl ThreadWaits {
                     .or_default()
                     .has_contention = false
             }
-            // The thread goes to sleep until a time.
+            // The thread starts a sleep that a timer will end.
             Kind::TimerStart { .. } => {
                 self.threads.entry(event.head.pid).or_default().has_fault = false
             }
@@ -142,7 +142,8 @@ impl ThreadWaits {
         });
     }
 
-    /// Records that events were lost: they may have ended any wait, and the reason for a wait.
+    /// Records that events were lost. The lost events may include the end of any wait, and the
+    /// reason for a wait.
     pub(super) fn lose(&mut self) {
         for stint in self.threads.values_mut() {
             stint.has_fault = false;

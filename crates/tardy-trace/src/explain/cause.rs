@@ -26,7 +26,7 @@ pub(super) struct Wait<'a> {
     pub(super) interrupted_depth: Option<u8>,
     /// The thread that had the CPU when the waiting thread was woken.
     pub(super) found: Option<i32>,
-    /// Whether the time slice was extended before the thread started to wait, for another thread.
+    /// Whether another thread's time slice was extended before this thread started to wait.
     pub(super) is_earlier_extension: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::event::{Event, Kind, Thread};
 const ASLEEP_MAX: usize = 1 << 12;
 const SLEEPS_MAX: usize = 1 << 12;
 
-/// An uninterruptible sleep that a thread ended.
+/// An uninterruptible sleep that another thread ended.
 #[derive(Debug)]
 struct Sleep {
     from: u64,
@@ -92,8 +92,9 @@ impl Donors {
     }
 }
 
-/// Returns the holder of the CPU as the owner of a mutex that runs for `donor`, if it had the CPU
-/// although its own priority is too low. If `is_switch`, the interval is the switch itself.
+/// If `holder` had the CPU although its own priority is too low, returns it as the owner of a mutex
+/// that runs for `donor`. Otherwise returns `holder` unchanged. If `is_switch`, the interval is the
+/// switch itself.
 pub(super) fn owner(
     holder: Holder,
     known: Certainty,

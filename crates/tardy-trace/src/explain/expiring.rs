@@ -27,8 +27,8 @@ pub(super) struct ExpiringTimer {
     pub(super) function: u64,
     pub(super) timer: Option<Timer>,
     pub(super) interrupt: Option<u64>,
-    /// The thread that the timer's function interrupted. Wake-ups by any other thread do not come
-    /// from this function.
+    /// The thread that the timer's function interrupted. A wake-up in the context of any other
+    /// thread does not come from this function.
     pub(super) pid: i32,
     pub(super) is_in_interrupt: bool,
 }
@@ -63,8 +63,9 @@ impl SetTimers {
         self.timers.remove(&address)
     }
 
-    /// Forgets timers that were due before `time`, in ns of the monotonic clock. Lost events may
-    /// have ended them and set them again, so they would be due a whole period too early.
+    /// Forgets timers that were due before `time`, in ns of the monotonic clock. The lost events
+    /// may include the end and the next start of such a timer, and its stored due time would then
+    /// be a whole period too early.
     pub(super) fn lose(&mut self, time: u64) {
         let time = time.cast_signed();
         self.timers.retain(|_, timer| timer.soft_expires > time);

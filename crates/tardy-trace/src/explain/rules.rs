@@ -18,7 +18,7 @@ const FUTEX_COMMAND: i64 = 0x7f;
 const CLONE_THREAD: i64 = 0x1_0000;
 /// Monotonic clocks stay below this value (31 years); the wall clock has exceeded it since 2001.
 const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
-/// Bit of a timer's mode: the time counts from now.
+/// Bit of a timer's mode that means a time relative to now.
 const RELATIVE: i64 = 1;
 /// Maximum number of names of wakers.
 const WAKERS_MAX: usize = 1000;
@@ -32,8 +32,8 @@ pub struct Rules {
     pub page_faults_user: u64,
     /// Page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
-    /// Sleeps for a length of time instead of until a time: each sleep shifts all later cycles by
-    /// its latency.
+    /// Sleeps for a length of time instead of until a time. Each such sleep shifts all later cycles
+    /// by its latency.
     pub sleeps_relative: u64,
     /// Sleeps on a clock that can be set.
     pub sleeps_on_wall_clock: u64,
@@ -125,7 +125,7 @@ impl RuleScopes {
         }
     }
 
-    /// Returns the number of single threads.
+    /// Returns the number of threads that are counted individually.
     pub(crate) fn len(&self) -> usize {
         self.threads.as_ref().map_or(0, HashMap::len)
     }
@@ -182,8 +182,8 @@ impl Rules {
         }
     }
 
-    /// Records that a timer woke the thread: its loop has started, and earlier actions are no
-    /// violations.
+    /// Records that a timer woke the thread. This means that its loop has started, so earlier
+    /// actions are not violations.
     pub(crate) fn begin(&mut self) {
         if !self.has_begun {
             let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;

@@ -3,7 +3,8 @@
 //!
 //! A sample carries its due time and its clock read, and the trace shows what happened in between.
 //! The pieces cover exactly this interval, even if the trace has gaps, so their sum is the sample's
-//! latency to the nanosecond. A gap in the trace is a piece whose cause is unknown or lost events.
+//! latency to the nanosecond. A gap in the trace becomes a piece whose cause is unknown, or is a
+//! loss of events.
 //!
 //! A sample of a probe with several threads belongs to the thread that had a CPU at the clock read.
 //! Probes therefore need not declare which thread records which series.
@@ -156,7 +157,8 @@ impl Samples {
                 .or_default()
                 .push_back(wake_up);
         }
-        // The thread ran at `woke`: an earlier wake-up after the due time belongs to this sample.
+        // The thread ran at `woke`. If a wake-up gave it the CPU after the due time and by `woke`,
+        // the first such wake-up belongs to this sample.
         let room = self.explainer.room();
         let kept = self.wake_ups.get(&pid);
         let found =
@@ -210,8 +212,8 @@ impl Samples {
         }
     }
 
-    /// Explains a sample without a wake-up in its interval: the thread was awake, or the trace
-    /// lacks the wake-up.
+    /// Explains a sample without a wake-up in its interval, because the thread was awake or the
+    /// trace lacks the wake-up.
     fn awake(&self, pid: i32, home: u32, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
         let on = |time| {
             self.explainer

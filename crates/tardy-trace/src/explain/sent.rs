@@ -1,4 +1,5 @@
-//! Interrupts that CPUs send to each other: the sender, and the function that it wants to be run.
+//! Interrupts that CPUs send to each other, with the sender and the function that the sender wants
+//! the receiver to run.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use crate::text::Text;
 const NAMES: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
 /// The interrupt of x86 that runs no function.
 const RESCHEDULE: &str = "reschedule";
-/// Maximum time in ns from sending an interrupt to its arrival. What was sent earlier does not
-/// explain an interrupt that arrives.
+/// Maximum time in ns from sending an interrupt to its arrival. If more time has passed, the
+/// arriving interrupt is another one.
 const ARRIVES_NS: u64 = 1_000_000;
 
 /// The sender of an interrupt, and its reason.
@@ -26,7 +27,8 @@ pub(super) struct Sender {
 #[derive(Debug, Default)]
 pub(super) struct SentInterrupts {
     interrupts: BTreeMap<u32, (u64, Text)>,
-    /// The first function that each CPU has not run yet: it is the reason for the interrupt.
+    /// For each CPU, the first function that it has not run yet. This function is the reason for
+    /// the interrupt.
     functions: BTreeMap<u32, (u64, u64)>,
 }
 

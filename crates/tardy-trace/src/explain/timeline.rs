@@ -11,8 +11,8 @@ use crate::event::{Event, Head, Kind, Thread};
 use crate::recent::Recent;
 use crate::text::Text;
 
-/// Maximum number of moments per CPU, which take 12 MB: 13 s at 10,000 events a second, 0.7 s at
-/// 200,000.
+/// Maximum number of moments per CPU, which take 12 MB. This is enough for 13 s at 10,000 events a
+/// second, and for 0.7 s at 200,000.
 const MOMENTS_MAX: usize = 1 << 17;
 /// Maximum number of interrupts per CPU whose senders are stored.
 const SENDERS_MAX: usize = 1 << 14;
@@ -115,7 +115,7 @@ pub(super) struct Timeline {
     pub(super) expiring: Option<ExpiringTimer>,
     /// The interrupted functions, if a trigger recorded them.
     pub(super) interrupted_stack: Option<u32>,
-    /// Entry of the interrupt that last raised the softirq of timers.
+    /// When the CPU entered the interrupt that last raised the softirq of timers.
     pub(super) timer_softirq_raised: Option<u64>,
     /// The timer that ends the extended time slice of the thread on the CPU.
     extension: Option<u64>,
@@ -167,7 +167,7 @@ impl Timeline {
         before + begin + moments[begin..].partition_point(|moment| moment.time <= time)
     }
 
-    /// Follows the extended time slice of the thread on the CPU: the kernel sets a timer with the
+    /// Follows the extended time slice of the thread on the CPU. The kernel sets a timer with the
     /// function at `slice_expired` when the thread returns to its program (kernel/rseq.c,
     /// `__rseq_arm_slice_extension_timer`). A trace without cancelled timers shows the end of the
     /// slice at the next switch.
@@ -230,7 +230,7 @@ impl Timeline {
             } => self.switch(previous.pid, previous_state, next),
             _ => {}
         }
-        // Contexts are few; a trace of entries without exits is damaged.
+        // A CPU has only a few contexts at once. A trace with entries but without exits is damaged.
         self.stack.truncate(16);
         self.push(event.time, event.head);
         if let Some(sender) = sender {
@@ -301,9 +301,9 @@ impl Timeline {
         }
     }
 
-    /// Passes the intervals of `from..to` without a gap to `visit`, each with what the CPU was
-    /// doing. Neighbours with equal contexts are merged. Time before the first moment has no
-    /// context.
+    /// Divides `from..to` into intervals without gaps, and passes each to `visit` with what the CPU
+    /// was doing. Neighbouring intervals with equal contexts are merged. Time before the first
+    /// moment has no context.
     pub(super) fn stretches(
         &self,
         from: u64,
@@ -343,7 +343,8 @@ impl Timeline {
         }
     }
 
-    /// Returns whether an event after `from` and before `to` found interrupts on, in a thread.
+    /// Returns whether an event after `from` and before `to` found the CPU in a thread, with
+    /// interrupts on.
     pub(super) fn were_interrupts_on(&self, from: u64, to: u64) -> bool {
         let mut found = false;
         let mut moments = self.moments.range(self.after(from)..).peekable();
@@ -373,8 +374,8 @@ impl Timeline {
     }
 
     /// Sets the thread on the CPU from an event's head. Some kernels do not trace the switch from
-    /// idle; then the next event shows which thread has had the CPU since some time after the
-    /// previous event.
+    /// idle. The next event then shows which thread got the CPU at some moment after the previous
+    /// event.
     fn learn_thread(&mut self, head: Head, known: &Recent<i32, Thread>) {
         if self.thread.is_some_and(|thread| thread.pid == head.pid) {
             return;
@@ -427,8 +428,9 @@ impl Timeline {
                 .iter()
                 .any(|context| matches!(context, Context::Softirq(_)))
         {
-            // If entries are traced, the flag alone means that an interrupt arrived before the
-            // first handler or after the last one, outside of any handler.
+            // The flag alone counts only if entries of softirqs are not traced. If they are, it
+            // means that an interrupt arrived outside of any handler, before the first or after the
+            // last one.
             self.stack.insert(0, Context::Softirq(None));
         }
     }

@@ -1,4 +1,4 @@
-//! Tracks the threads whose wake-ups are explained while they wait.
+//! Follows the threads whose wake-ups are explained. Only their waits are of interest here.
 
 use super::{DueFrom, Waker};
 use crate::event::Thread;
@@ -7,7 +7,7 @@ use crate::text::Text;
 /// The threads whose wake-ups are explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// The threads with these numbers, outside any container.
+    /// The threads with these IDs in the initial PID namespace.
     Pids(Vec<i32>),
     /// All threads with one of these names.
     Names(Vec<Text>),

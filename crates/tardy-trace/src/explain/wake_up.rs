@@ -5,8 +5,8 @@
 //! thread is the same.
 //!
 //! A stack is not an event of the stream. The stack belongs to the preceding event on its CPU and
-//! carries the ID of the thread that ran then. Read as an event after a switch, the stack would
-//! make the previous thread seem to run again.
+//! carries the ID of the thread that ran then. If the stack were read as an event after a switch,
+//! the previous thread would seem to run again.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +30,12 @@ use crate::text::Text;
 const THREADS_MAX: usize = 1 << 12;
 /// Maximum number of kernel workers that are stored.
 const WORKERS_MAX: usize = 1 << 18;
-/// Number of pieces that most wake-ups need; space for them is reserved at once.
+/// Number of pieces that suffices for most wake-ups; space for these pieces is reserved in advance.
 pub(super) const PIECES_USUAL: usize = 8;
 /// Maximum number of unused piece buffers that are kept for reuse.
 const SPARE_MAX: usize = 64;
-/// Maximum distance, in ns, between the time of an event on the monotonic clock and the time that a
-/// timer of this clock read.
+/// Maximum distance, in ns, between an event's time on the monotonic clock and the time that the
+/// timer read from its own clock, if that clock is the monotonic one.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
 /// Reads a trace event by event, and emits wake-ups.
@@ -218,8 +218,8 @@ impl Explainer {
             }
             return;
         }
-        // An event of the thread itself shows that it runs. If the switch was not traced, this is
-        // the first sign.
+        // An event that the thread itself wrote shows that it runs. If the switch was not traced,
+        // this event is the first sign.
         if self.waiting.contains_key(&event.head.pid) {
             self.first_sign(event);
         }
@@ -343,7 +343,8 @@ impl Explainer {
         };
         match event.kind {
             Kind::Switch { previous, next, .. } => {
-                // The thread that has the CPU was learnt when it got the CPU.
+                // If the thread's switch to this CPU was seen, its name and priority are already
+                // known.
                 if self.cpus.get(event.cpu).and_then(Timeline::thread) != Some(previous) {
                     learn(previous);
                 }
@@ -487,9 +488,9 @@ impl Explainer {
         }
     }
 
-    /// Converts a time of the timer's clock to the trace's. The timer's interrupt read its clock
-    /// shortly before the event, so with different clocks the due time is too late by that much,
-    /// and the latency too small.
+    /// Converts a time of the timer's clock to a time of the trace's clock. The timer's interrupt
+    /// read the timer's clock shortly before the event. If the two clocks differ, the due time is
+    /// therefore too late by this short time, and the latency is too small.
     fn on_trace_clock(&self, expiring: ExpiringTimer, time: i64) -> u64 {
         let is_same = self.facts.is_monotonic
             && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;

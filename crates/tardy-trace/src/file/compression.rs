@@ -69,7 +69,8 @@ impl Compression {
         }
     }
 
-    /// Decompresses a part, which consists of the compressed length, the length, and the bytes.
+    /// Decompresses a part, which consists of its compressed length, its decompressed length, and
+    /// the compressed bytes.
     pub(super) fn part<'a>(
         self,
         cursor: &mut Cursor<'a>,

@@ -1,5 +1,5 @@
-//! The head of a trace.dat of version 6, for pages that were read from the kernel: the data that
-//! trace-cmd and KernelShark need to read them.
+//! The head of a trace.dat of version 6, for pages that were read from the kernel. It contains the
+//! data that trace-cmd and KernelShark need to read these pages.
 
 use super::MAGIC;
 
@@ -25,7 +25,7 @@ pub struct TraceHead {
     pub clock: String,
     /// Output of `uname -a`.
     pub kernel: String,
-    /// Bytes of a page of the ring buffer.
+    /// Size of a page of the ring buffer in bytes.
     pub page_bytes: u32,
 }
 
@@ -56,7 +56,7 @@ impl TraceHead {
         }
         put(&mut out, count(self.symbols.len()));
         out.extend_from_slice(self.symbols.as_bytes());
-        // There are no formats of printk.
+        // The head contains no formats of printk.
         put(&mut out, 0);
         put_long(&mut out, &self.commands);
         put(&mut out, count(lengths.len()));

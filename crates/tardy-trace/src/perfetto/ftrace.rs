@@ -1,4 +1,4 @@
-//! Events of the kernel as the schema has them (protos/perfetto/trace/ftrace of Perfetto).
+//! Events of the kernel in the form that Perfetto's schema defines (protos/perfetto/trace/ftrace).
 
 use super::message::Message;
 use crate::event::{Event, Kind};

@@ -163,7 +163,7 @@ fn due_times_of_every_clock_are_those_of_the_monotonic_one() {
         );
     }
     // For a clock that was set since the last reading, the interrupt's reading counts. This reading
-    // is 500 ns before the timer's function.
+    // comes 500 ns before the call of the timer's function.
     let (_, found) = watched(&sleep(OFFSETS.realtime - 5_000_000_000));
     assert_eq!(
         (clock(&found[0]), found[0].due, found[0].lateness()),
@@ -259,7 +259,7 @@ fn kernels_that_tell_of_a_timers_end_as_taken_back_too_cancel_nothing() {
         ),
     );
     assert_eq!(watched(&items).1.len(), 1);
-    // A thread that is not followed does not cancel the timer: this thread serves timers on
+    // A thread that is not followed does not cancel the timer. This thread serves timers on
     // PREEMPT_RT.
     items[2] = cancel(1_060_400, OTHER, 7);
     assert_eq!(watched(&items).1.len(), 1);

@@ -1,5 +1,6 @@
-//! Tests that the golden traces, one `run --explain` and one `attach` of each kernel series, are
-//! decoded and explained as when they were recorded. See ../data/kernels/README.md.
+//! Tests that the golden traces are decoded and explained in the same way as when they were
+//! recorded. For each kernel series, one trace is from `run --explain` and one from `attach`. See
+//! ../data/kernels/README.md.
 
 mod formats;
 
@@ -92,7 +93,7 @@ impl Table {
     }
 }
 
-/// Returns the kind of an event, with the values by which events are handled differently.
+/// Returns the kind of an event, with those of its values that decide how the event is handled.
 fn row(kind: &Kind, symbols: &Symbols) -> String {
     let function = |address: &u64| symbols.name(*address).unwrap_or("?").to_owned();
     match kind {

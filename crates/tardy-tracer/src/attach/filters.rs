@@ -32,8 +32,8 @@ pub(super) fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> Str
     format!("({})", ranges.collect::<Vec<_>>().join(" || "))
 }
 
-/// Returns at most [`RANGES_MAX`] ranges that contain all these IDs, and as few others as possible:
-/// the ranges leave out only the widest gaps between the IDs.
+/// Returns at most [`RANGES_MAX`] ranges that contain all these IDs, and as few others as possible.
+/// The ranges therefore leave out only the widest gaps between the IDs.
 fn ranges(threads: &BTreeSet<i32>) -> Vec<(i32, i32)> {
     let numbers: Vec<i32> = threads.iter().copied().collect();
     let mut gaps: Vec<usize> = (1..numbers.len()).collect();

@@ -52,7 +52,7 @@ fn advice(names: &[String]) -> String {
 /// An instruction of a program that causes an event when a thread reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// As given by the user: a symbol, or the path of a Rust function.
+    /// The function's name as the user gave it: a symbol, or the path of a Rust function.
     pub name: String,
     /// Path of the file below /proc, which also works outside the program's container.
     pub path: PathBuf,

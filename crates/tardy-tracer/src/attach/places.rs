@@ -1,5 +1,5 @@
-//! Wait places in the kernel: converts the stack of a thread that leaves its CPU to a system call
-//! and the function that waits.
+//! Wait places in the kernel. From the stack of a thread that leaves its CPU, this module derives
+//! the system call and the function that waits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(super) struct Places {
     of_stacks: Recent<(u32, bool), Option<u32>>,
     numbers: HashMap<WaitPlace, u32>,
     places: Vec<WaitPlace>,
-    /// Call of each place, in the form that wake-up kinds use.
+    /// The system call of each place, in the form in which wake-up kinds name it.
     calls: Vec<Arc<str>>,
     /// Functions of the stacks by address, for trace files.
     met: BTreeMap<u64, String>,
@@ -95,7 +95,7 @@ impl Places {
         }
     }
 
-    /// Returns the functions that were met, as lines of /proc/kallsyms.
+    /// Returns the functions that were found in stacks so far, as lines of /proc/kallsyms.
     pub(super) fn symbol_lines(&self) -> String {
         let functions = self.met.iter();
         // trace-cmd gives no name to the last function of a list.
@@ -133,7 +133,7 @@ impl Places {
         number
     }
 
-    /// Returns the call of the place with this number.
+    /// Returns the system call of the place with this number.
     pub(super) fn call(&self, number: u32) -> Option<&Arc<str>> {
         self.calls.get(usize::try_from(number).ok()?)
     }

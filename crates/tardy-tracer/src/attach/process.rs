@@ -10,10 +10,11 @@ use tardy_sys::sched;
 
 /// Flag of a kernel thread in /proc/PID/stat (include/linux/sched.h).
 pub(super) const PF_KTHREAD: u64 = 0x0020_0000;
-/// Error number (errno-base.h): the process exited after its file was opened.
+/// Error number (errno-base.h) of reading a file whose process has exited since the file was
+/// opened.
 const ESRCH: i32 = 3;
 
-/// Why no such program was found. Each message suggests a valid argument.
+/// Why the requested program was not found. Each message suggests a valid argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProcess {
     #[error(
@@ -71,8 +72,8 @@ impl Process {
             .map(|(_, rest)| rest.split_ascii_whitespace().collect())
             .unwrap_or_default();
         let name = printable(&root.text(format!("proc/{id}/comm")).unwrap_or_default());
-        // proc(5): the state is the third field, the flags are the ninth; the first two precede the
-        // bracket.
+        // proc(5): the state is the third field, and the flags are the ninth. The first two fields
+        // end at the closing bracket.
         if fields
             .get(6)
             .and_then(|flags| flags.parse::<u64>().ok())

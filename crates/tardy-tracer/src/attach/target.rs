@@ -10,8 +10,8 @@ use super::process::{PF_KTHREAD, Process, printable};
 /// Policies of real-time threads (include/uapi/linux/sched.h): SCHED_FIFO, SCHED_RR and
 /// SCHED_DEADLINE.
 const REAL_TIME: [u32; 3] = [1, 2, 6];
-/// A search through all threads is followed by a pause of at least this many times its length: it
-/// takes at most 5 % of one CPU.
+/// A search through all threads is followed by a pause of at least this many times its length, so
+/// that searches take at most 5 % of one CPU.
 const PAUSES: u32 = 19;
 
 /// The threads to follow.
@@ -54,9 +54,9 @@ impl Target {
     }
 }
 
-/// The search for real-time threads. Threads of the kernel are left out: they set no timers for
-/// themselves, and a machine has a dozen of them for each CPU. tardy's own threads are left out,
-/// too.
+/// The search for real-time threads. Threads of the kernel are left out, because they set no timers
+/// for themselves, and a machine has a dozen of them for each CPU. tardy's own threads are left
+/// out, too.
 #[derive(Debug)]
 pub struct RealTimeThreads {
     root: Root,
@@ -85,7 +85,7 @@ impl RealTimeThreads {
         let mut is_readable = false;
         let mut there = BTreeMap::new();
         for process in processes.iter().filter_map(|name| name.parse().ok()) {
-            // The process may have exited since.
+            // The process may have exited since then.
             let Some(stat) = self.stat(&format!("proc/{process}/stat")) else {
                 continue;
             };
@@ -134,7 +134,7 @@ impl Stat {
     fn parse(text: &str) -> Option<Self> {
         let (head, rest) = text.rsplit_once(')')?;
         let (_, name) = head.split_once('(')?;
-        // The first two fields are before the bracket.
+        // The first two fields end at the closing bracket.
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let flags: u64 = fields.nth(5)?.parse().ok()?;

@@ -1,6 +1,6 @@
 //! The kernel's trace of the followed threads, in two instances. The first one has the few events
-//! of their wake-ups. The second one has the events that only explain: stacks of sleeps, page
-//! faults, and waits for locks of the kernel. If these are too many for tardy, the kernel
+//! of their wake-ups. The second one has the events that serve only explanations: stacks of sleeps,
+//! page faults, and waits for locks of the kernel. If these are too many for tardy, the kernel
 //! overwrites only explanations, and no wake-ups.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ struct Trace {
 /// An item of the instances' events, in order of time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Recorded {
-    /// An event, or a loss of events that wake-ups are measured from.
+    /// An event, or a loss of those events from which wake-ups are measured.
     Item(Item),
     /// Explanations were lost.
     ExplanationsLost,
@@ -99,8 +99,8 @@ impl Traces {
                 .map_err(NotAttached::NoMarks)?;
         }
         let wake_ups = Trace::of(instance, &cpus)?;
-        // A stack must come after its switch, so this instance is created second: the kernel then
-        // calls it second.
+        // A stack must come after its switch. This instance is therefore created second, so that
+        // the kernel also calls it second.
         let events = of_rules(threads.iter().copied());
         let explained = explanations(tracefs()?, &second, &cpus, events, root);
         let (explanations, mut no_stacks) = match explained {
@@ -166,9 +166,10 @@ impl Traces {
     }
 
     /// Records the events of the threads in `followed` from now on, and the wake-ups of those in
-    /// `linked`; [`filters`] leaves out `linked` if there are many threads. `has_new` states whether
-    /// `followed` contains new threads. If threads only ended, the filters of explanations keep them:
-    /// the kernel records no stacks while it replaces the filter of stacks.
+    /// `linked`; [`filters`] leaves out `linked` if there are many threads. `has_new` states
+    /// whether `followed` contains new threads. If threads only ended, the filters of explanations
+    /// still name them, because the kernel records no stacks while it replaces the filter of
+    /// stacks.
     pub(super) fn follow(
         &mut self,
         functions: &[(u64, TimerKind)],
@@ -219,7 +220,7 @@ impl Traces {
         ]
     }
 
-    /// Returns the kinds of events that rules are counted from.
+    /// Returns the kinds of events from which broken rules are counted.
     pub(super) fn recorded_kinds(&self) -> RecordedKinds {
         let explanations = self.explanations.iter();
         let enabled = explanations.flat_map(|trace| &trace.instance.enabled);
@@ -244,8 +245,8 @@ impl Traces {
         }
     }
 
-    /// Returns the head of a file with pages of both instances, and the CPUs of their places.
-    /// `symbols` are lines of /proc/kallsyms.
+    /// Returns the head of a file with pages of both instances, and the CPU of each place in the
+    /// file. `symbols` are lines of /proc/kallsyms.
     pub(super) fn head(
         &self,
         names: &BTreeMap<i32, String>,
@@ -308,8 +309,8 @@ impl Trace {
         })
     }
 
-    /// Reads every page with events from before the call. `first` is the place of the first CPU in
-    /// `evidence`.
+    /// Reads every page with events that were written before this call. `first` is the place of the
+    /// first CPU in `evidence`.
     fn read(&mut self, first: usize, evidence: &mut Option<Evidence>) -> io::Result<()> {
         // The number of pages is limited, because the kernel may write pages as fast as they are
         // read.

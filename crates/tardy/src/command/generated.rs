@@ -93,7 +93,8 @@ fn find<'a>(definition: &'a Command, names: &[String]) -> Result<&'a Command, St
     Ok(command)
 }
 
-/// Returns the manual page of a command. Its name includes the commands above it.
+/// Returns the manual page of a command. The name of the page includes the names of the commands
+/// above this one.
 fn page(command: &Command, name: &str) -> io::Result<String> {
     let mut page = Vec::new();
     // clap needs a name that lives as long as the process, which ends after the pages are written.

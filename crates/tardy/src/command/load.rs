@@ -23,7 +23,7 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::cli::load::LoadArguments;
 
-/// Index of the phase. Without a run, there is only one.
+/// Index of the phase. Without a run, there is only one phase.
 const PHASE: u32 = 0;
 
 /// The reason why loads could not run.
@@ -118,8 +118,9 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     }
     .run(&plans, arguments.duration);
     guardian.shutdown()?;
-    // The supervisor has already undone the changes. This attempt repeats failed ones and reports
-    // them; they stay in the journal.
+    // The supervisor has already undone the changes. This call tries again to undo changes that
+    // could not be undone, and reports those that fail again. The changes that remain stay in the
+    // journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
         if let Err(error) = undone.result {
             say!(

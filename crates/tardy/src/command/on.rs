@@ -36,7 +36,7 @@ enum CommandProduct {
         has_board: bool,
     },
     Cost,
-    /// Guests of the lab. Each machine runs a shard of them.
+    /// Guests of the lab. Each machine runs a shard of the guests.
     Guests,
     /// Text for the reader, and a folder.
     Folder,
@@ -44,7 +44,7 @@ enum CommandProduct {
     Words,
 }
 
-/// The command to run on the machines. Its words are those of this process.
+/// The command to run on the machines. The words of the command are those of this process.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
     made: CommandProduct,

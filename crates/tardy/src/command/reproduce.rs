@@ -173,13 +173,13 @@ fn ended(
     match code {
         Some(130) | None => Ok(StepEnd::Interrupted),
         Some(0 | 1 | 4) => {
-            // A previous try of this step may have failed.
+            // A failure of an earlier attempt at this step may have left this file.
             if why.exists() {
                 fs::remove_file(&why)?;
             }
             keep().map(|()| StepEnd::Done)
         }
-        // Some guests failed. The runs of the others are kept.
+        // Some guests failed. The runs of the other guests are kept.
         Some(3) if part.exists() && has_run(part) => keep().map(|()| StepEnd::Refused),
         Some(code) => {
             let said = said.unwrap_or_else(|| format!("the command ended with exit code {code}"));

@@ -95,7 +95,7 @@ pub fn run(
             return Exit::Usage;
         }
     };
-    // For port 0, the kernel has chosen a port.
+    // If port 0 was requested, the kernel has chosen a free port.
     let address = metrics
         .as_ref()
         .and_then(|listener| listener.local_addr().ok());

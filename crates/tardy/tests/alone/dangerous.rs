@@ -209,7 +209,7 @@ fn every_sample_is_accounted_for_at_20_khz_on_every_cpu_under_load() {
         return;
     }
     let place = Workplace::new();
-    // The period of 50 us is refused where a wake-up costs more than 12.5 us, as on many virtual
+    // The period of 50 us is refused if a wake-up costs more than 12.5 us, as on many virtual
     // machines. The test then uses a period of 200 us.
     let mut outcome =
         place.tardy("run --for 6s --period 50us --load io --load fork --json --out run");

@@ -11,8 +11,9 @@ use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 
-/// Maximum number of user instructions for each event, from reading its page to writing its delays,
-/// and for each sample, without its events. On a quiet machine a sample has a dozen events.
+/// Maximum numbers of instructions in user mode: for each event, from reading its page to writing
+/// its delays; and for each sample, not counting its events. On a quiet machine a sample has a
+/// dozen events.
 const AN_EVENT_MAX: u64 = 2_000;
 const A_SAMPLE_MAX: u64 = 12_000;
 
@@ -27,7 +28,7 @@ struct Explaining {
 fn explain(place: &Workplace, tardy: &Path, cycles: u32) -> Explaining {
     let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
     // Valgrind does not know the system calls by which the tool mounts tracefs, so the shell mounts
-    // it.
+    // tracefs.
     let mount = "{ mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs \
                  /sys/kernel/tracing; } && exec \"$@\"";
     let mut valgrind = place.prepared(

@@ -40,7 +40,7 @@ fn plans(text: &str) -> Vec<LoadPlan> {
         .collect()
 }
 
-/// Reads events until `done` is true for the last one.
+/// Reads events until `done` returns true for an event.
 fn events_until(
     guardian: &mut Guardian,
     mut done: impl FnMut(&LoadEvent) -> bool,

@@ -133,7 +133,7 @@ fn a_sample_takes_at_most_90_user_instructions() {
     );
 }
 
-/// Clock reads as strace shows them where the vDSO cannot read the clock source.
+/// Clock reads as strace shows them on a machine whose clock source the vDSO cannot read.
 const CLOCK_READS: [&str; 3] = [
     "clock_gettime(CLOCK_MONOTONIC,",
     "clock_gettime(CLOCK_REALTIME,",
@@ -200,7 +200,7 @@ impl Calls {
                     name.split('/').next().unwrap_or_default().to_owned(),
                 );
             }
-            // Lines for the second part of a call, a signal or an exit are not calls.
+            // A line about a signal, an exit or the second part of a call is not a new call.
             let is_call = !call.starts_with(['<', '+', '-'])
                 && !CLOCK_READS.iter().any(|read| call.starts_with(read));
             if let (Some(name), true) = (names.get(thread), is_call) {
@@ -268,8 +268,8 @@ fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
             continue;
         }
         let short = Calls::count(probe, parameters, 30);
-        // The longer run needs enough extra samples that a call per sample exceeds chance. On a
-        // busy machine a probe skips most of its periods.
+        // The longer run needs so many more samples that one additional call per sample could not
+        // be explained by chance. On a busy machine a probe skips most of its periods.
         let is_longer = |long: &Calls| long.recorded >= short.recorded + 5 * CHANCE * long.threads;
         let long = [90, 300, 1000]
             .into_iter()
@@ -408,8 +408,8 @@ fn allocations(
 fn the_loop_allocates_nothing_even_when_samples_are_lost() {
     let _turn = crate::turn();
     let host = Host::of_this_machine();
-    // `itimer` is left out. Its signal would end the test's process, because the other threads do
-    // not block the signal. The loop of `itimer` is that of `nanosleep`.
+    // `itimer` is left out. The probe's signal would end the test's process, because the other
+    // threads do not block it. The loop of `itimer` is the same as that of `nanosleep`.
     for probe in tardy_probes::probe::PROBES
         .iter()
         .filter(|probe| probe.name != "itimer")

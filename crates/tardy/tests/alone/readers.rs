@@ -68,7 +68,7 @@ fn a_reader_takes_few_instructions_a_sample() {
         let (few, many) = (100_000, 200_000);
         let [short, long] =
             [few, many].map(|samples| instructions(&place, &tardy, command, samples));
-        // The divisor has the factor 2, because the run has two series.
+        // The factor 2 in the divisor is the number of series in the run.
         let a_sample = long.saturating_sub(short) as f64 / (2 * (many - few)) as f64;
         println!("tardy {command}: {a_sample:.0} instructions per sample (at most {most})");
         assert!(a_sample > 5.0, "{a_sample:.1} instructions cannot be all");

@@ -306,8 +306,8 @@ fn timers_that_wake_nobody_are_counted_and_are_no_wake_ups() {
         rows.iter().all(|row| row["woken_by"] != "timer"),
         "its line woke it: {rows:?}"
     );
-    // When another thread ends a wait, the kernel cancels the timer and the wake-up counts as one
-    // by that thread. If the answer arrives before the wait, no timer is set.
+    // When another thread ends a wait, the kernel cancels the timer, and the wake-up counts as one
+    // by that thread. If the other thread acts before the wait starts, no timer is set.
     let place = Workplace::new();
     let found = followed(&place, "woken", "").0.ends_with(0).json();
     let row = counts(&found, "sleep");
@@ -341,8 +341,8 @@ fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
         let process = attach.pid();
         let program = std::thread::spawn(move || program.cycles());
         // Some wake-ups are measured before the trace is changed. By themselves, these wake-ups
-        // would meet the deadline. The program runs long enough that a busy machine also changes
-        // the trace before its end.
+        // would meet the deadline. The program runs so long that the trace is changed before its
+        // end even on a busy machine.
         std::thread::sleep(std::time::Duration::from_millis(400));
         let tracefs = Tracefs::open(&Root::system()).unwrap();
         let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
@@ -483,7 +483,7 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
     let process = interrupted.pid();
     assert_eq!(instances_of(process), 2);
     interrupted.signal(signal::INTERRUPT);
-    // Interrupted before the first wake-up, the result is inconclusive.
+    // If the command is interrupted before the first wake-up, the result is inconclusive.
     let found = interrupted.wait().ends_with(4).json();
     assert_eq!(
         (found["end"].as_str(), place.record("run")["state"].as_str()),

@@ -87,7 +87,8 @@ fn the_time_between_two_functions_is_that_of_the_program_and_adds_up() {
         (&0.into(), &0.into())
     );
 
-    // The events enclose the program's own clock reads.
+    // The traced events occur before the first and after the second of the program's own clock
+    // reads.
     let by_attach = place.tardy("export run --format csv").ends_with(0).stdout;
     let by_attach: Vec<i64> = by_attach
         .lines()

@@ -251,7 +251,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let explained = place.tardy("explain machine --json").ends_with(0).json();
     let sum: u64 = whole.threads.iter().map(|row| row.cycles).sum();
     assert_eq!(explained["cycles"], sum);
-    // The stacks in the traces have names.
+    // The stacks in the traces contain the names of functions.
     let trace = std::fs::read(run.join("trace/worst-00000-1.dat")).unwrap();
     let symbols = TraceFile::parse(&trace).unwrap().symbols;
     let functions: Vec<String> = symbols.names().map(str::to_owned).collect();

@@ -1,5 +1,5 @@
-//! Environments that take rights or parts of the kernel away: each row of the table in
-//! docs/containers.md, with the real binary in such an environment.
+//! Environments in which rights or parts of the kernel are missing: runs the real binary in the
+//! environment of each row of the table in docs/containers.md.
 
 use crate::support;
 
@@ -32,8 +32,9 @@ fn message(environment: &str) -> Option<&'static str> {
     (message != "none").then_some(message)
 }
 
-/// Runs `tardy` in the environment of a row, and checks its message. Returns the place with the
-/// folder `run`, or `None` if this machine cannot make the environment.
+/// Runs `tardy` in the environment of a row, and checks its message. Returns the working folder,
+/// which contains the folder `run`, and the outcome; `None` if this machine cannot make the
+/// environment.
 fn measured(environment: &str, starter: &[&str]) -> Option<(Workplace, Outcome)> {
     let test = format!("a container: {environment}");
     if !machine::is_root() {

@@ -65,8 +65,8 @@ fn histograms_have_the_rows_of_cyclictest() {
         "-q -l 3 -H 1 -t2 -a -p 80",
         "-q -l 40 -h 400000 -a 0 -p 80 -i 2000",
     ] {
-        // A stall of the machine changes how many samples fill the rows: it leaves the overflow
-        // list or the thread's list empty.
+        // A stall of the machine changes which samples lie beyond the rows, so the list of other
+        // overflows or that of the thread may be empty. Both forms count as equal.
         let rows = |outcome: &Outcome| {
             shape(&outcome.stdout)
                 .iter()

@@ -109,8 +109,8 @@ fn kernels_are_ranked_with_margin_confidence_and_cost() {
     insta::assert_snapshot!(table.join("\n"));
 }
 
-/// For the same run, `show`, a report and `advise` say the same; for a machine without
-/// measurements, `doctor` and `advise` do.
+/// For the same run, `show`, a report and `advise` give the same answer; for a machine without
+/// measurements, `doctor` and `advise` give the same answer.
 #[test]
 fn every_command_answers_in_the_same_words() {
     let place = Workplace::new();

@@ -153,7 +153,8 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     for part in ["request", "timer", "expiry", "waker", "switch", "return"] {
         assert!(parts.contains(&part), "no {part} in {parts:?}");
     }
-    // The waker on another CPU sends an interrupt. Kernels since 6.4 trace who sent it.
+    // The waker on another CPU sends an interrupt. Kernels since 6.4 trace the sender of the
+    // interrupt.
     let has_senders = found["tracing"]["events"]
         .as_array()
         .unwrap()
@@ -242,7 +243,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         "{} bytes without the probe's thread",
         perfetto.len()
     );
-    // Explanations that are missing from a truncated file are reported.
+    // If a file is truncated, the missing explanations are reported.
     for path in delay_files(&place.path("run")) {
         std::fs::OpenOptions::new()
             .write(true)
@@ -742,8 +743,9 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
             assert!(page.contains(&words), "no {words:?} in the report");
         }
     }
-    // A comparison with timerlat appears in the report and in the text in the same words. The
-    // record here is edited, because not every kernel has timerlat; a test of the lab measures it.
+    // A comparison with timerlat appears in the report and in the text in the same words. This
+    // record is edited, because not every kernel has timerlat; a test of the lab makes a real
+    // comparison.
     let mut record = place.record("good");
     let agreement = |theirs: u64| json!({"compared": 999, "agreeing": 998, "difference_min_ns": -12, "difference_max_ns": 1034, "theirs_max_ns": theirs});
     record["tracing"]["second_opinion"] =

@@ -240,7 +240,7 @@ fn copies_of_an_unbound_probe_keep_their_own_numbers() {
     );
     // The result of the test case for the deadline contains the summary.
     assert!(text("junit").contains("30.0"));
-    // In the array, each copy is a column.
+    // The array has the number of the copy in each record.
     let place = Workplace::new();
     run.write(&place.path("run"));
     place

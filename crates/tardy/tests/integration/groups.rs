@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use support::machine;
 use support::workplace::{Workplace, names};
 
-/// The version 1 hierarchy that has cpusets. Its groups take single threads.
+/// The version 1 hierarchy that has cpusets. The groups of this hierarchy take single threads.
 const CPUSETS: &str = "/sys/fs/cgroup/cpuset";
 
 /// A cpuset that is removed on drop.

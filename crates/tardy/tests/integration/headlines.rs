@@ -67,7 +67,7 @@ fn generated(random: &mut Pcg64Mcg) -> MadeRun {
         }
     }
     let end = phases.last().map_or(1, |phase| phase.2);
-    // Stalls skip periods, so fewer wake-ups fill the time.
+    // Stalls skip periods, so there are fewer wake-ups in the same time.
     let count = usize::try_from(end * 1_000).unwrap() / random.random_range(1..3);
     let preemption = PREEMPTIONS[random.random_range(0..PREEMPTIONS.len())];
     let mut run = MadeRun {

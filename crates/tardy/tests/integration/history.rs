@@ -339,7 +339,7 @@ fn a_run_that_a_power_failure_emptied_hides_no_other() {
         2,
         "{rows}"
     );
-    // A run that the user names must open.
+    // If the user names a run that cannot be read, the command fails.
     place.tardy("report h/b2 --html b2.html").ends_with(2);
     place.tardy("history h/b2").ends_with(2);
 }

@@ -307,7 +307,7 @@ fn what_lies_beyond_the_last_bucket_is_in_no_percentile_and_in_no_count_of_misse
             "{series}"
         );
     }
-    // Every deadline from the maximum on is met.
+    // Every deadline that is at least the maximum is met.
     place.tardy("show run --deadline 6ms").ends_with(0);
     assert!(
         !place
@@ -549,7 +549,7 @@ fn the_unit_of_cyclictest_is_found_or_asked_for() {
         place.summary("us")["probes"][0]["numbers"]["min_ns"],
         22_000
     );
-    // The file fits both 22 us with a period of 100 ms and 22 ms.
+    // The typical value of this file could be 22 us, as the period of 100 ms allows, or 22 ms.
     for (name, text) in [
         ("v.txt", verbose(&nanos, 100_000)),
         (

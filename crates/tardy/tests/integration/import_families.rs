@@ -81,7 +81,8 @@ fn latency_of_xenomai_evl_and_rtai_is_read_by_the_names_of_its_columns() {
                 25.51,
             ),
         ),
-        // 7.6 * 10^9 samples. The rows have 32 bits, so they show only 3.3 * 10^9 of them.
+        // 7.6 * 10^9 samples. The counts in the rows have 32 bits and wrap, so the rows show only
+        // 3.3 * 10^9 samples.
         (
             "xenomai-g.txt",
             "",
@@ -124,8 +125,8 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
     let place = Workplace::new();
     let whole = fs::read_to_string(sample("xenomai-g.txt")).unwrap();
     let head = &whole[..whole.find("# Xenomai").unwrap()];
-    // A run of one second with 9,900, 80 and 20 samples. In the plot each row has one sample more,
-    // and there is a row at each end.
+    // A run of one second with 9,900, 80 and 20 samples. In the plot, each row has one sample more,
+    // and there is an additional row at each end.
     let text = head
         .replace("211:04:55", "00:00:01")
         .replace("23.110", "2.110")
@@ -139,11 +140,11 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         &[("xenomai-latency", None, 10_000, 0.343, Some(1.078), 2.11)],
     );
     let counts = crate::import::counts(&place, "run")[0]["counts"].clone();
-    // The last row with samples has 20. One of them is the stated maximum, 2.110 us; the other 19
-    // stay at the row's value.
+    // The last row that has samples has 20 of them. One of them is the stated maximum, 2.110 us;
+    // the other 19 stay at the row's value.
     let expected = serde_json::json!([[0, 9_900], [1_000, 80], [2_000, 19], [2_110, 1]]);
     assert_eq!(counts, expected);
-    // The stated maximum lies beyond the last row, which also holds all longer samples.
+    // The stated maximum lies beyond the last row, which also counts all longer samples.
     let beyond = text.replace("2.110", "90.500");
     fs::write(place.path("beyond"), beyond).unwrap();
     place.tardy("import beyond --out late").ends_with(0);
@@ -151,7 +152,7 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         .tardy("show late --deadline 80us --misses 0.001")
         .ends_with(4);
     assert!(late.stdout.contains("INCONCLUSIVE"), "{}", late.stdout);
-    // With wide buckets (-B), a sample counts as the end of its bucket.
+    // With wide buckets (-B), a sample is counted at the end of its bucket.
     let wide = text.replace("2.110", "21.110");
     let wide = wide
         .replace("0.5 ", "5 ")
@@ -232,7 +233,7 @@ fn lines_whose_columns_nobody_named_are_refused() {
         let refused = place.tardy("import text --out run").ends_with(2);
         assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
-    // Without the settings, the import of RTAI's latency needs --period.
+    // If the text lacks the lines with the settings, the import of RTAI's latency needs --period.
     let begin = text.find("RTAI Testsuite").unwrap();
     fs::write(place.path("text"), &text[begin..]).unwrap();
     let asked = place.tardy("import text --out run").ends_with(2);

@@ -371,7 +371,7 @@ fn output_of_other_tools_is_refused_by_name() {
             "stress-ng",
         ),
     ] {
-        // The text is also tested after a log's time stamp.
+        // The text is also tested with a log's time stamp before it.
         let logged = [b"2026-07-15T22:56:02Z ", text].concat();
         let files = [Some(text.to_vec()), text.is_ascii().then_some(logged)];
         for bytes in files
@@ -449,7 +449,7 @@ fn a_text_that_was_cut_off_looks_no_better() {
         let torn = &whole[..maxima + line.len() - cut];
         import("torn", torn).ends_with(2);
     }
-    // Without the first rows, their samples count as if they had the maximum.
+    // If the first rows are missing, their samples are counted at the maximum.
     let head = whole.find("# Total").map_or(0, |total| {
         let rows: Vec<usize> = whole[..total]
             .match_indices('\n')

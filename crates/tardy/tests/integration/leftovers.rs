@@ -281,7 +281,8 @@ fn a_group_that_cannot_be_removed_at_once_is_not_left() {
     }
     for load in ["cgroup", "reclaim"] {
         let place = Workplace::new();
-        // With -D, the tool has the process ID of the program started here.
+        // With -D, strace traces from a separate process, so the tool has the ID of the process
+        // that is started here.
         let line = format!(
             "-D -f -qq -o /dev/null -e trace=rmdir -e inject=rmdir:error=EBUSY:when=1 {} load \
              {load} --for 100ms",

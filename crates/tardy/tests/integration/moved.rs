@@ -1,5 +1,5 @@
 //! A probe that another program moves or demotes during the measurement: the run's first warning is
-//! about this change, and the run is inconclusive. Also another run on the same CPUs.
+//! about this change, and the run is inconclusive. A second run on the same CPUs is tested, too.
 
 use crate::support;
 
@@ -142,7 +142,7 @@ fn a_probe_that_is_demoted_decides_nothing() {
     ));
     let probe = probe_of(&place, "run", &mut running);
     sched::set_policy(probe, sched::Policy::Other { nice: 0 }).unwrap();
-    // Without a deadline too, the exit code must show that the run is not valid.
+    // Even without a deadline, the exit code must show that the run is not valid.
     let outcome = running.wait().ends_with(4);
     let changed = format!(
         "the scheduling of the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on \

@@ -52,7 +52,8 @@ fn no_measuring_thread_ends_or_frees_memory_while_another_one_takes_samples() {
     let sleeps = of_measuring(&["clock_nanosleep(", "<... clock_nanosleep"]);
     let first_sleep = lines.iter().position(&sleeps).unwrap();
     let last_sleep = lines.iter().rposition(&sleeps).unwrap();
-    // Unmapping before the loop does not count: a thread then returns unneeded heap memory.
+    // Calls of munmap before the loop do not count, because there a thread returns heap memory that
+    // it does not need.
     let first_end = lines[first_sleep..]
         .iter()
         .position(of_measuring(&["munmap(", "exit("]))

@@ -636,8 +636,8 @@ fn one_clock_is_read_at_a_time() {
         observed("gtod.monotonic"),
         outcome.json()["measured_ns"].as_i64().unwrap(),
     );
-    // The two clocks are read in turn. If each were read all the time, the sum would be twice the
-    // length of the run.
+    // The two clocks are read in turn. If each clock were read all the time, the sum would be twice
+    // the length of the run.
     assert!(
         of_day > 0 && monotonic > 0 && of_day + monotonic < all + all / 2,
         "{of_day} and {monotonic} of {all}"

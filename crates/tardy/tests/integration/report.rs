@@ -425,8 +425,8 @@ fn runs_stand_in_columns_with_the_same_axes() {
         },
     );
     assert_quiet(&mut browser);
-    // Seven kinds for each run; for both together the bars, the tails, the distributions, the
-    // histograms, the percentiles and the running maximum.
+    // There are seven charts for each run, and six charts of both runs: bars, tails, distributions,
+    // histograms, percentiles and the running maximum.
     assert_eq!(
         browser.evaluate("document.querySelectorAll('figure').length"),
         20

@@ -1,5 +1,5 @@
-//! Loads keep exactly those of root's rights that their descriptions name, as /proc shows for the
-//! loads' processes at work.
+//! While loads work, /proc shows that their processes have kept exactly the rights of root that the
+//! loads' descriptions name.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -116,7 +116,7 @@ fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() 
         let expected = set_of(&place, load);
         let mut run = place.start(&format!("load {load} --for 60s --json"));
         let mark = format!("tardy-load-{load}");
-        // The kernel keeps 15 bytes of a process name.
+        // The kernel stores only 15 bytes of a process name.
         let is_worker = |status: &Status| mark.starts_with(&status.name);
         let found = || workers(&place).into_iter().find(is_worker);
         let worker = run.until("a worker has given up its rights", found);

@@ -146,7 +146,7 @@ fn cycles_are_due_times_of_the_grid_and_sleeps_without_one() {
 fn a_run_of_cycles_waits_for_sleeps_that_take_longer_than_so_many_periods() {
     let place = Workplace::new();
     // Each sleep ends some microseconds late. The sum of these delays is larger than the time by
-    // which threads start before the plan.
+    // which threads start early.
     let summary = place
         .tardy("run --cycles 20000 --period 100us --probe nanosleep --json --out run")
         .json();

@@ -41,8 +41,8 @@ fn compiled(folder: &Path, name: &str) -> String {
     format!("{}:/bin/{name}", program.display())
 }
 
-/// Part of a script that starts a program that waits for a line of input, follows it, and lets it
-/// run to its end. The program's output is in /run/out/NAME.stamps, the result in
+/// Part of a script: it starts a program, which waits for a line of input, follows the program, and
+/// lets it run to its end. The program's output is in /run/out/NAME.stamps, the result in
 /// /run/out/NAME.json, and the run folder is /run/out/NAME.
 fn followed(name: &str, program: &str) -> String {
     let out = format!("/run/out/{name}");
@@ -150,14 +150,15 @@ fn cycle_of<'a>(found: &'a Value, wake_up: &WakeUp) -> Option<&'a Value> {
     })
 }
 
-/// The longest deviation of a measured length, and the number of delays that did not reach the
-/// thread, by way and context.
+/// The largest deviation of a measured length, and the number of delays that did not make the
+/// thread late, by the way of waiting and the context of the delay.
 #[derive(Debug, Default)]
 struct Delays {
     delays: usize,
     longest_deviation: i64,
     not_late: BTreeMap<(String, String), usize>,
-    /// Number of delays after which the kernel's stopper thread had the CPU last, and is named.
+    /// Number of delays after which the kernel's stopper thread had the CPU last, so that it is
+    /// named as the culprit.
     behind_stopper: usize,
     wrong: Vec<String>,
 }
@@ -225,8 +226,8 @@ fn delays_on(kernels: &[&str]) -> BTreeMap<String, Delays> {
     all
 }
 
-/// Checks that each delay has its culprit and its length, and that only delays of the thread
-/// `timer`, whose waker a kernel preempts, did not reach their thread.
+/// Checks that each delay is found with its culprit and its length. Only the thread `timer` may
+/// escape a delay, in contexts in which the kernel lets it preempt the delaying code.
 fn are_found(found: &BTreeMap<String, Delays>, not_late: &BTreeMap<&str, Vec<&str>>) {
     for (source, delays) in found {
         assert!(delays.wrong.is_empty(), "{source}: {:#?}", delays.wrong);
@@ -259,7 +260,7 @@ fn a_delay_is_laid_to_its_culprit_on_six_kernels() {
     }
 }
 
-/// The contexts of each kernel that the thread `timer` preempts.
+/// For each kernel, the contexts that the thread `timer` can preempt.
 fn not_late() -> BTreeMap<&'static str, Vec<&'static str>> {
     let preempted = ["softirq", "spinlock", "plain"];
     KERNELS
@@ -360,8 +361,8 @@ fn instructions(left: &Path, name: &str) -> [i64; 5] {
     })
 }
 
-/// Instructions that following adds to a wake-up of each way: of a followed program, and of a
-/// program beside a followed one.
+/// Number of instructions that `tardy attach` adds to a wake-up of each way: first in the program
+/// that it follows, then in another program beside it.
 fn added_on(source: &str) -> [[i64; 5]; 2] {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), "woken");
@@ -386,8 +387,9 @@ fn following_adds_few_instructions_to_a_wake_up() {
     if !scripts_run("instructions added to a wake-up") {
         return;
     }
-    // By a timer and by a thread: in the followed program, and in a program beside it. On
-    // PREEMPT_RT, most wake-ups by a thread also wait for a lock that the waker holds.
+    // Limits for wake-ups by a timer and by a thread, first in the followed program, then in a
+    // program beside it. On PREEMPT_RT, most wake-ups by a thread also wait for a lock that the
+    // waker holds.
     let limits = [
         (STOCK, [[5000, 3000], [4000, 1500]]),
         (REAL_TIME, [[5000, 20_000], [4000, 4500]]),

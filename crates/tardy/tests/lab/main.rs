@@ -311,12 +311,12 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
             let stock = max_us(&first["6.1-none"], phase);
             // The limit is ten times that of the real-time kernel. The smallest value is that of
             // procfs: 0.94 ms, the median of the maxima of six replicas. Any change to the tool
-            // shifts it.
+            // shifts this value.
             assert!(stock > 600.0, "{phase}: {stock} us");
         }
     }
-    // Loads whose largest latencies distinguish full preemption from none. Those of memory and io
-    // do not; docs/lab.md explains why.
+    // Loads whose largest latencies distinguish full preemption from none. The largest latencies of
+    // memory and io do not; docs/lab.md explains why.
     for (phase, least) in [("procfs", 5.0), ("munmap", 3.0)] {
         let ratio = max_us(&first["6.1-none"], phase) / max_us(&first["6.1-full"], phase);
         assert!(

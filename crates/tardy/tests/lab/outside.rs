@@ -169,8 +169,8 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     assert_eq!(same["differences"].as_array().unwrap().len(), 0);
 }
 
-/// Checks that the theoretical bound of the scheduling latency holds under every assumption about
-/// interrupts that includes the interrupt which makes the switch due.
+/// Checks that no observed scheduling latency exceeds its theoretical bound. Bounds are not checked
+/// if their assumption about interrupts leaves out the interrupt that makes the switch due.
 fn what_theory_says_holds(census: &Value) {
     let (mut bounded, mut stretches) = (0, 0);
     for group in census["groups"].as_array().unwrap() {
@@ -278,7 +278,8 @@ fn delays_of_known_length_are_sections_of_their_kind_at_their_length() {
     }
     let folder = tempfile::tempdir().unwrap();
     let modules = modules();
-    // Where a sleeping lock or a softirq is no section, the delay must not be seen.
+    // On a kernel in which the delay's context (a sleeping lock or a softirq) is no section, no
+    // section of the delay's length may be reported.
     let cases = [
         (Context::PreemptionOff, "6.1-full"),
         (Context::InterruptsOff, "6.1-rt"),
@@ -466,7 +467,8 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
             });
             let is_of_module =
                 |name: &Value| name.as_str() == Some(&format!("{function} [tardy_inject]"));
-            // The function holds the longest piece, from the due time to the end of the delay.
+            // The function has the longest piece, which lasts from the due time to the end of the
+            // delay.
             let held = story["pieces"]
                 .as_array()
                 .unwrap()
@@ -726,8 +728,8 @@ fn a_traced_run_and_what_was_seen_from_outside_blame_the_same() {
     for variant in compared(&out, &[&arguments[..], &["--", "--explain"]].concat()).keys() {
         let run = out.join(variant).join("replica-000");
         let agreement = agreement(&run, Nanos::ZERO).unwrap();
-        // Nine of ten late samples must agree, because trace events do not show the end of a pass
-        // of softirqs. Above 100 us, 99 of 100 agreed (docs/proof-archive.md).
+        // Only nine of ten late samples must agree, because trace events do not show when a pass of
+        // softirqs ends. Above 100 us, 99 of 100 agreed (docs/proof-archive.md).
         assert!(
             agreement.samples > 0
                 && (agreement.differences.len() as u64 + agreement.only_executed) * 10

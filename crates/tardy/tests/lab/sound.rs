@@ -240,8 +240,8 @@ fn a_player_that_is_kept_from_writing_has_an_xrun_a_stall_and_every_frame_is_acc
         notes.contains(&format!("hw:0,0 had {stalls} xruns")),
         "{stalls} stalls: {notes}"
     );
-    // In each stall, silence lasts at least the stall minus the sound written ahead, and less than
-    // the stall.
+    // In each stall, the silence is shorter than the stall, but not by more than the sound that was
+    // written ahead.
     let silent = time_behind(&notes, "with nothing to play for") / stalls as f64;
     assert!(
         ((STALL - BUFFER - PATH) as f64..STALL as f64).contains(&silent),

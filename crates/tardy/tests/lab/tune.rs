@@ -19,8 +19,8 @@ fn tardy(arguments: &[&str]) -> Output {
 }
 
 /// Under the load `memory`, the largest latencies with and without these options differ in every
-/// guest. Under `fork`, none and full differ by 30 %, which is as much as some guests differ from
-/// each other.
+/// guest. Under `fork`, the preemption models none and full differ by 30 %, which is as much as
+/// some guests differ from each other.
 fn search(out: &Path, more: &[&str]) -> Output {
     let words = WORDS.iter().flat_map(|word| ["--word", word]);
     let arguments = [

@@ -14,7 +14,8 @@ use super::{REAL_TIME, STOCK, kernel, lab, lab_is_there, modules, support};
 /// Number of mutants of a kernel, which are guests with a longer function: `TARDY_TEST_MUTANTS` sets
 /// another number.
 const MUTANTS: usize = 1;
-/// Rounds of the loop in the longer function, drawn by seed; a round has two instructions.
+/// Number of rounds of the loop in the longer function, drawn by seed; a round has two
+/// instructions.
 const ROUNDS: std::ops::Range<u64> = 1000..4000;
 /// The module's function with the loop.
 const LENGTHENED: &str = "tardy_lengthen [tardy_inject]";
@@ -80,7 +81,8 @@ fn a_longer_latency_is_explained_to_the_instruction() {
     adds_up(&why);
     let (stock, real_time) = (out.join("6.1-full"), out.join("6.1-rt"));
     for quantile in ["0.999", "1e-9"] {
-        // The ten largest of 300 are kept: the smallest is not among them.
+        // The run keeps the code of only the ten largest of 300 samples, so that of the smallest
+        // sample is missing.
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"))
             .args(["compare", "--why", "--quantiles", quantile])
             .args([&stock, &real_time])

@@ -182,7 +182,8 @@ impl MadeRun {
             "cpu_dma_latency_us": null, "seed": 1, "aligned": false, "stop_above_ns": null, "tracing_off": false, "changes": [],
             "wake_up_cost_ns": null, "bytes_estimated": 0, "warnings": [], "labels": self.labels,
         });
-        // Written as JSON instead of from the types, because every later version must read this.
+        // The record is written as literal JSON and not from the current types, because every later
+        // version must be able to read it.
         let record = json!({
             "format": 1, "kind": "latency", "tool": {"name": "tardy", "version": "0.1.0", "process": 1},
             "state": self.state, "clock": self.clock,

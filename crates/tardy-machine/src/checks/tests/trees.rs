@@ -188,7 +188,8 @@ proc/700/timerslack_ns: 1
 proc/701/timerslack_ns: 0
 "#;
 
-/// An untuned machine. The real-time program, process 700, prepares nothing.
+/// An untuned machine. The real-time program, process 700, has made none of the usual preparations,
+/// such as locking its memory.
 pub(super) const UNTUNED: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0
 proc/sys/kernel/version: #1 SMP PREEMPT_DYNAMIC Debian

@@ -45,9 +45,9 @@ use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Capacity of a ring in samples of 24 bytes: 768 KiB. A ring of this size covers a delay of the
-/// recorder of 1.6 s at 20 kHz, and of 32 s at 1 kHz. A busy disk has delayed the recorder for half
-/// a minute.
+/// Capacity of a ring in samples of 24 bytes: 768 KiB. With a ring of this size, no sample is lost
+/// if the recorder is delayed by 1.6 s at 20 kHz, or by 32 s at 1 kHz. A busy disk has delayed the
+/// recorder for half a minute.
 const RING_SAMPLES: usize = 32_768;
 /// Memory that a run may need after it has locked its memory, in bytes: the recorder's histograms
 /// and buffers.
@@ -212,7 +212,7 @@ pub(super) fn arm(
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
     // The cycles of a probe without a grid have no fixed length, so a phase that is counted in such
-    // cycles has none, either.
+    // cycles has no fixed length, either.
     let has_no_grid =
         |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
@@ -354,8 +354,8 @@ fn change_settings(
     })
 }
 
-/// Locks all memory, or none. A lock that leaves no room under the limit would keep the next thread
-/// from being started.
+/// Locks all memory, or none. If the locked memory left no room under the limit, the next thread
+/// could not be started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -497,8 +497,8 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
 fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     let bound = || {
         if let Some(cpu) = cpu {
-            // If this thread cannot be bound to the CPU, the measuring thread cannot either, and
-            // reports the error.
+            // If this thread cannot be bound to the CPU, the measuring thread cannot be bound
+            // either, and it reports the error.
             let _ = affinity::set(0, &[cpu.0]);
         }
         make()
@@ -596,7 +596,7 @@ fn prepare_series(
 }
 
 /// Returns times around each end of a phase except the last. Hourly histograms are cut at these
-/// times, so that nearly all samples of a phase are in separate intervals.
+/// times, so that nearly all samples of a phase are in intervals without samples of other phases.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;
@@ -630,9 +630,9 @@ fn begin_series(
 }
 
 impl SeriesPlan {
-    /// Returns whether the number of the series' cycles is counted, instead of following from the
-    /// clock. Loops of other programs are not counted, and series of gaps only if bins count the
-    /// gaps below the parameter `least`.
+    /// Returns whether the series' cycles are counted. Otherwise their number follows from the
+    /// clock. Cycles of other programs' loops are not counted. Cycles of a series of gaps are
+    /// counted only if bins count the gaps below the parameter `least`.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(
@@ -647,7 +647,7 @@ impl SeriesPlan {
     }
 
     /// Returns whether each sample of the series is an interval in which a thread waits or gets no
-    /// CPU. Interval errors and skews are differences instead.
+    /// CPU. Samples of interval errors and of skews are differences instead of intervals.
     fn is_a_wait(&self) -> bool {
         !matches!(
             self.info.kind,

@@ -60,7 +60,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         state = State::Stopped;
     }
     // The keeper must end before the last histograms and the last record are written, so that none
-    // of its files replaces them.
+    // of the keeper's files replaces them.
     armed.keeper.finish();
     drop(armed.metrics);
     let series = armed
@@ -72,7 +72,8 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         record.add_series_of(earlier);
     }
     if let Some(mut threshold) = threshold {
-        // If the run continues above the threshold, the last samples may still cause actions.
+        // If a latency above the threshold does not end the run, the last samples may still cause
+        // actions.
         if threshold.goes_on() {
             let worst = series
                 .iter()

@@ -31,8 +31,7 @@ const LOOK_AT_END: Nanos = Nanos::from_millis(10);
 /// Maximum time for the loads of the run's last phase to stop, before they are killed.
 const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 
-/// Extra time for the guardian's answer after its time is over, because the whole machine may have
-/// been stopped meanwhile.
+/// Extra time for the guardian's answer, because the whole machine may have been stopped meanwhile.
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
 /// Why loads are missing if their guardian is stopped, frozen, or without a CPU.
@@ -113,8 +112,8 @@ pub(super) fn follow(
         follower.wait()?;
         follower.take_signals(Nanos(clock::monotonic()))?;
         follower.take_events(Nanos(clock::monotonic()));
-        // This must come after the events, because a phase starts after the end of the previous
-        // phase's loads.
+        // The steps below must come after the events, because a phase starts after the end of the
+        // previous phase's loads.
         let now = Nanos(clock::monotonic());
         follower.count_cycles(now);
         follower.step(now, root)?;
@@ -213,8 +212,8 @@ impl Follower {
     /// periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
-        // Loops of other programs and players count no cycles. For them, the phase has the length
-        // of this number of periods.
+        // Neither players nor other programs' loops count cycles. If the run has one of these, the
+        // phase instead lasts for the given number of periods.
         let counts = |probe: &ProbePlan| {
             probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::Own)
         };
@@ -274,13 +273,15 @@ impl Follower {
                 // The write that caused the signal also returns an error, and its caller handles
                 // the error.
                 signal::FILE_LIMIT | signal::PIPE => {}
-                // cyclictest also prints a snapshot for its monitor on the second signal.
+                // Both signals print the status, because cyclictest uses the second one as well,
+                // for a snapshot for its monitor.
                 signal::USER_1 | signal::USER_2 => {
                     self.live
                         .tell_status(now, &self.armed.record, &self.armed.recorder.progress())
                 }
-                // A SCHED_DEADLINE thread that used up its runtime gets this signal, too. A probe
-                // that never sleeps is then left to the watchdog.
+                // The kernel also sends this signal to a SCHED_DEADLINE thread that used up its
+                // runtime. In a run with such a thread, only the watchdog stops a probe that never
+                // sleeps.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
                 // An endless run is complete when the user stops it.
@@ -408,8 +409,9 @@ impl Follower {
         while let Some(step) = self.timeline.step(now) {
             match step {
                 Step::Done(end) => {
-                    // Threads whose end is set by the clock have already reached it. This must come
-                    // first, so that the tool's final work is not measured.
+                    // A thread that ends at a set time has already reached that time. The other
+                    // threads must be stopped first, so that they do not measure the tool's final
+                    // work.
                     self.armed.control.stop_at(end);
                     self.note_busy(root);
                     return Ok(());
@@ -418,8 +420,8 @@ impl Follower {
                     watched::say::<{ watched::PHASE }>();
                     self.note_busy(root);
                     self.begin(phase);
-                    // With a fixed end, the number of due times equals the number of periods in the
-                    // length, whenever the clock is read.
+                    // With a fixed end, the number of due times is the length divided by the
+                    // period, no matter when the clock is read.
                     if let Some(end) = self
                         .timeline
                         .end()
@@ -429,8 +431,9 @@ impl Follower {
                     }
                 }
                 Step::End { phase, within } => {
-                    // The record is not written now: the load's recorded working time lasts until
-                    // the workers see the request to stop, and a write would disturb it.
+                    // The record is not written now, because a write would disturb the measurement.
+                    // The load's recorded working time lasts until the workers see the request to
+                    // stop.
                     self.finish(phase, within);
                     continue;
                 }
@@ -468,8 +471,8 @@ impl Follower {
     }
 
     /// Publishes the start in advance, including the first phase if it starts at once and has no
-    /// loads. The tool is then idle in the first periods. Otherwise its work would be visible on a
-    /// machine with one CPU and a kernel that does not preempt its system calls.
+    /// loads. The tool is then idle in the first periods. Otherwise the tool's work would be
+    /// visible on a machine with one CPU and a kernel that does not preempt system calls.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO

@@ -119,7 +119,7 @@ impl Loads {
                 self.left = self.left.saturating_sub(1);
                 match how {
                     LoadEnd::Finished | LoadEnd::Killed => {}
-                    // The other loads of the phase run without this one, so the time of its single
+                    // The phase continues with its other loads, so the time of this load's single
                     // attempt is removed.
                     LoadEnd::Absent => record
                         .load_work
@@ -248,7 +248,7 @@ impl Loads {
 }
 
 /// Returns whether all operations of the load in the phase failed. Only such a load is considered
-/// to fail: a worker that is slow to start also has failures, but few of them.
+/// to fail, because a worker that is slow to start also has failures, but few of them.
 fn only_failed(record: &RunRecord, phase: usize, load: &str) -> bool {
     let mut work = record
         .load_work

@@ -7,7 +7,7 @@ use tardy_core::units::Nanos;
 
 use super::player::Sound;
 
-/// The state of playback: the duration played so far, and the duration written ahead.
+/// The state of playback: how much sound was played and how much is written ahead.
 #[derive(Debug)]
 pub(super) struct AudioClock {
     /// When playback last started or resumed.

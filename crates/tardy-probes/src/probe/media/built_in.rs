@@ -106,8 +106,8 @@ fn open_card(opening: OpenContext<'_>, card: Card) -> io::Result<ProbeInstance> 
     })
 }
 
-/// Returns the player's thread. `begin` makes the sound, which starts at the first frame's due
-/// time; `end` receives the sound after the last frame.
+/// Returns the player's thread. `begin` makes the sound device, whose playback starts at the first
+/// frame's due time; `end` receives the device after the last frame.
 fn member<S: Sound>(
     mut opening: OpenContext<'_>,
     delay: Option<Delay>,

@@ -20,16 +20,17 @@ use tardy_sys::{clock, process};
 use super::timeline::{Fate, statistic};
 
 pub(super) const PROGRAM: &str = "mpv";
-/// Maximum time for an answer: a player that starts on a loaded machine has many libraries to read.
+/// Maximum time for an answer. The limit is long because a player that starts on a loaded machine
+/// has many libraries to read.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of queries of mpv's clock. The query with the fastest answer is used.
 const CLOCK_TRIES: u64 = 9;
 /// How long a thread of the player may run at a real-time priority without blocking, in us. After
 /// this time the kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
-/// IDs of requests, which mpv repeats in its answers and events. SKEW and POSITION stand for the
-/// observed properties. CLOCK is the first query of the clock, and the ID of each further query is
-/// larger by ASKED. All other requests have the ID ASKED.
+/// IDs of requests, which mpv repeats in its answers and events. SKEW and POSITION are the IDs of
+/// the observed properties. CLOCK is the first query of the clock, and the ID of each further query
+/// is larger by ASKED. All other requests have the ID ASKED.
 const SKEW: u64 = 1;
 const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
@@ -49,7 +50,7 @@ pub(super) struct Orders<'a> {
 pub(super) enum PlayerLine {
     /// The fate of the next frame.
     Fate(Fate),
-    /// The skew of the frame at this time of the clip.
+    /// The skew of the frame at `position` in the clip.
     Skew { position: Nanos, skew: Nanos },
 }
 
@@ -133,8 +134,8 @@ impl Mpv {
             is_over: false,
         };
         player.find_clock()?;
-        // The skew is observed first. Skew and position change together, and the player reports
-        // them in the order of these requests.
+        // The skew is requested first. Skew and position change together, and the player reports
+        // them in the order of these requests, so the skew is known when its position arrives.
         player.tell(SKEW, json!(["observe_property", SKEW, "avsync"]))?;
         player.tell(POSITION, json!(["observe_property", POSITION, "time-pos"]))?;
         Ok(player)
@@ -259,8 +260,8 @@ impl Mpv {
         Ok(is_open)
     }
 
-    /// Handles the report of a changed property. The skew is kept until its position in the clip is
-    /// reported.
+    /// Handles the report of a changed property. A skew is stored until the report of its position
+    /// in the clip arrives.
     fn said(&mut self, line: &str) -> Option<PlayerLine> {
         let message: Value = serde_json::from_str(line).ok()?;
         if message["event"] != "property-change" {

@@ -104,8 +104,8 @@ impl<S: Sound> Player<S> {
         Ok(())
     }
 
-    /// Shows the frame that is due at `video` within the film, and advances to the next frame that
-    /// is not too late.
+    /// Shows the frame that is due at the film time `video`, and advances to the next frame that is
+    /// not too late.
     fn show(&mut self, video: Nanos, now: Nanos) -> io::Result<Sample> {
         let heard = self.sound.position(now)?;
         if let Some(before) = self.shown.replace(now) {
@@ -267,7 +267,7 @@ mod tests {
             "every frame was shown or dropped"
         );
         // A delay of one second: the sound ended 200 ms after it was last written, so the skew is
-        // at most that.
+        // at most 200 ms.
         let (skews, _, _) = played(
             30,
             None,

@@ -32,9 +32,10 @@ pub(super) struct Tally {
     pub(super) silent: Nanos,
     /// Duration of sound played between readings, according to the pointer at its nominal rate.
     played: Nanos,
-    /// This duration, according to the time stamps of the readings.
+    /// The same duration according to the time stamps of the readings.
     took: Nanos,
-    /// Maximum difference between the pointer's progress and an even pace, between two readings.
+    /// Maximum difference, over all pairs of consecutive readings, between the pointer's progress
+    /// and an even pace.
     pub(super) uneven_max: Nanos,
 }
 

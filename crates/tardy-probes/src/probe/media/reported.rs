@@ -1,5 +1,5 @@
-//! A real player as a probe. Its reports for each frame become samples; their series are separate
-//! from those of the simulated player.
+//! A real player as a probe. The player's reports for each frame become samples; their series are
+//! separate from those of the simulated player.
 
 use std::collections::VecDeque;
 use std::io;
@@ -268,8 +268,8 @@ impl Film {
             return true;
         };
         if self.skew.take(due, due + skew).is_err() {
-            // This does not happen: due times are computed from frame numbers, so they are on the
-            // grid.
+            // This does not happen, because due times are computed from frame numbers and are
+            // therefore on the grid.
             self.skew.lose(1);
         }
         if plan.stop_above.is_some_and(|stop_above| skew > stop_above) {

@@ -47,8 +47,7 @@ impl Timeline {
         self.waiting.push_back(fate);
     }
 
-    /// Records the reported skew of a frame. A report about a frame that was already passed on is
-    /// ignored.
+    /// Records the reported skew of a frame. Ignores the report if the frame was already passed on.
     pub(super) fn skew(&mut self, number: i64, skew: Nanos) {
         if number >= self.number {
             self.skews.insert(number, skew);

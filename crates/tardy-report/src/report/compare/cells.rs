@@ -76,8 +76,8 @@ fn quantile(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Returns the row of the maxima. Maxima have no interval: they are taken over equal numbers of
-/// samples, and only their test gives a verdict.
+/// Returns the row of the maxima. Maxima are taken over equal numbers of samples. They have no
+/// interval; only a test gives their verdict.
 fn maxima(maxima: &Maxima) -> Vec<String> {
     let middle = |values: &[f64]| {
         let mut sorted = values.to_vec();
@@ -248,7 +248,7 @@ pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<V
 }
 
 /// Returns the columns of the overview from the most to the least important: the verdict, then the
-/// numbers that decide it, then the others. A narrow screen drops the last ones.
+/// numbers that decide it, then the others. A narrow screen drops the last columns.
 pub(super) fn importance(tables: &[Table]) -> Vec<&'static str> {
     let mut columns = [
         ("99.9 %", DecidingNumber::Quantile(0.999)),
@@ -331,7 +331,7 @@ fn pair(pair: Pair, with_change: bool) -> String {
     }
 }
 
-/// Formats two values. If both have the same unit, it appears once.
+/// Formats two values. If both values have the same unit, the unit appears once.
 fn both(base: f64, candidate: f64) -> String {
     let (base, candidate) = (time(base), time(candidate));
     let base = match (base.split_once(' '), candidate.split_once(' ')) {

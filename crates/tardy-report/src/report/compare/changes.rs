@@ -94,8 +94,8 @@ impl Changes<'_> {
         out
     }
 
-    /// Returns JUnit XML with a suite named `suite`. Its case fails if the latest change is for the
-    /// worse.
+    /// Returns JUnit XML with a suite named `suite`. The suite's case fails if the latest change is
+    /// for the worse.
     pub(super) fn junit(&self, suite: &str) -> String {
         let outcome = junit::outcome(self.verdict, self.reason);
         let case = Case {

@@ -84,8 +84,8 @@ pub fn markdown(found: &History) -> String {
     out
 }
 
-/// Returns JUnit XML with a case for each board. A case fails while a change of the board's numbers
-/// is open.
+/// Returns JUnit XML with a case for each board. A case fails as long as a change of the board's
+/// numbers for the worse is neither accepted nor reversed.
 #[must_use]
 pub fn junit(found: &History) -> String {
     let of_boards = |change: &'_ LastingChange| -> HashSet<&str> {

@@ -20,7 +20,7 @@ const LETTERS_MIN: f64 = 3.0;
 struct Flame {
     name: String,
     width_ns: u64,
-    /// Times on the two sides of a difference, with callees.
+    /// Times in the two compared latencies, including callees.
     base_ns: u64,
     new_ns: u64,
     above: Vec<Flame>,

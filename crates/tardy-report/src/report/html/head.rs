@@ -248,8 +248,8 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             .iter()
             .filter(|series| series.probe == probe)
     };
-    // The series are sorted worst first. Their number is limited, because a table of a thousand
-    // rows is unreadable.
+    // The series are sorted worst first. The number of series is limited, because a table of a
+    // thousand rows is unreadable.
     for series in of_probe().take(PROCESSORS_SHOWN) {
         let name = match (series.cpu, series.copy) {
             (Some(cpu), _) => format!("CPU {cpu}"),

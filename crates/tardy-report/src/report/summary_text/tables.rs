@@ -56,8 +56,9 @@ pub(super) fn latencies(
 ) -> Option<Table> {
     let all = probe.numbers.as_ref()?;
     let has_misses = all.misses_text().is_some();
-    // In files with an open last bucket, high percentiles are unknown, and their number differs
-    // between series. The series with the most known percentiles determines the columns.
+    // If the last bucket of an imported file has no upper end, high percentiles are unknown, and
+    // the number of known ones differs between series. The series with the most known percentiles
+    // determines the columns.
     let of_series = series
         .iter()
         .take(shown)

@@ -10,8 +10,8 @@ use tardy_results::summary::model::{
 
 use super::cells::{percent, place, value};
 
-/// The effective number of samples is printed if it is below this fraction of all samples.
-/// Independent samples can fall slightly below 1 by chance.
+/// The effective number of samples is printed if it is below this fraction of all samples. With
+/// independent samples, the fraction can be slightly below 1 by chance.
 const WORTH_A_WORD: f64 = 0.6;
 
 /// Returns the outcome as one word in capital letters.
@@ -160,8 +160,8 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     ))
 }
 
-/// Returns where else a largest value that occurred outside of loads may have occurred: on a CPU
-/// without the load, if a load ran on some CPUs only.
+/// A largest value that belongs to no load may have occurred on a CPU on which the load did not
+/// run. Returns words for this case if a load ran on some CPUs only; empty otherwise.
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {

@@ -26,7 +26,7 @@ pub(super) fn scenario(plan: &Plan) -> Option<String> {
 pub(super) fn cycles(plan: &Plan) -> Option<u64> {
     let is_counted = plan.phases.iter().any(|phase| phase.cycles.is_some());
     if !is_counted && plan.origin() == Origin::Flags {
-        // Phases in plans of older tools lack the number.
+        // In plans of older tools, only the plan has the number of cycles, and its phases do not.
         return plan.cycles;
     }
     let cycles = plan.phases.first()?.cycles;
@@ -35,7 +35,7 @@ pub(super) fn cycles(plan: &Plan) -> Option<u64> {
 
 pub(super) fn length(plan: &Plan) -> Option<Nanos> {
     // The request has a total length only if no phase is counted in cycles and no phase of a
-    // scenario is missing; otherwise the total would lengthen the remaining phases.
+    // scenario is missing. If a phase were missing, the total would lengthen the other phases.
     let is_counted =
         cycles(plan).is_some() || plan.phases.iter().any(|phase| phase.cycles.is_some());
     let is_absent = |warning: &Warning| matches!(warning, Warning::LoadAbsent { .. });

@@ -32,7 +32,7 @@ const TRACES: Nanos = Nanos::from_secs(10);
 /// times the time that this thread takes to encode them.
 const CYCLES: Nanos = Nanos::from_secs(5);
 const CYCLES_PAUSES: i64 = 50;
-/// Divisor of the disk budget of all traces: the trace of one hour takes at most this part of it.
+/// The trace of one hour takes at most the disk budget of all traces divided by this number.
 const HOURS_LEAST: u64 = 4;
 /// The folder of traces.
 const TRACE: &str = "trace";

@@ -132,8 +132,8 @@ pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {
     Ok(table.exit())
 }
 
-/// Refuses files that leave the guest too little memory: while it boots, the guest holds the
-/// archive and the unpacked files.
+/// Refuses files that leave the guest too little memory, because a booting guest has both the
+/// archive and the unpacked files in memory.
 fn check_memory(packed: &Packed, memory_mib: u32) -> Result<(), LabError> {
     let needed = MEMORY_MIB + 2 * (packed.bytes >> 20);
     if needed <= u64::from(memory_mib) {

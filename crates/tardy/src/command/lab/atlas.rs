@@ -82,7 +82,8 @@ fn loads(arguments: &AtlasArguments) -> Vec<String> {
     }
 }
 
-/// Checks the loads before the first boot, because an invalid load would cost a boot.
+/// Checks the loads before the first boot, because an invalid load would otherwise be noticed only
+/// after a boot.
 pub(in crate::command) fn check_loads(arguments: &AtlasArguments) -> Result<(), LabError> {
     loads(arguments)
         .iter()

@@ -301,8 +301,8 @@ impl BesideBaseline {
 
 impl Verdict {
     fn new(comparison: &Comparison, outcomes: &[Outcome], asked: CheckLimits) -> Self {
-        // The baseline is the second variant, if there is one. Its failures prove nothing about the
-        // kernel.
+        // The baseline is the second variant, if there is one. Failures of the baseline prove
+        // nothing about the kernel.
         let is_kernel = |variant: usize| asked.margin.is_none() || variant == 0;
         let blamed = |blame: Blame| {
             let of_kernel = outcomes.iter().filter(|outcome| is_kernel(outcome.variant));

@@ -285,8 +285,8 @@ fn modules_of_variants(
     variants.iter().map(of).collect()
 }
 
-/// Checks that the file is a module for the variant's kernel. A module for another kernel would
-/// cost a boot.
+/// Checks that the file is a module for the variant's kernel. Without this check, a module for
+/// another kernel would be noticed only after a boot.
 fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     let refused = |why: String| LabError::Usage(format!("--module {}: {why}", file.display()));
     let content = regular_file::read(file, kernel::MODULE_BYTES_MAX)
@@ -373,7 +373,7 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
 pub(super) enum SnapshotUse {
     /// The user gave --snapshots.
     Asked,
-    /// The command always does, and has no such option.
+    /// The command always uses snapshots, and has no such option.
     Always,
 }
 

@@ -187,7 +187,8 @@ fn search(
         Choice::Guided
     };
     let end = Instant::now() + arguments.length.to_std();
-    // A control has as many guests as the search, if there is one.
+    // The random control gets as many guests as the guided search in the same folder, if there is
+    // one.
     let guided = folder.guests(Choice::Guided)?.len();
     let left = if arguments.random && guided > 0 {
         guided.saturating_sub(folder.guests(Choice::Random)?.len())
@@ -267,7 +268,8 @@ fn reduce_new(
                 continue;
             }
         };
-        // Alone, the program can take another path, which may be known.
+        // When the program runs alone, its section can have another call path, which may belong to
+        // a known finding.
         let call_path = reduced
             .result
             .longest()

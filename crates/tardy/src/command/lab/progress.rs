@@ -12,7 +12,7 @@ use tardy_lab::variant::Variant;
 
 use crate::command::status_line::{self, StatusLine};
 
-/// Counts guests and prints their results. Several threads use it.
+/// Counts guests and prints their results. Several threads use the same value.
 pub(super) struct Progress {
     guests: Arc<Mutex<Guests>>,
     _line: Option<StatusLine>,

@@ -14,9 +14,9 @@ use tardy_results::reproduce::ExperimentCommand;
 use crate::cli::reproduce::ReproduceArgs;
 use crate::cli::{Cli, Command};
 
-/// Virtual time of a guest per time of the host's CPU that executes it. `reproduce all --on lab
-/// --quick` measures for 175 s on two CPUs and took 6 minutes (docs/papers.md), boots and costs
-/// included.
+/// Virtual time of a guest per time of the host's CPU that executes it. The command
+/// `reproduce all --on lab --quick` measures for 175 s on two CPUs and took 6 minutes
+/// (docs/papers.md), including boots and costs.
 const LAB_RATE: f64 = 0.5;
 
 /// A command that is started once.

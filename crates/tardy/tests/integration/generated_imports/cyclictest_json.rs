@@ -36,7 +36,7 @@ pub(super) fn document(random: &mut Pcg64Mcg, tool: &str, body: &str) -> String 
     )
 }
 
-/// The histogram in the file, or how versions write that none was requested.
+/// The histogram in the file, or the text by which a version states that none was requested.
 #[derive(Clone, Copy)]
 enum Rows {
     Below(u64),

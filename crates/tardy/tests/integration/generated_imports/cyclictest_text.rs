@@ -28,7 +28,7 @@ impl Line {
         }
     }
 
-    /// The line after only the smallest value has occurred.
+    /// The line that cyclictest prints while only the smallest value has occurred.
     fn early(thread: &Thread) -> Self {
         let Some(minimum) = thread.minimum() else {
             return Self::of(thread);

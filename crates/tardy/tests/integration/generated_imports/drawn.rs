@@ -61,7 +61,7 @@ impl Thread {
         values.map(|(value, count)| value * count).sum()
     }
 
-    /// The number of samples from `from` to below `to`.
+    /// The number of samples that are at least `from` and less than `to`.
     pub(super) fn within(&self, from: u64, to: u64) -> u64 {
         self.values.range(from..to).map(|(_, count)| count).sum()
     }

@@ -120,7 +120,8 @@ fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String
     found
 }
 
-/// Returns the series of a truncated file whose largest latency is smaller without a warning.
+/// Returns the series of a truncated file whose largest latency is too small, although no warning
+/// states this.
 fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     let warnings = shown["warnings"].to_string();
     if warnings.contains("lower bound") {

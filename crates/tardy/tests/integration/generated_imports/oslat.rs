@@ -29,7 +29,7 @@ struct Style {
 }
 
 impl Style {
-    /// Returns the bucket of a value. In old versions, the first bucket is for 1.
+    /// Returns the bucket of a value. In old versions, the first bucket is for the value 1.
     fn bucket(&self, value: u64) -> u64 {
         let value = value.saturating_sub(self.bias);
         let index = if self.version == Version::V2_7 {

@@ -21,7 +21,7 @@ pub(super) struct Reading {
     /// Lowest and highest correct value.
     pub(super) minimum: (i64, i64),
     pub(super) maximum: (i64, i64),
-    /// The range of means that print as the value in the file, which is rounded down.
+    /// The range in which the true mean lies, because the mean in the file is rounded down.
     pub(super) mean: Option<(f64, f64)>,
     /// Rows of the histogram, in order.
     pub(super) rows: Vec<Row>,
@@ -167,7 +167,7 @@ impl Reading {
             Some(misses) => (Some((misses, misses)), &numbers["misses"]),
             None => (between[0].as_u64().zip(between[1].as_u64()), between),
         };
-        // If the file does not decide the number of misses, `show` may print bounds.
+        // If the file does not determine the number of misses, `show` may print bounds.
         let is_right = match least {
             Some((least, largest)) => least <= fewest && most <= largest,
             None => !self.has_histogram,

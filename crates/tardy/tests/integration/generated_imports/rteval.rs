@@ -111,7 +111,8 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
     if is_timerlat {
         text += "      <stoptrace_invoked invoked=\"\"/>\n";
     } else if one_in(random, 6) {
-        // The latency is the largest maximum, because a larger one would add a sample.
+        // The measured latency equals the largest maximum of all threads, because a larger latency
+        // would be one more sample.
         let latency = threads
             .iter()
             .filter_map(Thread::maximum)

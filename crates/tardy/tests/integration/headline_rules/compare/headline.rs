@@ -10,7 +10,7 @@ const EXIT_CODES: [(&str, i32); 5] = [
     ("EQUIVALENT", 0),
     ("INCONCLUSIVE", 4),
 ];
-/// Words of the headline before the rows of a verdict, and that verdict.
+/// Words by which the headline introduces the rows with a verdict, and that verdict.
 pub(super) const GROUPS: [(&str, &str); 4] = [
     ("better and worse in ", "mixed"),
     ("better in ", "better"),

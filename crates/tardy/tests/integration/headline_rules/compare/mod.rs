@@ -12,7 +12,7 @@ use super::tables::{COMPARISON, Row, Table};
 use changes::{Change, changes, column_at_start, verdict};
 use headline::{GROUPS, Headline, NamedRow, named};
 
-/// Text in a `BETTER` headline that makes the exit code that of `INCONCLUSIVE`.
+/// If a `BETTER` headline contains this text, the exit code is that of `INCONCLUSIVE`.
 const OPEN: &str = "inconclusive as a whole";
 
 /// Checks the output of `tardy compare`.

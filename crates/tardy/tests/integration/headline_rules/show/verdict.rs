@@ -185,7 +185,7 @@ pub(super) fn check_share(verdict: &Verdict, found: &mut Findings) {
         return;
     };
     let share = misses / due;
-    // Without a miss, the upper bound at 95 % is that of three misses.
+    // Without a miss, the upper bound at 95 % corresponds to three misses (the rule of three).
     let of_few_misses = if misses == 0.0 { 2.99 / due } else { share };
     let (low, high) = verdict.bounds.unwrap_or((0.0, of_few_misses));
     found.add_if(

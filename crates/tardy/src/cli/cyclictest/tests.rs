@@ -185,18 +185,9 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-b", "a value is required for '--breaktrace <US>'"),
     ];
     for (option, wanted) in options {
-        let words = ["tardy", "cyclictest"].into_iter().chain(option.split(' '));
-        let said = match Cli::try_parse_from(words) {
-            Ok(Cli {
-                command: Command::Cyclictest(args),
-            }) => args
-                .setup(&processors("0-3", "0-3"))
-                .map(|setup| setup.notes),
-            Ok(_) => panic!("another command"),
-            Err(error) => Err(in_a_line(&error)),
-        };
-        match said {
-            Ok(notes) => {
+        match understood(option) {
+            Ok(setup) => {
+                let notes = setup.notes;
                 let usual = |note: &&String| {
                     note.contains("bound to CPUs in turn")
                         || note.starts_with("the real-time priority")
@@ -215,6 +206,46 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
             ),
         }
     }
+}
+
+/// Returns the setup for a command line on CPUs 0 to 3, or the reason why the line is refused.
+fn understood(line: &str) -> Result<Setup, String> {
+    let words = ["tardy", "cyclictest"].into_iter().chain(line.split(' '));
+    match Cli::try_parse_from(words) {
+        Ok(Cli {
+            command: Command::Cyclictest(args),
+        }) => args.setup(&processors("0-3", "0-3")),
+        Ok(_) => panic!("another command"),
+        Err(error) => Err(in_a_line(&error)),
+    }
+}
+
+/// Checks the table of docs/cyclictest.md: each command line of a row is done, except those that
+/// the row is about refusing, and those that both programs refuse.
+#[test]
+fn each_row_of_the_page_is_done_or_refused_as_it_says() {
+    const REFUSED_BY_BOTH: [&str; 4] = ["-q -a 4000 -l 5", "-q -a 1-x -l 5", "-q -p 100 -l 5", ""];
+    let page = include_str!("../../../../../docs/cyclictest.md");
+    let (_, table) = page.split_once("\n## Option by option\n").unwrap();
+    let mut lines_of_table = 0;
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let name = cells[0].trim_start_matches("| ");
+        let lines: Vec<&str> = cells[5].split('`').skip(1).step_by(2).collect();
+        lines_of_table += lines.len();
+        let refused = lines.iter().filter(|line| understood(line).is_err());
+        let refused: Vec<&&str> = refused
+            .filter(|line| !REFUSED_BY_BOTH.contains(line))
+            .collect();
+        let is_refusal = cells[1..5].contains(&"refused") || name.contains("unknown options");
+        let prints_text = ["`--help`", "`--version`"].contains(&name);
+        assert_eq!(
+            !refused.is_empty(),
+            is_refusal || prints_text,
+            "{name}: {refused:?}"
+        );
+    }
+    assert_eq!(lines_of_table, 131);
 }
 
 #[test]

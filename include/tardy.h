@@ -142,8 +142,8 @@ static inline int tardy_open(struct tardy_loop *loop, const char *name, int64_t 
             return -EINVAL;
     }
     loop->file = open(path, O_RDWR | O_CLOEXEC);
-    /* The lock shows tardy that a program uses the memory. The kernel releases it however the
-     * program ends. */
+    /* The lock shows tardy that a program uses the memory. The kernel releases the lock when the
+     * program ends, even if it crashes. */
     if (loop->file < 0 || flock(loop->file, LOCK_SH) || fstat(loop->file, &attributes))
         return tardy_give_up_(loop, errno);
     if ((uint64_t)attributes.st_size < TARDY_HEAD_WORDS * sizeof(uint64_t))
@@ -199,8 +199,8 @@ static inline void tardy_hand_over_(struct tardy_loop *loop, int64_t end)
     __atomic_store_n(&region[TARDY_REGION_HEAD], loop->head, __ATOMIC_RELEASE);
 }
 
-/* Reports the start of a cycle that was due at `due_ns` of CLOCK_MONOTONIC. Call it first after
- * waking up. */
+/* Reports the start of a cycle that was due at `due_ns` of CLOCK_MONOTONIC. Call this function
+ * first after waking up. */
 static inline void tardy_due(struct tardy_loop *loop, int64_t due_ns)
 {
     int64_t now;
@@ -218,8 +218,8 @@ static inline void tardy_due(struct tardy_loop *loop, int64_t due_ns)
     __atomic_store_n(&loop->region[TARDY_REGION_BEGUN], loop->begun, __ATOMIC_RELEASE);
 }
 
-/* Reports that the work of the cycle is complete. If a loop never calls it, tardy measures only
- * the starts of its cycles. */
+/* Reports that the work of the cycle is complete. If a loop never calls tardy_done, tardy measures
+ * only the starts of its cycles. */
 static inline void tardy_done(struct tardy_loop *loop)
 {
     if (loop->region && loop->is_begun)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Watches the kernel of a lab's guest through QEMU. It records every section with IRQs off, with
- * preemption off, in a softirq or in a hard interrupt. It also measures how long a due switch
- * takes, and how long a task keeps the kernel without a chance to switch. On request, it keeps
- * every block of code executed before the worst samples of each phase, and before the longest
- * section of each kind.
+ * Watches the kernel of a lab's guest through QEMU. The plugin records every section with IRQs off,
+ * with preemption off, in a softirq or in a hard interrupt. The plugin also measures how long a due
+ * switch takes, and how long a task keeps the kernel without a chance to switch. On request, the
+ * plugin keeps every block of code executed before the worst samples of each phase, and before the
+ * longest section of each kind.
  *
- * This file is a plugin of QEMU's translator. It executes nothing in the guest. The guest's clock
- * counts the guest's instructions, so the plugin does not change it. QEMU adds inline code to each
- * block, which counts instructions. QEMU calls the plugin at the instructions that matter, such as
- * those that can start or end a section, and at every block if executed code is kept.
+ * This file is a plugin of QEMU's translator. The plugin executes nothing in the guest. The guest's
+ * clock counts the guest's instructions, so the plugin does not change it. QEMU adds inline code to
+ * each block, which counts instructions. QEMU calls the plugin at the instructions that matter,
+ * such as those that can start or end a section, and at every block if executed code is kept.
  *
- * A file of lines `NAME HEXADECIMAL` describes the kernel. The lab makes it from the guest's own
- * kallsyms. README.md explains these lines and the format of the output.
+ * A file of lines `NAME HEXADECIMAL` describes the kernel. The lab makes this file from the guest's
+ * own kallsyms. README.md explains these lines and the format of the output.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 /*
- * The part of the plugin interface that is used. It is declared here, from QEMU's documentation
- * (docs/devel/tcg-plugins.rst), because packages do not contain the header. This is version 1 of
- * the interface, which QEMU 4.2 to 8.2 have.
+ * The part of the plugin interface that is used. This part is declared here, from QEMU's
+ * documentation (docs/devel/tcg-plugins.rst), because packages do not contain the header. The
+ * version of the interface is 1, which QEMU 4.2 to 8.2 have.
  */
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
@@ -59,8 +59,9 @@ uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
 void qemu_plugin_outs(const char *text);
 
 /*
- * QEMU's timers, which stop the machine at a moment of its clock (include/qemu/timer.h, vl.c). They
- * do not belong to the plugin interface. A QEMU that was built without modules does not export them.
+ * QEMU's timers, which stop the machine at a moment of its clock (include/qemu/timer.h, vl.c).
+ * These timers do not belong to the plugin interface. A QEMU that was built without modules does
+ * not export these timers.
  */
 #define OF_QEMU __attribute__((weak))
 OF_QEMU void timer_init_full(void *timer, void *group, int clock, int scale, int attributes, void (*callback)(void *data), void *data);
@@ -87,8 +88,8 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 #define NOT_PREEMPTIBLE 0x00ffffffu
 #define NO_SWITCH_DUE 0x80000000u
 /*
- * Bits of a 64-bit count (Linux 7.3). Below the hard interrupts, it also counts how often IRQs were
- * switched off.
+ * Bits of a 64-bit count (Linux 7.3). In the bits below those for hard interrupts, this count also
+ * has how often IRQs were switched off.
  */
 #define WIDE_INTERRUPTS_OFF 0x00ff0000u
 #define WIDE_HARD_INTERRUPT 0x0f000000u
@@ -106,12 +107,12 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 enum kind { INTERRUPTS_OFF, PREEMPTION_OFF_KIND, SOFTIRQ, INTERRUPT, BLOCKED, KINDS };
 
 /*
- * Kinds of intervals, numbered after `enum kind`. Only the longest interval of each kind in a phase
- * is written. The first four are the terms of the bound on the scheduling latency
+ * Kinds of intervals; their numbers follow those of `enum kind`. Only the longest interval of each
+ * kind in a phase is written. The first four are the terms of the bound on the scheduling latency
  * (de Oliveira and others, ECRTS 2020, table 1), without the hard interrupts in them.
  */
 enum stretch_kind {
-	/* IRQs or preemption off, but not in order to call the scheduler. */
+	/* IRQs or preemption are off, but not in order to call the scheduler. */
 	BEFORE_SCHEDULER = KINDS,
 	/*
 	 * IRQs and preemption are on although a switch is due. For the idle task: from when the
@@ -120,7 +121,7 @@ enum stretch_kind {
 	DUE_STRETCH,
 	/* Preemption is off to call the scheduler, until it is on again. */
 	TO_SCHEDULE,
-	/* From IRQs off in the scheduler until preemption is on again. */
+	/* From when the scheduler switches IRQs off until preemption is on again. */
 	SWITCH_TAIL,
 	/*
 	 * A task stays in the kernel without a chance to switch: from its entry or its last chance
@@ -146,8 +147,8 @@ enum mark { MARK_BEGIN = 1, MARK_END = 2, MARK_PHASE = 3 };
 static const uint8_t mark_bytes[] = { 0x0f, 0x1f, 0x84, 0x00 };
 static const uint8_t mark_name[] = { 'd', 'r', 't' };
 /*
- * A program announces a sample by two loads, of its due time and of its latency. Their
- * displacements contain a number and the name.
+ * A program announces a sample by two load instructions: one loads the sample's due time, the other
+ * its latency. The displacements of these instructions contain a number and the name `drt`.
  */
 static const uint8_t due_load[] = { 0x48, 0x8b, 0xbe, 0x04, 'd', 'r', 't' };
 static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
@@ -156,7 +157,7 @@ enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CA
 
 /*
  * An instruction at which QEMU calls the plugin, and the number of instructions from there to the
- * end of the block. The counter includes the whole block by then.
+ * end of the block. When QEMU calls the plugin, the counter already includes the whole block.
  */
 struct place {
 	uint64_t pc;
@@ -227,13 +228,13 @@ static const struct place *flags_due;
 static uint64_t last_task_pointer;
 static uint32_t last_task, told_task, task_count = 1, site_count;
 static uint64_t begun_at, last_at, corrected, unstored;
-/* Number of instructions in hard interrupts that are over. */
+/* Number of instructions executed in hard interrupts that have ended. */
 static uint64_t interference;
 /*
  * Whether the scheduler is running, whether the idle task called it, and whether it was ever seen.
  */
 static bool is_in_scheduler, is_from_idle, knows_scheduler;
-/* Whether the CPU executes a program. This changes at the next `swapgs`. */
+/* Whether the CPU executes a program, not the kernel. This changes at the next `swapgs`. */
 static bool is_in_program;
 /* Whether the switch that was due has been made. */
 static bool is_served;
@@ -266,7 +267,8 @@ static uint32_t context_of_step;
 /* Maximum number of samples of a phase for which the executed code is kept. */
 #define WORST 1024u
 /*
- * Maximum number of steps before the due time. They show how the interrupted function was called.
+ * Maximum number of steps before the due time. These steps show how the interrupted function was
+ * called.
  */
 #define STEPS_BEFORE (1u << 21)
 /* The same limit for the steps before the longest sections. */
@@ -615,7 +617,7 @@ static void open_stretch(enum stretch_kind kind, uint64_t at, uint64_t pc)
 		*stretch = (struct section){ true, at, pc, interfered(at), task_number() };
 }
 
-/* Ends an interval. Its length includes the interrupts in it. */
+/* Ends an interval. The interval's length includes the interrupts in it. */
 static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
 {
 	struct section *stretch = &sections[kind];
@@ -627,8 +629,8 @@ static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
 }
 
 /*
- * Ends an interval. Its length excludes the hard interrupts in it. `interfered_until` is the number
- * of instructions in hard interrupts before `at`.
+ * Ends an interval. The interval's length excludes the hard interrupts in it. `interfered_until` is
+ * the number of instructions in hard interrupts before `at`.
  */
 static void close_without(enum stretch_kind kind, uint64_t at, uint64_t pc, uint64_t interfered_until)
 {
@@ -737,7 +739,7 @@ static void cross_to_or_from_program(uint64_t at, const struct place *place)
 {
 	/*
 	 * In load_gs_index, the kernel sets a segment for the program between two `swapgs` that are
-	 * this close together. It does not return to the program there.
+	 * this close together. The kernel does not return to the program there.
 	 */
 	static const uint64_t pair_bytes = 32;
 	static struct section left;
@@ -821,11 +823,11 @@ static void block_executed(unsigned int vcpu, void *data)
 
 /*
  * Returns the number of steps in a window. The window contains the last `instructions`, which are
- * those since the due time, and `instructions_before` before them. It starts still earlier, at a
- * point where the CPU halted, or where the task that had the CPU before these instructions executed
- * its program. All calls since that point are thereby known. If there is no such point in the
- * `steps_before` steps before these instructions, the window starts with those steps. Finally, the
- * window is extended back to steps with a task and a context, if they are near.
+ * those since the due time, and `instructions_before` before them. The window starts at a still
+ * earlier point, where the CPU halted, or where the task that had the CPU before these instructions
+ * executed its program. All calls since that point are thereby known. If there is no such point in
+ * the `steps_before` steps before these instructions, the window starts with those steps. Finally,
+ * the window is extended back to steps with a task and a context, if they are near.
  */
 static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_before, uint64_t steps_before)
 {
@@ -1471,7 +1473,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		place = place_of(pc, length - i, what, mark, wrapper);
 		if (!place)
 			continue;
-		/* If only reads are requested, QEMU 7.2 does not call back. */
+		/* Writes are requested too: if only reads are, QEMU 7.2 does not call back. */
 		if (what == POPF)
 			qemu_plugin_register_vcpu_mem_cb(insn, flags_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
 		if (what == DUE || what == LATENCY)

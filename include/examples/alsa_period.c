@@ -1,4 +1,4 @@
-/* One period of sound after another, as tardy measures it:
+/* Plays one period of sound after another, in a loop that tardy measures:
  *
  *     cc -O2 -I include -o alsa_period include/examples/alsa_period.c -lasound
  *     tardy run --load none --for 10s -- ./alsa_period default

@@ -58,7 +58,8 @@ int main(int argc, char **argv)
     int64_t due;
     int error;
 
-    /* Real-time programs do this. Without the necessary rights, tardy still measures the loop. */
+    /* Real-time programs lock their memory and use a real-time policy. If the program lacks the
+     * rights for this, tardy still measures the loop. */
     if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &priority))
         fprintf(stderr, "loop: not real-time: %s\n", strerror(errno));
 

@@ -26,8 +26,8 @@ impl Debian {
                     .args(["--variant=minbase", "--include=bash", SUITE])
                     .arg(&work),
             )?;
-            // Written under another name first, because an incomplete archive would be used the
-            // next time.
+            // The archive gets its final name only when it is complete, because the next start
+            // would use an incomplete one.
             let half = kept.with_extension("half");
             let mut tar = Command::new("tar");
             tar.args("--create --numeric-owner --one-file-system --directory".split(' '))

@@ -22,7 +22,7 @@ const EXTENSIONS: [(&str, Option<[&str; 2]>); 7] = [
     ("cost-metric", Some(["list", "costs"])),
     ("link", Some(["list", "links"])),
 ];
-/// The name that the patches give their extensions.
+/// The name that all patches give to their extensions.
 const ADDED: &str = "example";
 
 /// Runs the task.
@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
     let (tree, target) = (folder.join("tree"), folder.join("target"));
     workspace::copy_to(&tree)?;
     let patches = EXTENSIONS.map(|(kind, _)| patch(kind));
-    // If git finds no repository, it applies patches to the folder in which it runs.
+    // If git finds no repository, git applies patches to the folder in which it runs.
     program::run(
         Command::new("git")
             .env("GIT_CEILING_DIRECTORIES", &folder)

@@ -35,8 +35,8 @@ struct Engine {
     packages: &'static str,
 }
 
-/// The script that first builds Kubernetes' servers, which takes long. It runs only if the user
-/// names it.
+/// The script that first builds Kubernetes' servers, which takes long. The script runs only if the
+/// user names it.
 const KUBERNETES: &str = "kubernetes";
 
 const fn engine(name: &'static str, programs: &'static str, packages: &'static str) -> Engine {
@@ -116,8 +116,8 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
     program::python(&python, PYTHON)?;
-    // One machine's results of an experiment, with which several engines compare theirs. The first
-    // of these engines makes them (lab.sh).
+    // The results of an experiment on one machine. Several engines compare their results with
+    // these; the first of the engines makes them (lab.sh).
     let reference = folder.join("lab");
     workspace::remove(&reference)?;
     let mut lines = Vec::new();

@@ -47,8 +47,9 @@ const MEMORY_MAX_MIB: u32 = 2048;
 const INPUT_SECONDS_MAX: u32 = 10;
 /// Maximum length of generated inputs, in bytes. Longer inputs take long and find little.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
-/// The target `trace` also starts from the traces with which its reader is tested, which are
-/// larger: the target, their folder, and the maximum length of its inputs in bytes.
+/// The target `trace` also starts from the larger traces with which its reader is tested. This
+/// constant has the target, the folder of these traces, and the maximum length of the target's
+/// inputs in bytes.
 const LARGE_SEEDS: (&str, &str, u32) = ("trace", "crates/tardy-trace/tests/data", 100 << 10);
 
 /// Runs the task.

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::Result;
 use crate::{program, workspace};
 
-/// Builds the module for these kernels. If there are none, the program chooses.
+/// Builds the module for these kernels. If no kernels are given, the program chooses them.
 ///
 /// # Errors
 /// Returns an error if the program, or the module, cannot be built.

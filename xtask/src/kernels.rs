@@ -67,8 +67,8 @@ pub(crate) fn run(arguments: &KernelsArguments) -> Result<()> {
     Ok(())
 }
 
-/// Returns the guests that can run the binary of an architecture. For 32-bit Arm, these are guests
-/// of 64-bit Arm with the binary as an added file.
+/// Returns the guests that can run the binary of an architecture. For 32-bit Arm, these guests are
+/// 64-bit Arm machines to which the binary is added as a file.
 fn guests_for(tardy: &Path, architecture: Architecture) -> Result<Guests> {
     if architecture != Architecture::Armv7 {
         return Guests::new(tardy, architecture);
@@ -78,8 +78,8 @@ fn guests_for(tardy: &Path, architecture: Architecture) -> Result<Guests> {
     Ok(guests)
 }
 
-/// Returns the oldest and the newest series of the sorted kernels, each with PREEMPT_RT too, even if
-/// there is no such package: its row then gives this reason.
+/// Returns the oldest and the newest series of the sorted kernels, each also with PREEMPT_RT. If
+/// there is no package with PREEMPT_RT, the row of that kernel states this.
 fn oldest_and_newest(kernels: &[String]) -> Vec<String> {
     let mut stock: Vec<&String> = kernels
         .iter()

@@ -1,5 +1,5 @@
-//! `cargo xtask package`: makes a tarball and a Debian package (packaging/build.sh). It tests the
-//! package in a bare Debian, and the package's units under systemd in a guest.
+//! `cargo xtask package`: makes a tarball and a Debian package (packaging/build.sh). The task can
+//! also test the package in a bare Debian, and the package's units under systemd in a guest.
 //!
 //! The package is called `tardy-latency` and conflicts with `tardy`: in Debian, `tardy` is a
 //! post-processor for tar that also installs /usr/bin/tardy.

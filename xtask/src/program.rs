@@ -115,7 +115,7 @@ pub fn required(name: &str, package: &str) -> Result<PathBuf> {
 /// proc_pid_stat(5), in ticks of 10 ms (`USER_HZ` of the kernel, the same on all architectures).
 pub fn children_cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may contain spaces. `cutime` is the 14th field after it.
+    // The name in parentheses may contain spaces. `cutime` is the 14th field after the name.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: f64 = fields
         .split_whitespace()

@@ -31,13 +31,13 @@ struct Lane {
     about: &'static str,
     /// Files and folders whose changes make the row stale, separated by blanks.
     paths: &'static str,
-    /// Files and folders in `paths` whose changes do not make it stale.
+    /// Files and folders in `paths` whose changes do not make the row stale.
     except: &'static str,
     run: fn() -> Result<()>,
 }
 
 const PAGE: &str = "docs/proof.md";
-/// The result of a lane on the page.
+/// The page's text for a lane that passed.
 const PASSED: &str = "passed";
 /// The files from which the tool is compiled.
 const PRODUCT: &str = "crates Cargo.lock Cargo.toml .cargo";
@@ -229,7 +229,7 @@ fn guests() -> Result<()> {
 
 fn mutants() -> Result<()> {
     let filter = "binary(lab) & test(/^why::a_longer_function_/)";
-    // 10 of each kernel.
+    // For each kernel, 10 mutants are tested.
     lab_tests(filter, &[("TARDY_TEST_MUTANTS", "10")])
 }
 
@@ -296,7 +296,8 @@ fn print_stale() -> Result<()> {
     Ok(())
 }
 
-/// Returns why the row of a lane says nothing about the current code; `None` if it is up to date.
+/// Returns why the row of a lane does not hold for the current code; `None` if the row is up to
+/// date.
 fn staleness(lane: &Lane, row: &[&str]) -> Result<Option<String>> {
     let &[_, _, result, _, commit, _] = row else {
         return Ok(Some("never ran".to_owned()));
@@ -352,7 +353,7 @@ mod tests {
         assert!(staleness(lane, &[]).unwrap().is_some());
         assert!(stale("failed", "HEAD"));
         assert!(!stale("passed", "HEAD"));
-        // The first commit of all precedes any code.
+        // The repository's first commit contains no code, so all code is newer than this commit.
         let first = git(&["rev-list", "--max-parents=0", "HEAD"]).unwrap();
         assert!(stale("passed", &first));
     }

@@ -1,9 +1,10 @@
 //! `cargo xtask sanitize`: runs the tests of the two crates with unsafe code under tools that
 //! detect undefined behaviour.
 //!
-//! Each tool has gaps. Miri interprets Rust by its rules, but knows few system calls. It therefore
-//! runs only [`MIRI_TESTS`]; the test programs print the number of omitted tests. AddressSanitizer
-//! runs all tests against the real kernel, and detects invalid memory accesses of the compiled code.
+//! Each tool has gaps. Miri interprets Rust by its rules, but knows few system calls. Miri
+//! therefore runs only [`MIRI_TESTS`]; the test programs print the number of omitted tests.
+//! AddressSanitizer runs all tests against the real kernel, and detects invalid memory accesses of
+//! the compiled code.
 
 use std::process::Command;
 

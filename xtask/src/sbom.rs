@@ -199,7 +199,7 @@ mod tests {
                 assert!(licence.is_string(), "{component}");
                 assert_eq!(has_checksum, !name.starts_with("tardy"), "{component}");
             }
-            // Besides the crates, there are Rust's library and that of C.
+            // Besides the crates, the list contains Rust's standard library and the C library.
             assert_eq!(
                 (references.len(), components.len()),
                 (linked.len() + 2, linked.len() + 2)

@@ -47,8 +47,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the target to build for. Some use musl, the others the distribution's C library for
-    /// cross-compilation; either is linked statically.
+    /// Returns the target to build for. Some targets use musl, the others the distribution's C
+    /// library for cross-compilation; the C library is linked statically in both cases.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
@@ -97,7 +97,7 @@ impl Architecture {
             .find(|architecture| architecture.is_here())
     }
 
-    /// Returns whether this is the machine's architecture.
+    /// Returns whether the value is this machine's architecture.
     pub(crate) fn is_here(self) -> bool {
         let here = std::env::consts::ARCH;
         self.name() == if here == "arm" { "armv7" } else { here }
@@ -156,8 +156,8 @@ fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the file is a binary of the architecture, and needs no loader. Returns its size in
-/// bytes.
+/// Checks that the file is a binary of the architecture, and needs no loader. Returns the file's
+/// size in bytes.
 pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<u64> {
     let mut readelf = Command::new(program::required("readelf", "binutils")?);
     readelf.args(["--wide", "--file-header", "--program-headers"]);
@@ -183,7 +183,7 @@ pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<u6
 }
 
 /// Runs the tests of `tardy-sys` with the C library of the distributed binary. `cargo xtask test`
-/// runs them with the C library of this machine, which behaves differently in places.
+/// runs these tests with the C library of this machine, which behaves differently in places.
 pub(crate) fn test_system_calls(architecture: Architecture) -> Result<()> {
     let target = architecture.target();
     add_target(target)?;
@@ -256,7 +256,8 @@ pub(crate) fn build_quickly(architecture: Architecture) -> Result<PathBuf> {
     workspace::build(&["--release", "--package", "tardy", "--target", target])
 }
 
-/// Returns the target of the architecture once its linkers and libraries are there.
+/// Returns the target of the architecture. Fails if a linker is missing, and installs Rust's
+/// standard library for the target if necessary.
 fn prepared(architecture: Architecture) -> Result<&'static str> {
     let mut linkers = architecture.linkers().iter();
     if let Some((linker, packages)) = linkers.find(|(linker, _)| program::find(linker).is_none()) {

@@ -40,8 +40,8 @@ impl TablePage {
         self.text = kept.join("\n") + "\n";
     }
 
-    /// Writes a row, and keeps all others. A new row is put before the rows of the names that follow
-    /// in `order`.
+    /// Writes a row, and keeps all others. A new row comes before the rows whose names follow its
+    /// name in `order`.
     ///
     /// # Errors
     /// Returns an error if the page has no table, or cannot be written.

@@ -188,8 +188,8 @@ fn is_agreed_at_terminal() -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Returns an error with the missing programs, for distributions without apt-get. Their packages
-/// have other names.
+/// Returns an error with the missing programs, for distributions without apt-get. On these
+/// distributions, the packages have other names.
 fn without_apt() -> Result<()> {
     let mut missing: Vec<String> = Vec::new();
     for Package {

@@ -34,10 +34,11 @@ pub(crate) struct WalkArguments {
     binary: Option<PathBuf>,
 }
 
-/// What pages assume to exist: its name, and what is copied to this name. A path with a slash is
-/// that of a file of the repository; other names are in the folder [`STORE`]: `run` is an explained
-/// run, `plain` a run without explanations, `runs` a folder of four runs, `cost` a cost run, `k` a
-/// watched run of a guest, `census` the sections of two kernels, and the others are programs.
+/// Files and folders that pages assume to exist: the name of each, and the original that is copied
+/// to this name. An original with a slash in its path is a file of the repository; other originals
+/// are in the folder [`STORE`]: `run` is an explained run, `plain` a run without explanations,
+/// `runs` a folder of four runs, `cost` a cost run, `k` a watched run of a guest, `census` the
+/// sections of two kernels, and the others are programs.
 const THINGS: &[(&str, &str)] = &[
     ("board7", "run"),
     ("board7-new", "plain"),
@@ -69,7 +70,7 @@ const THINGS: &[(&str, &str)] = &[
 ];
 
 /// Commands that need something that a bare Debian in a virtual machine lacks. Exit code 3 is
-/// correct for them.
+/// correct for these commands.
 const ABSENT: &[(&str, &str)] = &[
     ("--cpus isolated", "there are no isolated CPUs"),
     ("media:player=mpv", "no player"),
@@ -210,7 +211,7 @@ fn guests(debian: &Debian, binary: &Path) -> Result<()> {
 
 struct Walk {
     debian: Debian,
-    /// The same binary as in the bare Debian.
+    /// The tool, the same binary as in the bare Debian.
     binary: PathBuf,
     failed: Vec<String>,
     run: usize,
@@ -239,12 +240,13 @@ impl Walk {
         Ok(())
     }
 
-    /// Runs an example. The error describes what is wrong with it.
+    /// Runs an example. The error describes what is wrong with the example.
     fn example(&mut self, example: &Example) -> std::result::Result<(), String> {
         self.provide(&example.command)?;
         let mut line = example.as_run();
         if line.starts_with("tardy attach") {
-            // Replaces the page's program, and its first thread, by a running one.
+            // Replaces the IDs of the page's program and its first thread by those of a running
+            // program.
             line = line
                 .replace("$(pidof my_loop)", "$LOOP")
                 .replace("--thread 1240", "--thread $LOOP")

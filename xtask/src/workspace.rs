@@ -145,7 +145,7 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     std::fs::write(path, content).while_doing(|| format!("writing {}", path.display()))
 }
 
-/// Makes a folder, and those above it.
+/// Makes a folder, and the folders above it.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be made.

@@ -54,20 +54,20 @@ pub struct Comparison {
     pub fast: String,
     /// The real-time kernel.
     pub real_time: String,
-    /// The kind of clock of both kernels' runs. Virtual time allows a comparison of the lengths of
-    /// code paths only.
+    /// The clock on which the times of both kernels' runs are based. In virtual time, only the
+    /// lengths of code paths can be compared.
     pub clock: ClockKind,
     /// The fraction of observed wake-ups whose latency is at most the latency that the curves use.
     pub probability: f64,
-    /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it. The
-    /// curves then assume none.
+    /// How much more time work takes on the real-time kernel, as a fraction; absent if no cost run
+    /// shows it. The curves then assume that there is no slowdown.
     pub slowdown: Option<Slowdown>,
     pub curves: Curves,
 }
 
-/// Compiles the advice. `root` is the root of this machine's files. If there is no run, facts about
-/// this machine answer the rules. If the user named a probe, `probe` is its name, and only its
-/// samples are judged.
+/// Compiles the advice. `root` is the root of this machine's files. If there is no run, the rules
+/// are answered from facts about this machine. If the user named a probe, `probe` is its name, and
+/// only its samples are judged.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.
@@ -233,8 +233,9 @@ fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
 }
 
 /// Returns the kernels from the most to the least suitable. Kernels that meet the deadline come
-/// first, then the inconclusive ones, then those that miss it. Kernels that meet the deadline are
-/// sorted by how little they preempt, the others by their largest latency.
+/// first, then the inconclusive ones, then those that miss it. Among kernels that meet the
+/// deadline, the least preemptible comes first; the other kernels are sorted by their largest
+/// latency.
 fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     let mut ranked: Vec<&Judgement> = judged.iter().collect();
     ranked.sort_by_key(|judgement| {

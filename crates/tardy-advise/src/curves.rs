@@ -31,9 +31,9 @@ pub const WORK_LENGTHS: [Nanos; 16] = [
 pub struct Point {
     /// Length of the work on the fast kernel, which is not real-time.
     pub work_ns: Nanos,
-    /// Time from due to done on the fast kernel, in ns.
+    /// Time from the due time of work until the work is done on the fast kernel, in ns.
     pub real_fast_ns: f64,
-    /// Time from due to done on the real-time kernel, in ns.
+    /// Time from the due time of work until the work is done on the real-time kernel, in ns.
     pub real_time_ns: f64,
 }
 
@@ -48,8 +48,8 @@ pub struct Curves {
     pub latency_fast_ns: Estimate,
     /// Latency of the real-time kernel, in ns.
     pub latency_real_time_ns: Estimate,
-    /// Share by which work takes longer on the real-time kernel; negative if work is faster there,
-    /// 0 if the slowdown is unknown.
+    /// How much longer work takes on the real-time kernel, as a fraction; negative if work is
+    /// faster there, 0 if the slowdown is unknown.
     pub slowdown: Estimate,
     /// The crossing of the two curves.
     pub crossing: Crossover,

@@ -1,11 +1,11 @@
 //! The decision flow of mckenney2009, section 5, as a table of rules. Each rule is answered from
-//! measurements if they suffice, otherwise from the user's statements, otherwise from the
-//! properties of most systems; the last kind of answer is called assumed. The result is the whole
-//! path with its reasons.
+//! measurements if they suffice. Otherwise it is answered from the user's statements, and otherwise
+//! from the properties of most systems; an answer of the last kind is called assumed. The result is
+//! the whole path with its reasons.
 //!
 //! The user's statement about the machine overrides the detected machine, because commands are
-//! often typed in a virtual machine in which the real-time work does not run. Curves from runs of
-//! the lab answer no rule, because they compare only the lengths of code paths.
+//! often typed in a virtual machine in which the real-time work does not run. Curves from the lab's
+//! runs are not used to answer a rule, because they compare only the lengths of code paths.
 
 use serde::Serialize;
 use tardy_core::bytes::format_bytes;
@@ -28,9 +28,9 @@ pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// A kernel that starts work soon (PREEMPT_RT).
+    /// A kernel that starts work quickly (PREEMPT_RT).
     RealTime,
-    /// A kernel that gets much work done.
+    /// A kernel with a high throughput.
     RealFast,
 }
 
@@ -69,7 +69,7 @@ pub enum Basis {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
     pub rule: Rule,
-    /// The rule as a question.
+    /// The rule, worded as a question.
     pub question: &'static str,
     /// Whether the answer was yes.
     pub is_yes: bool,
@@ -123,7 +123,8 @@ type Answer = (bool, Basis, String);
 
 const SECTION: &str = "mckenney2009, section 5";
 
-/// The flow, first question first. The questions and their order are from the paper.
+/// The decision flow, with the first question first. The questions and their order are from the
+/// paper.
 const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::ThroughputOnly,

@@ -27,7 +27,7 @@ pub struct Improvements {
     pub machine: String,
     /// Settings that can be improved: first those that explain a warning, then the most important.
     pub improvable: Vec<Help>,
-    /// A check that is left out of all these lists, because PREEMPT_RT is not needed.
+    /// The check that is in none of these lists because PREEMPT_RT is not needed.
     pub left_out: Option<&'static str>,
     /// Number of settings that have the recommended value.
     pub good: usize,

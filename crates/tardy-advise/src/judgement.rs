@@ -35,15 +35,17 @@ const YEAR: Nanos = Nanos::from_secs(31_557_600);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "basis", rename_all = "kebab-case")]
 pub enum Basis {
-    /// Completions: work was done, and the time from due to done was measured.
+    /// Completions were measured: the time from the due time of each unit of work until the unit
+    /// was done.
     Completion {
         /// The judged probe.
         probe: String,
         /// How long the timed work takes without interruption; absent if the run does not record
         /// it.
         length_ns: Option<Nanos>,
-        /// Time that the model adds because the user's work is longer than the timed work; negative
-        /// if the user's work is shorter, 0 if its length is unknown or equal.
+        /// Time that the model adds because the user's work is longer than the timed work. Negative
+        /// if the user's work is shorter; 0 if both are equally long, or if the length of the
+        /// user's work is unknown.
         added_ns: Nanos,
     },
     /// Start latencies were measured, and the model adds the length of the work.
@@ -73,15 +75,16 @@ pub struct Margin {
     pub to_deadline_ns: Nanos,
     /// `to_deadline_ns` as a fraction of the deadline.
     pub share: f64,
-    /// The lowest percentile that covers the share of work that must be on time, with its upper
-    /// bound at 95 %; absent if no miss is allowed or no percentile is bounded.
+    /// The lowest percentile that covers the share of work that must be on time, with the upper
+    /// bound of this percentile at 95 % confidence; absent if no miss is allowed, or if the samples
+    /// bound no percentile.
     pub bounded: Option<BoundedMargin>,
 }
 
-/// The minimum distance of a percentile from the deadline.
+/// The distance of a percentile's upper bound from the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BoundedMargin {
-    /// The percentile, as a fraction of the work.
+    /// The percentile, as a fraction of all units of work.
     pub probability: f64,
     /// Upper bound of the percentile, at 95 % confidence.
     pub upper_ns: Nanos,
@@ -105,7 +108,7 @@ pub struct Conditions {
     pub scheduling: Option<String>,
     /// Whether the tool limited the C-states of CPUs while it measured.
     pub is_kept_awake: bool,
-    /// The kind of clock of the runs.
+    /// The clock on which the times of the runs are based.
     pub clock: ClockKind,
 }
 
@@ -120,8 +123,8 @@ pub struct Judgement {
     /// The largest latency, plus the work that the model adds. Runs in virtual time have this
     /// value, too. Absent if there is nothing to judge.
     pub largest_ns: Option<Nanos>,
-    /// Relative slowdown of work compared with the least preemptible kernel; absent if one of the
-    /// two kernels has no runs of costs.
+    /// How much more time work takes than on the least preemptible kernel, as a fraction; absent if
+    /// one of the two kernels has no cost runs.
     pub slowdown: Option<Slowdown>,
     /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,
@@ -131,11 +134,11 @@ pub struct Judgement {
     pub no_verdict_because: Option<String>,
     /// The distance from the deadline.
     pub margin: Option<Margin>,
-    /// Measuring time that would decide the verdict if misses stay as rare as they were; absent if
-    /// no measuring time would decide it.
+    /// How long to measure until the verdict is decided, if misses stay as rare as they were;
+    /// absent if no length of measurement would decide it.
     pub measure_longer_ns: Option<Nanos>,
-    /// Upper bound of the misses in a year, at 95 %, if the conditions stay the same; absent if the
-    /// measurements allow no conclusion.
+    /// Upper bound of the number of misses in a year, at 95 % confidence, if the conditions stay
+    /// the same; absent if the measurements allow no conclusion.
     pub misses_a_year_at_most: Option<f64>,
     /// The conditions under which the verdict holds.
     pub conditions: Option<Conditions>,
@@ -302,9 +305,9 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     warned
 }
 
-/// Returns how misses cluster in all runs together. The runs' dispersions are averaged, weighted by
-/// their misses; without misses, the largest one is used. An unseen event may be as large as in the
-/// worst run.
+/// Returns how misses cluster in all runs together. The dispersions of the runs are averaged, with
+/// the runs' numbers of misses as weights; without misses, the largest dispersion is used. An
+/// unseen event may be as large as in the worst run.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
@@ -335,7 +338,7 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
 }
 
 /// Returns the smallest extremal index of the runs: the index of the strongest clustering of late
-/// samples. `None` if the index of a run is unknown.
+/// samples. `None` if the index of any run is unknown.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()

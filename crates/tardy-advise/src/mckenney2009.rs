@@ -35,13 +35,14 @@ pub struct Conclusions {
 pub struct PublishedCrossover {
     /// Slowdown of the real-time kernel, in percent.
     pub slowdown_percent: f64,
-    /// The words before the number in the paper.
+    /// The words that precede the number in the paper.
     pub words: String,
     /// The crossing as printed, in ms.
     pub printed_ms: f64,
     /// The crossing as computed from the printed latencies and the slowdown, in ms.
     pub model_ms: f64,
-    /// The latency of real fast that would give the printed crossing, in ms. The paper states 3 ms.
+    /// The latency of the kernel `real-fast` that would give the printed crossing, in ms. The paper
+    /// states 3 ms.
     pub latency_fast_needed_ms: f64,
 }
 
@@ -64,9 +65,9 @@ pub struct Advantage {
     pub year: u32,
     /// `real`, `user` or `sys`.
     pub time: String,
-    /// Computed from the printed averages, in percent.
+    /// The slowdown, computed from the printed averages, in percent.
     pub percent: f64,
-    /// Interval of the ratio of the means, in percent; absent if the trials do not vary.
+    /// Confidence interval of the ratio of the means, in percent; absent if the trials do not vary.
     pub interval_percent: Option<(f64, f64)>,
 }
 

@@ -20,7 +20,7 @@ use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 pub struct Slowdown {
     /// Slowdown as a fraction: 0 for none, negative if work is faster.
     pub estimate: Estimate,
-    /// The measurement behind the estimate, as text.
+    /// The measurement on which the estimate is based, as text.
     pub measured_by: String,
 }
 
@@ -51,8 +51,9 @@ fn is_alike(base: &CostSummary, other: &CostSummary) -> bool {
 }
 
 /// Returns the slowdown of a timed program for `kind`. The kind of work selects the time that is
-/// compared: elapsed time for all kinds together and system time for work in the kernel, as in
-/// mckenney2009, and user time for computation. `None` for work in memory, which has no such time.
+/// compared. As in mckenney2009, elapsed time is compared for all kinds together, and system time
+/// for work in the kernel. User time is compared for computation. `None` for work in memory, which
+/// has no such time.
 fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
     if base.how.set == CostSet::Metrics {
         return None;

@@ -4,9 +4,9 @@
 //! `include/tardy.h` defines the same layout for programs in C. A test of the tool compares the two
 //! with a C program that prints the header's offsets.
 
-/// Value of the first word.
+/// Value of the first word of the shared memory.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");
-/// Words before the first region.
+/// Number of words before the first region.
 pub const HEAD_WORDS: usize = 512;
 /// Index of the word with the number of regions.
 pub const REGIONS: usize = 1;
@@ -21,11 +21,11 @@ pub const REFUSED: usize = 4;
 pub const STATE: usize = 0;
 /// Index in a region: time between two due times in ns, 0 if they form no grid.
 pub const PERIOD: usize = 1;
-/// Index in a region: number of the loop's thread.
+/// Index in a region: ID of the thread that runs the loop.
 pub const THREAD: usize = 2;
 /// Index in a region: the loop's name, padded with zeros.
 pub const NAME: usize = 4;
-/// Number of words of the name.
+/// Number of words that hold the loop's name.
 pub const NAME_WORDS: usize = 6;
 /// Index in a region: number of published cycles; written by the loop.
 pub const HEAD: usize = 16;
@@ -39,7 +39,7 @@ pub const TAIL: usize = 24;
 /// Index in a region: the ring. The words of a cycle are its number from 0, its due time, its start
 /// and the end of its work.
 pub const RING: usize = 32;
-/// Number of words of a cycle.
+/// Number of words that a cycle takes in the ring.
 pub const SLOT_WORDS: usize = 4;
 
 /// State: the region is not used by a loop.
@@ -50,5 +50,5 @@ pub const CLAIMED: u64 = 1;
 pub const OPEN: u64 = 2;
 /// State: the loop has ended, and its last cycle is published.
 pub const CLOSED: u64 = 3;
-/// Value of the end of a cycle's work if the loop did not report it.
+/// Stored as the end of a cycle's work if the loop did not report that end.
 pub const NEVER: i64 = i64::MIN;

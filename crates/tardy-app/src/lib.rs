@@ -81,7 +81,8 @@ impl Loop {
     /// its calls do nothing.
     ///
     /// # Errors
-    /// Returns [`OpenError`]; the caller can continue with [`Loop::unmeasured`].
+    /// Returns [`OpenError`] if the loop cannot be measured; the caller can continue with
+    /// [`Loop::unmeasured`].
     pub fn open(name: &str, period: i64) -> Result<Self, OpenError> {
         match std::env::var_os("TARDY_APP").filter(|path| !path.is_empty()) {
             None => Ok(Self::unmeasured()),

@@ -1,5 +1,5 @@
-//! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2), declared here
-//! because the crate depends on nothing.
+//! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2). They are declared
+//! here because the crate has no dependencies.
 //!
 //! The declarations are valid for Linux on 64-bit CPUs. On other systems, memory cannot be mapped:
 //! every attempt returns an error.

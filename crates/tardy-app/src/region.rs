@@ -146,7 +146,7 @@ impl Region {
     }
 }
 
-/// Returns the number of the calling thread, read from the link /proc/thread-self; 0 without /proc.
+/// Returns the ID of the calling thread, read from the link /proc/thread-self, or 0 without /proc.
 fn thread_id() -> u64 {
     let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     link.file_name()

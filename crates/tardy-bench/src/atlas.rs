@@ -17,7 +17,7 @@ pub(crate) const FIGURE: Figure = Figure {
 };
 
 /// The arguments for the four preemption models of Debian's Linux 6.1. The kernel's command line
-/// selects three of them; the fourth is a separate package.
+/// selects three of these models; the fourth is a separate package.
 const MODELS: [&str; 6] = [
     "--kernel",
     "debian:6.1",
@@ -47,7 +47,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         "cells an hour on two CPUs, by CPU time",
     ])];
     let mut reached = String::new();
-    // A short cell of each group makes the snapshots.
+    // To make only the snapshots, the lab measures one short cell of each group.
     for (name, more) in [
         (
             "snapshots and a short cell each",

@@ -25,9 +25,9 @@ pub(crate) const FIGURE: Figure = Figure {
 
 /// Period of each thread of the loop, in us.
 const PERIOD_US: u32 = 1000;
-/// Maximum share of one CPU for 20,000 wake-ups a second, in percent.
+/// Maximum CPU time of the recorder at 20,000 wake-ups a second, in percent of one CPU.
 const SHARE_MAX: f64 = 3.0;
-/// Maximum time until the loop has its threads.
+/// Maximum wait for the loop to start its threads.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A recorder of the loop's wake-ups.
@@ -48,7 +48,7 @@ impl Recorder {
     }
 }
 
-/// The cost of one recording, for each wake-up of the loop.
+/// The cost of one recording, per wake-up of the loop.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     cpu_us: f64,
@@ -224,7 +224,7 @@ impl Drop for Loop {
     }
 }
 
-/// Fails if attach lost events of wake-ups, or recorded no wake-up.
+/// Fails if `tardy attach` lost wake-up events, or recorded no wake-up.
 fn demand_every_wake_up(printed: &str) -> Result<()> {
     let found: Value = serde_json::from_str(printed)
         .map_err(|error| Failure::new(format!("the result of attach: {error}")))?;

@@ -87,7 +87,7 @@ impl Contender {
             .ok_or_else(|| Failure::new(format!("{} does not measure", self.name())))
     }
 
-    /// Waits for the end, which must be a success.
+    /// Waits until the tool ends. Fails if the tool's exit code is not 0.
     pub(crate) fn finish(self, child: &mut Child) -> Result<()> {
         let status = child
             .wait()

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::program;
 
-/// Exit codes of a run or a comparison that has a result.
+/// Exit codes with which a run or a comparison has produced a result.
 const SHOWN: [i32; 3] = [0, 1, 4];
 
 /// Maximum wait for a run to start.

@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     pub(crate) tardy: PathBuf,
     /// Whether runs should be short.
     pub(crate) is_quick: bool,
-    /// The distinct commands of the current figure.
+    /// The commands run for the current figure, each once.
     pub(crate) commands: RefCell<Vec<String>>,
 }
 

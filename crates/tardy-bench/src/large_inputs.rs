@@ -61,7 +61,7 @@ const SERIES: u32 = 1024;
 const SERIES_SAMPLES: u64 = 6_500;
 const BOARDS: u64 = 10_000;
 const BUILDS: u64 = 100;
-/// Number of measured runs of a command. A run before them fills the page cache.
+/// Number of measured runs of a command. A run before the measured ones fills the page cache.
 const RUNS: usize = 5;
 /// Folder that a command makes; it is removed before each run of the command.
 const MADE: &str = "made";
@@ -165,7 +165,7 @@ fn run_once(bench: &Bench, folder: &Path, words: &str) -> Result<(f64, f64)> {
     Ok((begin.elapsed().as_secs_f64(), memory))
 }
 
-/// Returns `count`; for a quick run, a twentieth of `count`.
+/// Returns `count`, or a twentieth of it if the runs should be short.
 fn shortened(bench: &Bench, count: u64) -> u64 {
     if bench.is_quick { count / 20 } else { count }
 }
@@ -177,7 +177,7 @@ fn megabytes(folder: &Path, name: &str) -> Result<f64> {
 fn measure_summary(bench: &Bench) -> Result<FigureResult> {
     let samples = shortened(bench, SAMPLES);
     let (mut timings, mut reached) = (Vec::new(), Vec::new());
-    // The last run has a tenth of the samples, and shows memory that does not depend on the length.
+    // The last run has a tenth of the samples, to show whether the memory depends on their number.
     for (series, samples) in [(2, samples / 2), (1, samples), (2, samples / 20)] {
         let place = scratch()?;
         made_run::make(&bench.tardy, &place.path().join("run"), series, samples)?;

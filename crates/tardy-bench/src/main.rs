@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: measures the project's promises, some of them beside other tools.
 //!
-//! No result makes the command fail: it prints the result beside the promise, and the reader
-//! judges. This is a separate crate because it needs the product's crates. `cargo xtask` must not
-//! depend on the product's crates.
+//! The command succeeds whatever the results are: it prints each result beside its promise, and the
+//! reader judges. `tardy-bench` is a separate crate because it needs the product's crates.
+//! `cargo xtask` must not depend on the product's crates.
 #![forbid(unsafe_code)]
 
 mod accessibility;

@@ -1,4 +1,4 @@
-//! CPU time per sample, beside the peers in interleaved rounds.
+//! Measures the CPU time per sample of tardy and its peers, in interleaved rounds.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Rounds {
         self.of(contender).iter().map(value).collect()
     }
 
-    /// Returns the ratio to cyclictest.
+    /// Returns the ratio of a tool's value to cyclictest's.
     fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64 + Copy) -> Estimate {
         let peer = self.values(Contender::Cyclictest, value);
         ratio(&self.values(contender, value), &peer, ONE_SIDED)

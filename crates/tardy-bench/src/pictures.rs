@@ -38,14 +38,15 @@ const PAPER: Screen = Screen {
     height: 1031,
     is_dark: false,
 };
-/// Time at which the picture of the live view is taken, of a run of 12 s.
+/// Time into a run of 12 s at which the picture of the live view is taken.
 const LIVE_AT: Duration = Duration::from_secs(10);
-/// Time at which the picture of `tardy top` is taken, of a run of 12 s.
+/// Time into a run of 12 s at which the picture of `tardy top` is taken.
 const TOP_AT: Duration = Duration::from_secs(8);
 
 /// The file with the words of each picture.
 const WORDS: &str = "words.json";
-/// The pictures of terminals, and the share of their words that is the same on all machines.
+/// The pictures of terminals, and the minimum share of their words that must be the same on all
+/// machines.
 const TERMINALS: [&str; 4] = ["live.png", "top.png", "summary.png", "compare.png"];
 const TERMINAL_COMMON: f64 = 0.7;
 
@@ -166,7 +167,7 @@ impl Album {
             .runs
             .start("run --quiet --load hackbench --load io --for 12s --out watched")?;
         let drawn = self.terminal("top.png", "tardy top watched", (100, 30), Some(TOP_AT));
-        // The command ends by itself, with or without a picture.
+        // The watched run ends by itself, even if taking the picture failed.
         watched
             .wait()
             .while_doing(|| "waiting for the run that is watched".to_owned())?;
@@ -226,8 +227,8 @@ impl Album {
         )
     }
 
-    /// Takes a picture of a terminal with the output of a command: at the command's end or, if
-    /// given, after its view has run for `until`.
+    /// Takes a picture of a terminal with the output of a command. The picture shows the output at
+    /// the command's end, or, if `until` is given, after the command's view has run for that time.
     fn terminal(
         &mut self,
         name: &str,
@@ -246,7 +247,7 @@ impl Album {
     }
 }
 
-/// How a page is shown in a picture.
+/// Which part of a page a picture shows, and on which screen.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     screen: Screen,
@@ -312,8 +313,9 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// Returns a page that shows a terminal of this size with the output of a command: at the command's
-/// end, or after its view has run for some time.
+/// Returns a page that shows a terminal of this size with the output of a command. The output is
+/// that at the command's end, or, if `until` is given, after the command's view has run for that
+/// time.
 fn terminal(
     runs: &ExampleRuns,
     line: &str,
@@ -322,7 +324,7 @@ fn terminal(
 ) -> Result<PathBuf> {
     let size = |count| NonZero::new(count).expect("a terminal has a size");
     let mut parser = vt100::Parser::new(size(lines), size(columns), 0);
-    // The view of another process's run lasts until it is stopped.
+    // A view that shows the run of another process does not end by itself, so it gets a time limit.
     let limit = until.map_or_else(String::new, |until| {
         format!(
             "timeout --foreground {} ",
@@ -359,8 +361,8 @@ fn terminal(
     parser.process(format!("\x1b[1m$ {line}\x1b[0m\r\n").as_bytes());
     while let Ok(count @ 1..) = output.read(&mut bytes) {
         parser.process(&bytes[..count]);
-        // A view starts when it switches to the whole screen. The preparation before that is not
-        // part of its time.
+        // The time of a view is counted from the moment at which it switches to the whole screen,
+        // without the preparation before that.
         if begin.is_none() && parser.screen().alternate_screen() {
             begin = Some(Instant::now());
         }

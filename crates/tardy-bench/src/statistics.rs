@@ -16,8 +16,9 @@ pub(crate) struct Estimate {
     pub(crate) upper: f64,
 }
 
-/// Measures each of `SIDES` sides once per round. Another side is first in each round, so that
-/// drift of the machine affects all sides alike. Returns the results of each side by round.
+/// Measures each of `SIDES` sides once per round. A different side goes first in each round, so
+/// that drift of the machine affects all sides alike. Returns the results of each side, in the
+/// order of the rounds.
 pub(crate) fn in_turn<T, const SIDES: usize>(
     rounds: usize,
     mut measure: impl FnMut(usize) -> Result<T>,
@@ -53,7 +54,7 @@ pub(crate) fn ratio(own: &[f64], peer: &[f64], confidence: f64) -> Estimate {
 
 /// Returns the Hodges-Lehmann estimate (median of all pairwise means) and its two-sided interval by
 /// Wilcoxon's signed ranks (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3.2 and
-/// 3.3, large-sample form). One disturbed round in ten hardly affects it.
+/// 3.3, large-sample form). One disturbed round in ten hardly affects the estimate.
 fn middle_and_interval(values: &[f64], confidence: f64) -> Estimate {
     let n = values.len();
     let mut means: Vec<f64> = Vec::with_capacity(n * (n + 1) / 2);
@@ -69,7 +70,7 @@ fn middle_and_interval(values: &[f64], confidence: f64) -> Estimate {
     let z = Normal::standard().inverse_cdf(f64::midpoint(1.0, confidence));
     let left_out = count * (count + 1.0) / 4.0
         - z * (count * (count + 1.0) * (2.0 * count + 1.0) / 24.0).sqrt();
-    // Below 1, there are too few values for an interval at this confidence.
+    // If the rank is below 1, there are too few values for an interval at this confidence.
     let (lower, upper) = if left_out < 1.0 {
         (f64::NEG_INFINITY, f64::INFINITY)
     } else {

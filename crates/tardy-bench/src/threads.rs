@@ -72,8 +72,8 @@ pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     after.iter().map(spent).collect()
 }
 
-/// Returns the measuring thread: the one that waited most often, except for first threads of
-/// processes. Peers do not name their threads.
+/// Returns the measuring thread: of all threads that are not the first thread of a process, the one
+/// that waited most often. Peers do not name their threads.
 pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
     threads
         .iter()

@@ -4,7 +4,7 @@ use tardy_core::histogram::Histogram;
 
 use super::scale::Scale;
 
-/// Adjacent bins of whole ns.
+/// Adjacent bins whose edges are whole ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bins {
     /// First value of each bin in ascending order, and the value after the last bin.
@@ -52,7 +52,7 @@ impl Bins {
     }
 
     /// Returns the bin of `value`. A value before the first bin belongs to the first bin, and a
-    /// value after the last bin to the last.
+    /// value after the last bin belongs to the last bin.
     #[must_use]
     pub fn index(&self, value: i64) -> usize {
         self.edges
@@ -76,8 +76,8 @@ impl Bins {
     }
 }
 
-/// Returns the resolution of the values; every value is a multiple of it: 1000 ns if the values
-/// come from a tool that counts in us, otherwise 1 ns.
+/// Returns the resolution of the values, which is 1000 ns if the values come from a tool that
+/// counts in us, otherwise 1 ns. Every value is a multiple of the resolution.
 #[must_use]
 pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i64 {
     let mut resolution = 1_000_000;

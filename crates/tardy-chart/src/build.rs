@@ -65,8 +65,8 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
         Kind::Hist => hist::overlaid(runs, probe),
         Kind::Percentiles => percentiles::overlaid(runs, probe),
         Kind::RunningMax => running_max::overlaid(runs, probe),
-        // Extremes over time, heat maps and scatters would cover each other. The chart of bars
-        // shows all runs anyway.
+        // In one chart, several runs' extremes over time, heat maps or scatters would cover each
+        // other. The chart of bars shows all runs anyway.
         Kind::Timeline
         | Kind::Heatmap
         | Kind::CpuMap
@@ -88,7 +88,7 @@ fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     all
 }
 
-/// Maximum number of runs with bands. More bands would overlap.
+/// Maximum number of runs for which bands are drawn. More bands would overlap.
 const BANDS_MAX: usize = 2;
 
 /// Returns all samples of each run that has the probe, named after the run, with the run's colour.
@@ -131,8 +131,8 @@ fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
     (min, max)
 }
 
-/// Returns an axis for latencies with some margin at its ends. A deadline close to the latencies is
-/// on the axis.
+/// Returns an axis for latencies with some margin at its ends. The axis includes a deadline if it
+/// is close to the latencies.
 fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (min, max) = extent(runs, probe);
     let scale = Scale::of_latency(min);
@@ -142,7 +142,8 @@ fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (low, mut high) = (scale.place(min as f64), scale.place(max as f64));
     for window in of_probe(runs, probe).filter_map(|probe| probe.window) {
         let deadline = scale.place(window.latest.get() as f64);
-        // A deadline ten times as long as the largest latency would leave the chart almost empty.
+        // An axis with a deadline ten times as long as the largest latency would leave the chart
+        // almost empty.
         if deadline > high && deadline < high + 1.0 {
             high = deadline;
         }

@@ -9,7 +9,7 @@ use tardy_samples::sweep::Columns;
 
 /// Maximum number of rows, which gives each row three pixels in a chart of the usual height.
 const ROWS_MAX: usize = 128;
-/// Number of time intervals.
+/// Number of time intervals in the map.
 pub const STRETCHES: usize = 120;
 
 /// The map of one probe.

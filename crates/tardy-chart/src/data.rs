@@ -29,8 +29,8 @@ use tardy_samples::tail::TailReader;
 use super::cpu_map::CpuMap;
 use super::model::Span;
 
-/// Number of CPUs that get a separate colour. If there are more CPUs, the worst get one each, and
-/// the others share one.
+/// Number of CPUs that get a separate colour. If there are more CPUs, each of the worst CPUs gets a
+/// separate colour, and the others share one.
 pub const LANES_MAX: usize = 7;
 /// Number of worst samples of an explained run that are shown in full.
 const STORIES: usize = 5;
@@ -46,12 +46,12 @@ pub enum DataError {
     Cost(String),
 }
 
-/// The level of detail.
+/// How detailed the data for charts are.
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Number of time intervals with extremes, for all drawn CPUs together.
+    /// Total number of time intervals for the extremes of all drawn CPUs.
     pub columns: usize,
-    /// Number of samples up to which each sample is drawn; more samples are drawn as cells of a
+    /// Maximum number of samples that are drawn one by one; more samples are drawn as cells of a
     /// grid.
     pub points: usize,
     /// Parameters of the statistics, including the tail model; `None` skips the statistics.
@@ -93,15 +93,15 @@ pub struct Group {
     pub histogram: Histogram,
     /// How the samples depend on each other.
     pub dependence: Dependence,
-    /// The curve of the tail model, from its threshold on; empty if there is no model or if a check
-    /// refused the model.
+    /// The part of the tail model's curve above the model's threshold; empty if there is no model
+    /// or if a check refused the model.
     pub model: Vec<CurvePoint>,
 }
 
 /// The property that the samples of a group share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
-    /// The samples only have the probe in common.
+    /// The samples share only the probe.
     All,
     Load,
     /// The samples were taken on the same CPU.
@@ -124,8 +124,9 @@ pub struct ProbeData {
     pub probe: String,
     /// Name of the quantity that a value measures.
     pub quantity: String,
-    /// First the group of all samples, then one group per load if there are several loads, then one
-    /// group for each of the [`LANES_MAX`] worst CPUs if there are several CPUs.
+    /// The first group contains all samples. If there are several loads, a group for each load
+    /// follows. If there are several CPUs, a group for each of the [`LANES_MAX`] worst CPUs
+    /// follows.
     pub groups: Vec<Group>,
     /// The CPUs over time, worst CPU first.
     pub lanes: Vec<Lane>,

@@ -140,8 +140,8 @@ impl Axis {
         }
     }
 
-    /// Returns the relative position of `value` on the axis: 0 at the low end, 1 at the high end,
-    /// and outside this range for values beyond the ends.
+    /// Returns the relative position of `value` on the axis: 0 at the low end, 1 at the high end.
+    /// Values beyond the ends have positions outside this range.
     #[must_use]
     pub fn fraction(&self, value: f64) -> f64 {
         let (low, high) = (self.scale.place(self.low), self.scale.place(self.high));
@@ -149,18 +149,18 @@ impl Axis {
     }
 }
 
-/// Colours by their role. Each renderer chooses the shades.
+/// The colours of a chart, named by their roles. Each renderer chooses the shades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// All samples together.
     All,
-    /// One of several series.
+    /// The colour of one of several series.
     Series(usize),
     /// A level in a heat map, from 0 for the fewest samples to [`HEAT_LEVELS`] - 1 for the most.
     Heat(usize),
     /// Text.
     Ink,
-    /// Axes and less important text.
+    /// The colour of axes and of less important text.
     Muted,
     /// Grid lines.
     Grid,
@@ -168,7 +168,7 @@ pub enum Tone {
     Shade,
     /// The background.
     Surface,
-    /// Deadlines and worst values.
+    /// The colour of deadlines and worst values.
     Alarm,
 }
 
@@ -198,9 +198,9 @@ pub struct Range {
     /// Smallest value.
     pub min: f64,
     pub median: f64,
-    /// Average, if it is drawn beside the median.
+    /// Average, if the bar shows it in addition to the median.
     pub average: Option<f64>,
-    /// The 99.9 % percentile; absent if the bar has no separate tail.
+    /// The 99.9th percentile; absent if the bar has no separate tail.
     pub tail: Option<f64>,
     /// Largest value.
     pub max: f64,
@@ -219,9 +219,9 @@ pub enum Shape {
     StepsBefore(Vec<(f64, f64)>),
     /// Counts between successive edges. There is one edge more than counts.
     Bins { edges: Vec<f64>, counts: Vec<u64> },
-    /// A band, as (x, lower, upper).
+    /// A band, given by points (x, lower, upper).
     Band(Vec<(f64, f64, f64)>),
-    /// Smallest and largest values of time intervals.
+    /// The smallest and the largest value of each time interval.
     Columns(Columns),
     /// Single points.
     Dots(Vec<(f64, f64)>),
@@ -234,7 +234,7 @@ pub enum Shape {
         /// Whether the counts of the cells are latencies in ns.
         are_latencies: bool,
     },
-    /// Bars of smallest, median and largest values.
+    /// Bars that show the smallest, the median and the largest value.
     Ranges(Vec<Range>),
 }
 
@@ -249,8 +249,8 @@ pub struct Layer {
     pub is_dashed: bool,
     /// Whether the layer is hidden until the user selects it in the legend.
     pub is_hidden: bool,
-    /// Whether the layer is shown and hidden with the previous layer, without an entry in the
-    /// legend.
+    /// Whether the layer is shown and hidden together with the previous layer, without an entry in
+    /// the legend.
     pub is_companion: bool,
 }
 
@@ -333,7 +333,7 @@ pub struct Chart {
     pub y: Axis,
     /// Phases.
     pub spans: Vec<Span>,
-    /// Series, drawn in this order.
+    /// The layers of the chart, drawn in this order.
     pub layers: Vec<Layer>,
     /// Deadlines.
     pub rules: Vec<Rule>,
@@ -347,7 +347,7 @@ impl Chart {
     /// Shows the layers with these names and hides all others. A companion follows its layer.
     ///
     /// # Errors
-    /// Returns the first name that no layer has, with the existing names.
+    /// If no layer has one of the names, returns this name and the existing names as an error.
     pub fn choose(&mut self, names: &[String]) -> Result<(), String> {
         let own = |layer: &&Layer| !layer.is_companion;
         if let Some(unknown) = names.iter().find(|name| {
@@ -440,8 +440,8 @@ impl Chart {
 }
 
 impl Shape {
-    /// Returns the values of the first and the last colour, and whether they are latencies; `None`
-    /// for other shapes than cells.
+    /// Returns the values that the first and the last colour stand for, and whether these values
+    /// are latencies; `None` for shapes other than cells.
     #[must_use]
     pub fn heat_range(&self) -> Option<(u64, u64, bool)> {
         let Self::Cells {

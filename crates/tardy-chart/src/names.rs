@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::data::RunData;
 
-/// Gives each run a unique name: the name of its folder, or, if two folders have the same name, the
-/// parts in which the paths differ. Runs of the lab are therefore named after their variant, not
-/// after their replica. The names of runs on different kernels contain the kernel.
+/// Gives each run a unique name. This is the name of its folder or, if two folders have the same
+/// name, the parts in which the paths differ. Runs of the lab are therefore named after their
+/// variant, not after their replica. The names of runs on different kernels contain the kernel.
 pub fn tell_apart(runs: &mut [RunData]) {
     let folders: Vec<String> = runs.iter().map(|run| run.folder.clone()).collect();
     let own: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
@@ -118,7 +118,7 @@ fn told(names: Vec<String>, facts: &[Facts]) -> Vec<String> {
     names.into_iter().zip(more).zip(facts).map(whole).collect()
 }
 
-/// Returns unique names for `folders` whose last parts are `own`.
+/// Returns unique names for `folders`; `own` are the last parts of their paths.
 #[must_use]
 pub fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
     if are_different(own) {

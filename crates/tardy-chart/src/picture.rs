@@ -1,5 +1,5 @@
 //! Writes charts to a file: a picture, or their numbers. The end of the file name selects the
-//! format; standard output without one gets an SVG.
+//! format. Standard output has no file name and gets an SVG by default.
 
 use std::path::{Path, PathBuf};
 
@@ -59,8 +59,8 @@ impl Picture {
     }
 
     /// Writes charts with the same axes side by side, or their numbers with the names of the
-    /// charts. `size` is the size of each chart in px, and `scale` the number of pixels of a PNG
-    /// per px.
+    /// charts. `size` is the size of each chart in px. In a PNG, each px is drawn as `scale`
+    /// pixels.
     ///
     /// # Errors
     /// Returns [`PictureError::Png`], [`PictureError::Unwritable`].

@@ -24,12 +24,12 @@ pub enum PngError {
          --scale, or write SVG"
     )]
     TooLarge(f64, f64),
-    /// The encoder failed, with its message.
+    /// The encoder failed; contains its message.
     #[error("cannot encode the picture: {0}")]
     Encoding(String),
 }
 
-/// Returns the scene as a PNG file, with `scale` pixels per px of the scene.
+/// Returns the scene as a PNG file in which each px of the scene is `scale` pixels wide.
 ///
 /// # Errors
 /// Returns [`PngError`].

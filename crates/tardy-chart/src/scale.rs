@@ -5,13 +5,14 @@ use serde::Serialize;
 /// Magnitude in ns below which the signed logarithmic scale is linear.
 const SIGNED_LOG_UNIT: f64 = 1_000.0;
 
-/// A mapping from values to positions. Equal distances between positions look equal.
+/// A mapping from values to positions. Equal differences between positions are drawn as equal
+/// distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// The position is the value.
+    /// A linear scale: the position is the value itself.
     Linear,
-    /// Decimal logarithm, for values above zero.
+    /// A scale with decimal logarithms, for values above zero.
     Log,
     /// Logarithm of the magnitude on both sides of zero, linear within 1 us of zero. This scale is
     /// for latencies that can be negative.
@@ -27,7 +28,7 @@ pub struct Tick {
 }
 
 impl Scale {
-    /// Returns the scale for latencies from `min` up, in ns.
+    /// Returns the scale for latencies in ns, the smallest of which is `min`.
     #[must_use]
     pub fn of_latency(min: i64) -> Self {
         if min > 0 { Self::Log } else { Self::SignedLog }
@@ -134,7 +135,7 @@ pub fn time_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     }
 }
 
-/// Returns the smallest step of 1, 2 or 5 times a power of ten that is not below `step`.
+/// Returns the smallest number that is at least `step` and is 1, 2 or 5 times a power of ten.
 #[must_use]
 pub fn round_step(step: f64) -> f64 {
     if step.is_nan() || step <= 0.0 {

@@ -249,7 +249,7 @@ fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)
 const LABEL_SIZE: f64 = 11.0;
 const CHARACTER_WIDTH: f64 = 0.56;
 
-/// Width of the part of a bar above 99.9 %, as a fraction of the bar's width.
+/// Width of the part of a bar above the 99.9th percentile, as a fraction of the bar's width.
 const TAIL_SHARE: f64 = 0.3;
 /// Radius in px of the circle that shows the average.
 const AVERAGE: f64 = 3.4;
@@ -277,7 +277,7 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
         stroke: stroke(1.2),
     }];
     if range.tail.is_some() {
-        // The tail above 99.9 % is a narrow bar whose end is marked.
+        // The tail above the 99.9th percentile is a narrow bar whose end is marked.
         let narrow = (width * TAIL_SHARE).max(2.0);
         let tail = rectangle(
             left + (width - narrow) / 2.0,

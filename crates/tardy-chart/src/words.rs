@@ -22,7 +22,7 @@ pub fn tick(axis: &Axis, value: f64) -> String {
     }
 }
 
-/// Formats a measured value of an axis; a latency has the digits that it has in tables.
+/// Formats a measured value of an axis; a latency has as many digits as in tables.
 #[must_use]
 pub fn measured(axis: &Axis, value: f64) -> String {
     match axis.values {
@@ -31,8 +31,8 @@ pub fn measured(axis: &Axis, value: f64) -> String {
     }
 }
 
-/// Formats a time since the start of a run, in s. If the longest run, of `longest` s, takes up to
-/// two minutes, the text has seconds; otherwise it has minutes and hours.
+/// Formats a time since the start of a run, in s. The longest run takes `longest` s. If this is at
+/// most two minutes, the text has seconds; otherwise it has minutes and hours.
 #[must_use]
 pub fn time(seconds: f64, longest: f64) -> String {
     if longest <= 120.0 {
@@ -107,7 +107,7 @@ pub fn percentile(one_in: f64) -> String {
     if one_in <= 1.0 {
         return "min".to_owned();
     }
-    // There are enough digits to show the last nine, as in 99.9 % for 1 in 1000.
+    // The text has enough digits to show the last nine: 1 in 1000 gives 99.9 %.
     let decimals = (one_in.log10().ceil() as usize).saturating_sub(2).min(12);
     let text = format!("{:.decimals$}", 100.0 - 100.0 / one_in);
     format!("{text} %")

@@ -16,8 +16,8 @@ pub const COUNT_MAX: u64 = 1 << 48;
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// On a grid, the due times that the clock passed; for events, the started cycles. This count
-    /// is measured and never computed from the other counts.
+    /// Number of due times that the clock has passed (on a grid), or of cycles that were started
+    /// (for events). This count is measured and never computed from the other counts.
     pub expected: u64,
     /// Samples that reached the recorder.
     pub recorded: u64,

@@ -1,8 +1,8 @@
-//! Texts of system errors, for people.
+//! Formats system errors for people.
 
 use std::fmt;
 
-/// Text that precedes the error number at the end of a system error.
+/// The text before the error number, at the end of the message of a system error.
 const NUMBER: &str = " (os error ";
 
 /// Returns the text without the numbers that Rust appends to system errors, because a text such as

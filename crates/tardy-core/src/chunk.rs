@@ -45,9 +45,9 @@ use crate::varint::{self, Reader};
 pub const FILE_MAGIC: [u8; 8] = *b"TARDYSR1";
 const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
 const END_MAGIC: [u8; 4] = *b"ENDS";
-/// Number of bytes before a chunk's body: magic, length, CRC-32.
+/// Number of bytes before a chunk's body (magic, length and CRC-32).
 pub const CHUNK_HEAD_BYTES: usize = 12;
-/// Number of bytes before a head's descriptor: magic, length.
+/// Number of bytes before a head's descriptor (magic and length).
 pub const HEAD_START_BYTES: usize = FILE_MAGIC.len() + 4;
 /// Maximum size of a body in bytes, for writers and readers.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
@@ -68,7 +68,7 @@ pub enum FormatError {
     /// The descriptor is damaged.
     #[error("the series' descriptor is damaged")]
     BadDescriptor,
-    /// The bytes end within the chunk.
+    /// The bytes end before the chunk does.
     #[error("the last chunk is cut off")]
     Truncated,
     /// The bytes of the chunk differ from the written bytes, so the chunk is damaged.
@@ -76,7 +76,7 @@ pub enum FormatError {
     Damaged,
 }
 
-/// Returns the head of a series file, with `descriptor_json` as given.
+/// Returns the head of a series file, which contains `descriptor_json` unchanged.
 #[must_use]
 pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
     let mut out = FILE_MAGIC.to_vec();
@@ -321,7 +321,7 @@ fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
 /// The fixed-size start of a chunk. A reader reads this start before the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHead {
-    /// Bytes of the body that follows.
+    /// Length in bytes of the body that follows.
     pub body_bytes: usize,
     /// CRC-32 of the body.
     pub crc: u32,

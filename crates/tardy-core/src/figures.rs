@@ -16,12 +16,12 @@ use crate::verdict::skipped::SkippedLateness;
 /// below it.
 const HIGH: u64 = 999;
 const RANKS: u64 = 1000;
-/// Base-2 logarithm of the number of bins of a [`Shape`] in each power of two.
+/// Base-2 logarithm of the number of bins that a [`Shape`] has for each power of two.
 const BINS_BITS: u32 = 3;
 /// Maximum number of peaks that are stored until the view reads them.
 const PEAKS_MAX: usize = 64;
-/// Initial length of an interval. This length is half a step of the live view's time line, so that
-/// each step has a peak.
+/// Initial length of the intervals of [`Peaks`]. This length is half a step of the live view's time
+/// line, so that each step has a peak.
 const PEAK_STEP: Nanos = Nanos::from_millis(62);
 
 /// The state that is updated with each sample of a series.
@@ -46,7 +46,7 @@ pub struct Peaks {
     peaks: Vec<(Nanos, Nanos)>,
 }
 
-/// The numbers of a series so far.
+/// The numbers of a growing series up to now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figures {
     pub probe: String,
@@ -58,7 +58,7 @@ pub struct Figures {
     pub latest: Option<Nanos>,
     /// The largest values since the previous figures were computed.
     pub recent: Peaks,
-    /// The other numbers; absent if the series has no value.
+    /// Minimum, average, maximum and so on; absent if the series has no value.
     pub numbers: Option<FiguresNumbers>,
 }
 
@@ -186,7 +186,7 @@ impl Peaks {
     fn begin(&mut self, due: Nanos, value: Nanos) {
         if self.peaks.len() == PEAKS_MAX {
             self.step = self.step * 2;
-            // Of equal values, the first is kept.
+            // If values are equal, the first one stays.
             let larger =
                 |pair: &[(Nanos, Nanos)]| pair.iter().rev().copied().max_by_key(|peak| peak.1);
             self.peaks = self.peaks.chunks(2).filter_map(larger).collect();
@@ -406,7 +406,7 @@ mod tests {
             prop_assert_eq!((numbers.min.get(), numbers.max.get()), (sorted[0], sorted[sorted.len() - 1]));
             prop_assert_eq!(numbers.high.get(), sorted[rank - 1]);
             prop_assert_eq!(numbers.average.get(), average);
-            // With as many columns as bins, each value is counted once.
+            // If there are as many columns as bins, each value is counted once.
             let bins = usize::from(numbers.shape.0.last().unwrap().0 - numbers.shape.0[0].0) + 1;
             let (counts, from, to) = numbers.shape.columns(bins).unwrap();
             prop_assert_eq!(counts.iter().sum::<u64>(), sorted.len() as u64);

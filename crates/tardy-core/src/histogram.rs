@@ -20,7 +20,7 @@ use packed::PackedCounts;
 
 const PAGE_BITS: u32 = 11;
 const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
-/// Smallest value that is never counted in a page: 2^26 ns = 67 ms.
+/// Values from this one on are never counted in pages: 2^26 ns = 67 ms.
 const PAGED_END: i64 = 1 << 26;
 const COARSE_BITS: u32 = 6;
 /// If at least this many individual values lie in the range of a page, the page takes less memory
@@ -42,7 +42,7 @@ impl Budget {
         pages: 24,
         values: 4096,
     };
-    /// The budget of analyses: at most about 70 MiB, which only unusual runs reach.
+    /// The budget for analyses: at most about 70 MiB, which only unusual runs reach.
     pub const ANALYSIS: Self = Self {
         pages: 4096,
         values: 65_536,

@@ -17,7 +17,7 @@ pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; chars
 /// The mandatory end of the text.
 pub const END: &str = "# EOF\n";
 
-/// Bucket edges, each in ns, and in s as shown in the label `le`.
+/// Bucket edges: each one in ns, and as the text in s for the label `le`.
 const EDGES: [(i64, &str); 19] = [
     (1_000, "1e-06"),
     (2_000, "2e-06"),
@@ -53,8 +53,8 @@ pub struct Buckets {
 pub struct SeriesMetrics {
     pub descriptor: Descriptor,
     pub counts: Counts,
-    /// Whether skipped periods were not counted. The metric is then omitted, because 0 would be
-    /// wrong.
+    /// Whether the number of skipped periods is unknown. The metric is then omitted, because 0
+    /// would be wrong.
     pub is_skipped_unknown: bool,
     /// Due times that missed the deadline; absent without a deadline.
     pub misses: Option<u64>,
@@ -130,7 +130,7 @@ fn histograms(text: &mut String, name: &str, quantity: &str, series: &[&SeriesMe
         "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} Distribution of the \
          {quantity}, in seconds."
     );
-    // An import that gives only its smallest and largest value has no distribution, and is left
+    // An import that gives only the smallest and the largest value has no distribution, and is left
     // out. A series without samples has an empty distribution.
     for series in series
         .iter()
@@ -186,7 +186,7 @@ fn counts(text: &mut String, all: &[SeriesMetrics]) {
 }
 
 /// Appends a family of metrics: its type and help, then one line per value. `suffix` follows the
-/// name in the lines of values.
+/// name in each line that has a value.
 pub fn family(
     text: &mut String,
     name: &str,

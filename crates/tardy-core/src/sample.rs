@@ -26,7 +26,7 @@ impl Sample {
 pub enum Record {
     /// A wake-up.
     Sample(Sample),
-    /// Samples that are missing here, because the ring was full.
+    /// Samples that are missing at this place, because the ring was full.
     Gap(Gap),
 }
 

@@ -67,15 +67,15 @@ impl Schedule {
     }
 }
 
-/// The kind of clock that gave the times of a run. Times of different clocks are never compared
-/// without a warning.
+/// The kind of clock from which all times of a run come. Times of different clocks are never
+/// compared without a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockKind {
     /// The monotonic clock of a real machine.
     #[default]
     Hardware,
-    /// The clock of an emulated machine, which counts instructions.
+    /// The clock of an emulated machine; it counts instructions.
     Virtual,
 }
 
@@ -112,7 +112,7 @@ pub struct Descriptor {
     /// are always local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
-    /// Number of the probe's thread, if several threads run without a fixed CPU.
+    /// Which of the probe's threads took the samples, if several threads run without a fixed CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
 }
@@ -122,8 +122,8 @@ pub struct Descriptor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Meaning {
-    /// Time from the due time to an event. A value below zero is early, or within the error of the
-    /// probe's clock.
+    /// Time from the due time to an event. A value below zero means that the event was early, or
+    /// that it is within the error of the probe's clock.
     Lateness {
         /// Values from 0 down to minus this time are within the error of the clock that the probe
         /// reads.

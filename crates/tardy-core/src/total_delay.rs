@@ -17,8 +17,8 @@ pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
 }
 
-/// The length of work at which two kernels finish at the same time: "real time" starts work sooner
-/// and runs it slower, "real fast" starts work later and runs it faster.
+/// The length of work for which two kernels finish at the same time. The "real time" kernel starts
+/// work sooner and runs it slower; the "real fast" kernel starts work later and runs it faster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "crossover", rename_all = "kebab-case")]
 pub enum Crossover {

@@ -50,7 +50,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Makes the window of latencies up to `deadline`.
+    /// Makes the window of all latencies up to `deadline`.
     #[must_use]
     pub fn deadline(deadline: Nanos) -> Self {
         Self {
@@ -149,7 +149,7 @@ pub struct Evidence {
     /// Due times that missed the window: wake-ups outside it, and skipped due times whose latency
     /// exceeds it.
     pub misses: u64,
-    /// The number of misses that were skipped due times.
+    /// Number of skipped due times among the misses.
     #[serde(default)]
     pub misses_skipped: u64,
     /// Number of due times that may have missed the window; not included in `misses`.
@@ -158,7 +158,8 @@ pub struct Evidence {
     /// Number of skipped due times, whether or not they are misses.
     #[serde(default)]
     pub skipped: u64,
-    /// Number of skipped due times that the requirement limits; absent if it limits none.
+    /// Number of skipped due times to which the requirement's limit applies; absent without such a
+    /// limit.
     #[serde(default)]
     pub skipped_limited: Option<u64>,
     /// Number of due times, except due times whose samples were lost.
@@ -216,7 +217,7 @@ impl Evidence {
 pub struct Verdict {
     /// The conclusion.
     pub outcome: Outcome,
-    /// The verdict in words.
+    /// The verdict as a sentence.
     pub sentence: String,
     /// The deadline; absent if only skipped periods are limited.
     pub window: Option<Window>,

@@ -19,7 +19,7 @@ pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 pub enum Severity {
     /// Samples are missing, or the run was cut off. The missing values are unknown.
     Incomplete,
-    /// The set-up violated a requirement of verdicts, so the run shows less about the system.
+    /// The set-up lacks a condition for verdicts, so the run shows less about the system.
     Degraded,
     /// Information that affects no conclusion.
     Notice,
@@ -62,7 +62,7 @@ pub enum Warning {
     },
     /// Bytes of a series file could not be read.
     DamagedFile { file: String, bytes: u64 },
-    /// Stored samples are missing from their file.
+    /// Samples that the run had stored are missing from their file.
     SamplesGone { file: String, samples: u64 },
     /// The run was interrupted before its planned end.
     Interrupted { after: Nanos, planned: Nanos },
@@ -162,7 +162,7 @@ pub enum Warning {
         measured: CpuList,
         others: CpuList,
     },
-    /// Two probes share a CPU at the same priority.
+    /// Two probes run on the same CPU at the same priority.
     #[serde(alias = "probes-share-processors")]
     ProbesShareCpus { probes: Vec<String> },
     /// Another run measures the same CPUs.
@@ -193,7 +193,7 @@ pub enum Warning {
         before: Nanos,
         due: Nanos,
     },
-    /// The other side of a link stopped answering.
+    /// The peer of a measured link stopped answering.
     ResponderGone { link: String, unanswered: u64 },
     /// Another problem. The text names the remedy.
     Problem { text: String },
@@ -274,8 +274,8 @@ impl Warning {
     #[must_use]
     pub fn rank(&self) -> (u8, Severity) {
         match self {
-            // These warnings come first, because they name the cause of other problems, such as
-            // lost samples.
+            // These warnings come first, because they name causes of other problems, such as lost
+            // samples.
             Self::Displaced { .. }
             | Self::SchedulingChanged { .. }
             | Self::MostPeriodsSkipped { .. } => (0, self.severity()),

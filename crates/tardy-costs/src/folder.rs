@@ -31,7 +31,7 @@ pub enum CostError {
     Store {
         /// The run folder.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// A system call failed, and nothing can be measured without it.
@@ -39,7 +39,7 @@ pub enum CostError {
     System {
         /// The operation that failed; for some operations, with a remedy.
         doing: &'static str,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// A CPU does not exist, or is not allowed.

@@ -91,7 +91,7 @@ impl KernelBuild {
     }
 
     /// Returns the kernel tree. If the source is an archive, unpacks it at the first call. Returns
-    /// `None` if a signal requested the end.
+    /// `None` if a signal asked the tool to stop.
     fn tree(&mut self, runner: &Runner) -> Result<Option<PathBuf>, CostError> {
         if self.source.is_dir() {
             return Ok(Some(self.source.clone()));
@@ -150,7 +150,7 @@ impl Experiment for KernelBuild {
     }
 }
 
-/// Runs the command to its end. Returns false if a signal requested the end.
+/// Runs the command to its end. Returns false if a signal asked the tool to stop.
 fn to_its_end(runner: &Runner, command: &mut Command) -> Result<bool, CostError> {
     let words = format!("{command:?}");
     match runner.run(command)? {

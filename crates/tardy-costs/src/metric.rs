@@ -14,7 +14,7 @@ pub trait Work {
     /// not count.
     ///
     /// # Errors
-    /// Returns errors of the system calls made.
+    /// Returns an error if a system call fails.
     fn run(&mut self, operations: u64) -> io::Result<Nanos>;
 }
 
@@ -29,7 +29,7 @@ pub struct Metric {
     pub operation: &'static str,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// State of the CPU's caches and the page cache.
+    /// State of the CPU's caches and the page cache while the operations are timed.
     pub state: CacheState,
     /// The program of LMbench 3 that measures the same, with its arguments.
     pub lmbench: Option<&'static str>,
@@ -62,7 +62,7 @@ impl Metric {
     }
 }
 
-/// The CPUs and folders of the measurement.
+/// The CPUs and folders that a measurement uses.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// CPU that all threads and processes are bound to.
@@ -92,7 +92,7 @@ pub enum Unavailable {
     System {
         /// The operation that failed.
         doing: &'static str,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
 }

@@ -20,7 +20,8 @@ use super::metric::Unavailable;
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// A process that does the other half of a metric. The process ends on drop, or when tardy ends.
+/// A process that does the other half of a metric. The process ends when this value is dropped, or
+/// when tardy ends.
 #[derive(Debug)]
 pub struct Peer {
     pid: i32,
@@ -32,7 +33,7 @@ impl Peer {
     /// process has ended.
     ///
     /// # Errors
-    /// Returns [`Unavailable::System`] at the limit of processes.
+    /// Returns [`Unavailable::System`] if the limit on processes is reached.
     pub fn start(body: impl FnOnce() -> io::Result<()>) -> Result<Self, Unavailable> {
         let tool = process::id();
         let mut body = Some(body);
@@ -69,7 +70,7 @@ impl Drop for Peer {
     }
 }
 
-/// A thread that alternates with this one. A drop stops the other thread.
+/// A thread that alternates with this one. Dropping this value stops the other thread.
 pub struct Partner {
     is_over: Arc<AtomicBool>,
     wake: Box<dyn Fn()>,
@@ -81,7 +82,7 @@ impl Partner {
     /// and calling `wake`; `body` must return soon afterwards.
     ///
     /// # Errors
-    /// Returns [`Unavailable::System`] at the limit of threads.
+    /// Returns [`Unavailable::System`] if the limit on threads is reached.
     pub fn start(
         body: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static,
         wake: impl Fn() + 'static,

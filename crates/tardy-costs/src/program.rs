@@ -48,7 +48,7 @@ pub trait Experiment {
     fn words(&self) -> Vec<String>;
 
     /// Does the work before a trial, and returns the program to time. Returns `None` if a signal
-    /// requested the end.
+    /// asked the tool to stop.
     ///
     /// # Errors
     /// Returns [`CostError`].
@@ -125,7 +125,8 @@ impl Runner {
     /// output is discarded.
     ///
     /// # Errors
-    /// Returns [`CostError::Command`] if the program cannot be started, [`CostError::System`].
+    /// Returns [`CostError::Command`] if the program cannot be started, or [`CostError::System`] if
+    /// a system call fails.
     pub fn run(&self, command: &mut Command) -> Result<ProgramEnd, CostError> {
         let errors = if self.is_quiet {
             Stdio::null()
@@ -282,8 +283,8 @@ fn all_trials(
     Ok(State::Finished)
 }
 
-/// Returns a warning if the elapsed times of the trials, in ns, differ by a large factor, so that
-/// their average is not typical of any trial.
+/// Returns a warning if the elapsed times of the trials, in ns, differ by a large factor. Their
+/// average is then not typical of any trial.
 fn spread(elapsed: &[i64]) -> Option<Warning> {
     let (least, most) = (*elapsed.iter().min()?, *elapsed.iter().max()?);
     let factor = most as f64 / least.max(1) as f64;

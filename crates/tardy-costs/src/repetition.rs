@@ -8,7 +8,7 @@ use tardy_sys::clock;
 
 use super::metric::Work;
 
-/// Maximum number of operations of a trial. With the cheapest operation, such a trial takes half a
+/// Maximum number of operations in a trial. With the cheapest operation, such a trial takes half a
 /// minute.
 const OPERATIONS_MAX: u64 = 1 << 36;
 /// A trial's length is used for calibration if it is at least the requested length divided by this
@@ -20,9 +20,9 @@ const CLOCK_READS: u32 = 1000;
 /// Returns how many operations take `length`; at least one.
 ///
 /// # Errors
-/// Returns errors of the work.
+/// Returns an error if the work fails.
 pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
-    // The first operation does one-time work for all later ones: pages, caches, connections.
+    // The first operation does one-time work for all later operations: pages, caches, connections.
     work.run(1)?;
     let mut operations = 1_u64;
     loop {
@@ -43,7 +43,7 @@ pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
 /// Returns the time of one operation in ps, from one trial. Subtracts one read of the clock.
 ///
 /// # Errors
-/// Returns errors of the work.
+/// Returns an error if the work fails.
 pub fn trial(work: &mut dyn Work, operations: u64, clock_read: Nanos) -> io::Result<i64> {
     let took = work.run(operations)? - clock_read;
     Ok(picoseconds_each(took, operations))

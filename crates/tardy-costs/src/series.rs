@@ -32,7 +32,7 @@ impl TrialSeries {
     /// Creates the file in `folder`. `length` is the requested length of a trial.
     ///
     /// # Errors
-    /// Returns errors of creating and writing a file.
+    /// Returns an error if the file cannot be created or written.
     pub fn create(
         folder: &Path,
         metric: &str,

@@ -136,7 +136,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Measures every metric once more. Returns true if a signal requests the end.
+    /// Measures every metric once more. Returns true if a signal asks the tool to stop.
     fn round(&mut self, round: u32, progress: &mut dyn FnMut(&str)) -> Result<bool, CostError> {
         for index in 0..self.request.metrics.len() {
             let metric = self.request.metrics[index];
@@ -231,7 +231,8 @@ impl From<Unavailable> for Problem {
     }
 }
 
-/// Binds this process, and all that it will start, to one CPU. Returns this CPU and another one.
+/// Binds this process, and all processes that it will start, to one CPU. Returns this CPU and
+/// another one.
 fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
     let refused = |error| CostError::System {
         doing: "bind to the CPU (choose another one with --cpu)",

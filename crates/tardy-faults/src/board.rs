@@ -1,5 +1,5 @@
-//! A simulated board for the fault `fleet`: an sshd in network, mount and process namespaces. Its
-//! disk survives reboots, and its network can delay or lose packets.
+//! A simulated board for the fault `fleet`: an sshd in network, mount and process namespaces. The
+//! board's disk survives reboots, and its network can delay or lose packets.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ ip link set lo up
 ip link set board$2 up
 touch /run/is-up
 while :; do [ -e /mnt/no-sshd ] || /usr/sbin/sshd -D -f /mnt/sshd_config; sleep 0.2; done";
-/// The program that runs each ssh command on the board. At the step named in the file `step`, it
-/// waits until the file `reached` is removed.
+/// The program that runs each ssh command on the board. At the step named in the file `step`, this
+/// program waits until the file `reached` is removed.
 const GATE: &str = r#"#!/bin/sh
 case $SSH_ORIGINAL_COMMAND in
 *"$(cat /mnt/step)"*)
@@ -84,7 +84,7 @@ pub(crate) struct Board {
     machine: Child,
     link: Option<Child>,
     mounts: String,
-    /// Time at which the board is switched on again, while it is off.
+    /// If the board is off: time at which it is switched on again.
     off_until: Option<Instant>,
 }
 
@@ -131,7 +131,7 @@ impl Drop for Rack {
 }
 
 impl Board {
-    /// Switches a board on. The board's fault will start at this step.
+    /// Switches a board on. Its fault will start when the command reaches `step` on the board.
     pub(crate) fn new(
         place: &Place,
         rack: &Rack,
@@ -246,7 +246,7 @@ impl Board {
         Ok(())
     }
 
-    /// Returns the command, to run in the network of the boards.
+    /// Returns the command `words`, which will run in the network of the boards.
     fn in_rack(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -260,9 +260,9 @@ impl Board {
         std::fs::read_to_string(format!("/proc/{init}/mounts")).unwrap_or_default()
     }
 
-    /// Starts the board's trouble once the board has reached the step and, if `is_measuring`, has
-    /// samples. Switches a board that lost power on again after `off`. Returns whether the trouble
-    /// has just started.
+    /// Starts the board's fault once the board has reached the step and, if `is_measuring`, has
+    /// samples. If the fault switches the board off, switches it on again after `off`. Returns
+    /// whether the fault has just started.
     pub(crate) fn suffer(&mut self, is_measuring: bool, off: Duration) -> Result<bool> {
         if self.off_until.is_some_and(|until| Instant::now() > until) {
             self.switch_on()?;
@@ -404,7 +404,7 @@ fn address(number: usize, end: usize) -> String {
     format!("192.0.2.{}", 4 * number + end)
 }
 
-/// Starts a program without output. The program ends when this program ends.
+/// Starts a program without output. The started program ends when this program ends.
 fn spawn(command: &mut Command) -> Result<Child> {
     command
         .stdin(Stdio::null())

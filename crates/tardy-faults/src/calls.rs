@@ -22,7 +22,7 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// The commands. Each replaces an older output, or makes a run folder.
+/// The commands. Each command replaces an older output, or makes a run folder.
 const COMMANDS: &[&str] = &[
     "export ../base/run --format csv --output output.svg",
     "report ../base/run --html output.svg",
@@ -34,7 +34,7 @@ const COMMANDS: &[&str] = &[
     "cost --metric open-close --rounds 1 --trials 3 --out run",
 ];
 
-/// The failing calls of the brief form, and its commands.
+/// The calls that fail in the brief form, and the indexes of the commands that it tries.
 const BRIEF_CALLS: &[&str] = &["openat", "write", "fsync", "rename", "linkat", "clone3"];
 const BRIEF_COMMANDS: [usize; 2] = [0, 5];
 
@@ -67,7 +67,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
 }
 
 /// Returns at most `most` of the numbers 1 to `times`: all of them, or numbers spread over the
-/// range, including the first and the last. A single number is the last.
+/// range, including the first and the last. If `most` is 1, returns only the last number.
 fn chosen(times: usize, most: usize) -> Vec<usize> {
     if times <= most {
         return (1..=times).collect();

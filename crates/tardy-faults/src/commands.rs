@@ -3,9 +3,10 @@
 //!
 //! Below each subcommand, an indented line has a kind, the expected exit codes and the command
 //! line, in which `LAST` stands for the last CPU, `SELF` for the process number of this program,
-//! and `TARDY` for the tool. Kinds are `plain`; `brief`, which the brief form tries, too; `machine`,
-//! which changes settings of the machine; and `interrupted`, which is interrupted (Ctrl-C). `lab`
-//! and `fetch` fail, because the kernel does not boot and the board has no result.
+//! and `TARDY` for the tool. Kinds are `plain`; `brief`, which the brief form tries, too;
+//! `machine`, which changes settings of the machine; and `interrupted`, which is interrupted
+//! (Ctrl-C). The lines of `lab` and `fetch` are expected to fail, because the kernel does not boot
+//! and the board has no result.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::LazyLock;
@@ -110,7 +111,7 @@ impl Line {
         }
     }
 
-    /// Returns the words of the line for this machine.
+    /// Returns the words of the line, with the placeholders replaced for this machine.
     pub(crate) fn text(&self, place: &Place) -> String {
         self.words
             .replace("LAST", &folders::last_cpu().to_string())

@@ -29,7 +29,7 @@ pub(crate) const READ_ONLY: Fault = Fault {
     attempt: read_only,
 };
 
-/// A file system in a place, unmounted on drop.
+/// A file system mounted in the folder of an attempt, and unmounted on drop.
 pub(crate) struct DiskMount(PathBuf);
 
 impl DiskMount {
@@ -150,8 +150,8 @@ fn full(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts a run in `disk/run` after a fault. Unless its exit code is 0, its messages must contain
-/// one of `words`, which describe the cause.
+/// Counts the outcome of a run that wrote to `disk/run` during a fault. Unless the run's exit code
+/// is 0, its messages must contain one of `words`, which describe the cause.
 fn count_run(
     tally: &mut Tally,
     place: &Place,

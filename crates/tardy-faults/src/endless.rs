@@ -179,7 +179,7 @@ fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> 
     (!is_whole).then(|| format!("{state}: {recorded} samples, {scraped} in the metrics"))
 }
 
-/// Returns the number of explanations, and an error in them, if any.
+/// Returns the number of explanations, and an error that they contain, if any.
 fn explanations(place: &Place) -> Result<(String, Option<String>)> {
     let shown = place.tardy("explain run --json --worst 1")?;
     let found: Value = serde_json::from_str(&shown.printed).unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::place::Place;
 pub(crate) struct Fault {
     /// Name of the fault on the command line.
     pub(crate) name: &'static str,
-    /// The disturbance of the tool.
+    /// How the tool is disturbed.
     pub(crate) done: &'static str,
     /// The requirements that the tool must fulfil during and after the fault.
     pub(crate) demanded: &'static str,
@@ -50,7 +50,7 @@ pub(crate) struct Ground {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) tries: usize,
-    /// Number of attempts with each observation.
+    /// Each observation, with the number of attempts that led to it.
     pub(crate) seen: BTreeMap<String, usize>,
     /// A sentence for each violation.
     pub(crate) failures: Vec<String>,

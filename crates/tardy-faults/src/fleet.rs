@@ -56,8 +56,8 @@ const STEPS: [&str; 5] = [
 ];
 const WHILE_MEASURING: &str = "on-board wait";
 /// Maximum duration of `run --on` after the last fault: ssh gives up a silent board after a minute,
-/// and `tardy` tries to reach it again for 78 s. Steps before the command's start have a limit of
-/// two minutes.
+/// and then `tardy` tries for 78 s to reach the board again. Steps before the command's start have
+/// a limit of two minutes.
 const COMMAND: Duration = Duration::from_secs(180);
 /// Time for which a board is off during a reboot, and for which a board has no sshd.
 const OFF: Duration = Duration::from_secs(3);
@@ -68,8 +68,8 @@ impl Trouble {
         matches!(self, Delay | Loss | Clock)
     }
 
-    /// Returns words for the error message. If the results do not arrive completely, the message
-    /// must contain at least one of these words.
+    /// Returns texts that name the fault. If the results do not arrive completely, the error
+    /// message must contain at least one of these texts.
     fn reasons(self) -> &'static [&'static str] {
         match self {
             Delay | Loss | Clock => &[],
@@ -86,7 +86,7 @@ impl Trouble {
     }
 
     /// Returns whether the fault always prevents complete results. A board that reboots before or
-    /// after its run can deliver them.
+    /// after its run can deliver complete results.
     fn is_always_named(self) -> bool {
         matches!(self, Hang | Endless)
     }

@@ -28,8 +28,8 @@ pub(crate) enum Folder {
     Refused(String),
 }
 
-/// Returns the violations after a command has ended: the one given, the command's leftovers, and
-/// those of its run folder `name`. Also returns the folder.
+/// Returns the violations after a command has ended: `disgrace`, the command's leftovers, and
+/// faults of its run folder `name`. Also returns the folder's state.
 pub(crate) fn after(
     place: &Place,
     disgrace: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) fn look(place: &Place, name: &str) -> Result<Folder> {
     look_at(place, &place.path(name))
 }
 
-/// Inspects the folder at any path. `place` runs the tool.
+/// Inspects the folder at any path. The tool that inspects the folder runs in `place`.
 pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
     if !folder.exists() {
         return Ok(Folder::Absent);

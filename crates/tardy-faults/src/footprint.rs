@@ -67,7 +67,7 @@ const MOVING: &[&str] = &[
     "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed",
 ];
 
-/// Maximum wait for concurrent commands of others to end.
+/// Maximum wait for the concurrent commands of other attempts to end.
 const OTHERS: Duration = Duration::from_secs(20);
 
 /// The traces on the machine.
@@ -205,7 +205,7 @@ impl Footprint {
     }
 }
 
-/// Returns the numbers in the name of a trace. Any of them can be a process ID, as in
+/// Returns the numbers in the name of a trace. Any of these numbers can be a process ID, as in
 /// tardy-scratch-io-123-456.
 fn processes_in(thing: &str) -> impl Iterator<Item = i32> {
     let name = thing.rsplit('/').next().unwrap_or(thing);
@@ -220,8 +220,8 @@ fn names(folder: PathBuf) -> Vec<String> {
     crate::place::names(&folder)
 }
 
-/// Adds the tool's control groups at any depth. Groups of others are ignored, because they come and
-/// go.
+/// Adds the tool's control groups at any depth. Control groups of other programs are ignored,
+/// because they come and go.
 fn add_groups(folder: &Path, groups: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -100,7 +100,7 @@ fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Kills the guest at `moment`. Returns the time since this call.
+/// Waits for `moment`, then kills the guest. Returns the actual length of the wait.
 fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
     let begun = Instant::now();
     std::thread::sleep(moment);
@@ -111,7 +111,8 @@ fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
     Ok(since_begin)
 }
 
-/// Reads the run on a guest's disk, which must open. Returns the run, and errors.
+/// Mounts a guest's disk, and inspects its run. Returns the run's state and the violations. A run
+/// that does not open counts as a violation.
 fn look_at_disk(place: &Place, disk: &Path) -> Result<(Folder, Vec<String>)> {
     let mounted = match DiskMount::image(place, disk) {
         Ok(mounted) => mounted,

@@ -92,8 +92,8 @@ impl ScriptResult {
     }
 }
 
-/// Runs `script` in a guest of the lab. The guest's clock counts instructions. `words` are added to
-/// `tardy lab run`.
+/// Runs `script` in a guest of the lab. The guest's clock counts instructions. `words` are
+/// additional arguments of `tardy lab run`.
 pub(crate) fn run_script(place: &Place, script: &str, words: &str) -> Result<ScriptResult> {
     write_script(&place.path("script"), script)?;
     let files = "--add /bin/busybox:/bin/busybox --add script:/bin/script --program /bin/script";

@@ -39,7 +39,7 @@ const WRITERS: &str = "\
 0 8 lab run --kernel debian:6.1 --for 300ms --load none --replicas 1 --out lab
 ";
 
-/// A row of [`WRITERS`].
+/// A command from [`WRITERS`], with its number of kills in both forms.
 struct Writer {
     line: &'static str,
     short: usize,
@@ -102,7 +102,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Kills `tardy LINE` at a moment. `size` is that of its output, if it writes one.
+/// Kills `tardy LINE` at a moment. `size` is the size of a complete output, if the command writes
+/// one.
 fn killed(
     ground: &Ground,
     line: &str,

@@ -1,4 +1,4 @@
-//! Too few descriptors, and the kernel's OOM killer.
+//! Runs commands with too few descriptors, and under the kernel's OOM killer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -152,7 +152,7 @@ fn not_every_wake_up(result: &str, at_least: u64) -> Option<String> {
     })
 }
 
-/// Writes the run in `folder` into an archive, which is empty without a run.
+/// Writes the run in `folder` into an archive. The archive is empty if there is no run.
 fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.arg("-cf").arg(archive);
@@ -176,8 +176,9 @@ fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
          $look -lt {LOOKS} ]; do\n{}\nsleep \
          {}\nlook=$((look + 1))\ndone\nsleep {}\nkill -{end} \
          $tool\nwait $tool\ntrue\n",
-        // Anonymous memory is checked, because pages of the program appear when code runs for the
-        // first time. Segments of samples are not counted, because they come and go.
+        // Only anonymous memory is checked, because pages of the program's file are added whenever
+        // code runs for the first time. Files with segments of samples are not counted, because
+        // their number rises and falls.
         look_at_tool("! -name '*.series.[0-9]*'"),
         (seconds - 60) / LOOKS,
         (seconds - 60) % LOOKS,

@@ -1,5 +1,5 @@
-//! The output file that a command replaces. After a fault, it is the whole older file, or the whole
-//! new one.
+//! The output file that a command replaces. After a fault, the output is the whole older file, or
+//! the whole new one.
 
 use std::path::Path;
 use std::process::Command;

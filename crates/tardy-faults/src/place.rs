@@ -19,13 +19,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// of 45, a traced run was still in progress after a minute.
 const PATIENCE_UNDER_STRACE: Duration = Duration::from_secs(300);
 
-/// A folder for an attempt. On drop, it is removed, and every process that the attempt left is
-/// killed.
+/// A folder for an attempt. On drop, the folder is removed, and every process that the attempt left
+/// is killed.
 #[derive(Debug)]
 pub(crate) struct Place {
     tardy: PathBuf,
     folder: TempDir,
-    /// A process that only sleeps. Its OOM score adjustment serves as a kernel setting.
+    /// A process that only sleeps. The process's OOM score adjustment serves as a kernel setting.
     sleeper: Child,
 }
 
@@ -110,8 +110,8 @@ impl Place {
         command
     }
 
-    /// Starts a command in this folder. Its journals, scratch files and output are also written
-    /// here.
+    /// Starts a command in this folder. The command's journals, scratch files and output are also
+    /// written here.
     pub(crate) fn start(&self, mut command: Command) -> Result<CommandProcess> {
         let (printed, said) = (self.path("tmp/.stdout"), self.path("tmp/.stderr"));
         let file = |path: &Path| {
@@ -170,7 +170,7 @@ impl Place {
         pids.filter(is_ours).collect()
     }
 
-    /// Waits until `is_so` returns true. Returns whether that happened.
+    /// Waits until `is_so` returns true. Returns whether `is_so` returned true in time.
     pub(crate) fn wait_until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
@@ -387,7 +387,7 @@ impl Outcome {
     }
 }
 
-/// Returns the message of a panic, from the line below its location.
+/// Returns the message of a panic. The message is in the line below the panic's location.
 fn panic_line(text: &str) -> Option<&str> {
     let mut lines = text.lines();
     lines.find(|line| line.contains(" panicked at "))?;

@@ -2,7 +2,7 @@
 //! folder.
 //!
 //! A test of the run folder's code compares such sequences with a model that knows every sample;
-//! here the real binary measures. After each read, no later read may find lower counts. If the test
+//! here the real binary measures. No read may find lower counts than an earlier read. If the test
 //! truncates a chunk, it decodes the chunk first, and only the samples of this chunk may be
 //! missing.
 
@@ -36,7 +36,8 @@ pub(crate) const FAULT: Fault = Fault {
 const PERIOD_NS: i64 = 25_000;
 /// A deadline so short that every run has misses.
 const DEADLINE_NS: i64 = 60_000;
-/// A run with the smallest budget for one series. Its first samples are folded within two seconds.
+/// A run with the smallest budget for one series. The run's first samples are folded within two
+/// seconds.
 const LINE: &str = "run --until-stopped --disk 2432KiB --resume --deadline 60us --period 25us \
                     --force --quiet --out run --cpus";
 
@@ -45,7 +46,7 @@ const LINE: &str = "run --until-stopped --disk 2432KiB --resume --deadline 60us 
 enum Ending {
     Stopped,
     Killed,
-    /// The tool is killed, and only this share (of 256) of its last write is kept.
+    /// The tool is killed, and its last write is truncated to this share, in 256ths.
     Cut {
         share: u64,
     },
@@ -72,7 +73,8 @@ impl Draw {
     }
 
     fn step(&mut self) -> Step {
-        // One part in four ends while the tool starts and resumes the run.
+        // One part in four is so short that it ends while the tool still starts and resumes the
+        // run.
         let millis = match self.below(4) {
             0 => self.below(250),
             _ => 250 + self.below(2_750),
@@ -283,8 +285,8 @@ impl Model {
         }
         let passed = (self.worked + begun.elapsed()).as_nanos() as i64;
         let measured = summary["measured_ns"].as_i64().unwrap_or(i64::MIN);
-        // The last due time of each part is not followed by a period. A part in progress is not yet
-        // counted in `parts`.
+        // The measured time has one period less than due times in each part, because no period
+        // follows the last due time. A part in progress is not yet counted in `parts`.
         let due_times = found.expected as i64 - self.parts as i64 - 1;
         if measured > passed || measured < due_times.max(0) * PERIOD_NS {
             self.wrong.push(format!(
@@ -296,7 +298,8 @@ impl Model {
         Ok(state)
     }
 
-    /// Truncates the last write to a share of it. Returns whether there was one.
+    /// Truncates the run's last write to a share of its length. Returns whether there was such a
+    /// write.
     fn cut(&mut self, share: u64) -> Result<bool> {
         let Some((_, path)) = self.newest_segment() else {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! The tool in long use: all probes at once, and every harmless load in turn, twice. Its resource
-//! usage in the second round must not exceed that of the first.
+//! The tool in long use: all probes at once, and every harmless load in turn, twice. The tool's
+//! resource usage in the second round must not exceed that of the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -107,7 +107,7 @@ fn soak(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns the probes whose requirements this machine meets. Each is tried alone.
+/// Returns the probes whose requirements this machine meets. Each probe is tried alone.
 fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
     let mut usable = Vec::new();
     for probe in names(place, "probes", |_| true)? {
@@ -130,7 +130,7 @@ fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
     Ok(usable)
 }
 
-/// Returns the names in a list of `tardy list` that are wanted.
+/// Returns the names of those entries of `tardy list` for which `is_wanted` returns true.
 fn names(place: &Place, list: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Vec<String>> {
     let listed = place.tardy(&format!("list {list} --json"))?;
     let document: Value = serde_json::from_str(&listed.printed)
@@ -191,7 +191,8 @@ pub(crate) fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
     (has_grown || !was_seen).then(|| format!("{first:?} at first, {second:?} at last"))
 }
 
-/// Returns the size of the tool's histograms in memory, estimated from the last written ones.
+/// Returns the size of the tool's histograms in memory, estimated from the histograms that the tool
+/// wrote last.
 fn counts_kb(place: &Place) -> u64 {
     let names = crate::place::names(&place.path("run/samples"));
     let files = names

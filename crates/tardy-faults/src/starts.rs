@@ -29,16 +29,16 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// Number of uses of a call that fail, counted from the start of the changes: in the full form, and
-/// in the short form.
+/// For each system call: how many of its first uses after the start of the changes are made to
+/// fail, in the full form and in the short form.
 const USES: usize = 3;
 const SHORT_USES: usize = 1;
-/// The failing calls of the brief form, and their number of uses.
+/// The calls that fail in the brief form, and how many uses of each are made to fail.
 const BRIEF_CALLS: &[&str] = &["openat", "fsync", "mkdir"];
 const BRIEF_USES: usize = 2;
 
 /// Calls by which a command starts to change the machine. The command is stopped at the first of
-/// them, so they must be rare.
+/// these calls, so the calls must be rare.
 const MARKS: &[&str] = &[
     "flock",
     "mkdir",
@@ -152,12 +152,14 @@ struct Sweep<'a> {
     ground: &'a Ground,
     /// The traces on the machine before all attempts.
     start: Footprint,
-    /// Processes of completed attempts. Their leftovers are not counted for other attempts.
+    /// Processes of completed attempts. Leftovers of these processes are not counted for other
+    /// attempts.
     ended: Mutex<BTreeSet<i32>>,
 }
 
 impl Sweep<'_> {
-    /// Tries a line that changes nothing. Even the content of its folder must stay the same.
+    /// Tries a line that changes nothing. Even the content of the command's folder must stay the
+    /// same.
     fn unchanged(&self, line: &Line, tally: &mut Tally) -> Result<()> {
         let place = prepared(self.ground, line)?;
         let (before, names) = (Footprint::read(), place::names(place.folder()));
@@ -227,9 +229,9 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Tries the fault. Tries it once more if a setting has changed, because another process may
-    /// have changed it. Does so also if SIGKILL ended the command, because the kernel sends this
-    /// signal when memory is short.
+    /// Tries the fault. Tries the fault once more if a setting has changed, because another process
+    /// may have changed the setting. Also tries the fault once more if SIGKILL ended the command,
+    /// because the kernel sends this signal when memory is short.
     fn fail(
         &self,
         line: &Line,
@@ -275,14 +277,14 @@ impl Sweep<'_> {
                 .disgrace()
                 .filter(|_| is_worse || is_told && outcome.code.is_some()),
         );
-        // Samples that could not be moved out of the spool folder stay there. A journal lists them,
-        // and the command names the folder.
+        // Samples that could not be moved out of the spool folder stay there. A journal lists these
+        // samples, and the command names the folder.
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));
         // A folder that a board can neither remove nor send stays there, and the command names it.
         remove_left_on_board(&outcome.said)?;
-        // The next `restore` removes what this one could not.
+        // The next `restore` removes what this `restore` could not.
         let is_restore = line.words == "restore" && outcome.code == Some(3);
         if REMOVING.contains(&call.name) || is_named || is_restore {
             place.leftovers()?;
@@ -300,7 +302,7 @@ impl Sweep<'_> {
         Ok((seen, wrong))
     }
 
-    /// Returns the traces that a command left. Call it before anything is restored.
+    /// Returns the traces that a command left. Call this function before anything is restored.
     fn left(&self, place: &Place, outcome: &Outcome, before: &Footprint) -> Vec<String> {
         let mut wrong = Vec::new();
         if !place.wait_until(|| place.processes().is_empty()) {
@@ -347,7 +349,7 @@ fn prepared(ground: &Ground, line: &Line) -> Result<Place> {
 }
 
 fn other_code(line: &Line, outcome: &Outcome) -> Option<String> {
-    // `reproduce` has no handler for the signal, so the signal ends it.
+    // `reproduce` has no handler for the signal, so the signal ends the command.
     let is_interrupted =
         line.interrupted_after.is_some() && outcome.signal == Some(signal::INTERRUPT);
     let is_expected = is_interrupted || outcome.code.is_some_and(|code| line.codes.contains(&code));

@@ -11,16 +11,16 @@ use xtask::failure::{Failure, Result, While};
 
 use crate::place::{CommandProcess, Outcome, Place};
 
-/// The point at which a command is stopped: a system call of the first thread, and its number among
-/// equal calls.
+/// The point at which a command is stopped: the `number`th time that its first thread makes the
+/// system call `call`.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     pub(crate) call: String,
     pub(crate) number: usize,
 }
 
-/// A system call that fails when a thread makes it for the `number`th time; each thread counts for
-/// itself.
+/// A system call that fails when a thread makes this call for the `number`th time; each thread
+/// counts for itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FailingCall<'a> {
     pub(crate) name: &'a str,
@@ -113,11 +113,11 @@ pub(crate) fn failing(place: &Place, call: FailingCall<'_>, line: &str) -> Comma
     behind(place, &call.words("/dev/null"), line)
 }
 
-/// Runs `tardy` with the words of `line`, and makes a call fail. Its uses are counted from `mark`
-/// on, also in threads and processes that start later. Returns whether any use failed.
+/// Runs `tardy` with the words of `line`, and makes a call fail. The uses of this call are counted
+/// from `mark` on, also in threads and processes that start later. Returns whether any use failed.
 ///
 /// # Errors
-/// Returns errors of starting strace, and an error if strace did not stop the tool.
+/// Returns an error if strace cannot be started, or if strace did not stop the tool.
 pub(crate) fn failing_after(
     place: &Place,
     mark: &Mark,
@@ -154,7 +154,7 @@ pub(crate) fn failing_after(
     Ok((outcome, has_failed))
 }
 
-/// Kills the strace that stopped the tool, and starts another one that continues it.
+/// Kills the strace that stopped the tool, and starts another strace that continues the tool.
 fn hand_over(
     place: &Place,
     running: &CommandProcess,
@@ -186,7 +186,8 @@ fn hand_over(
                 .all(|task: i32| tracer_of(task) != 0)
         })
     });
-    // Until strace has processed the stop, it keeps the tool stopped, despite earlier signals.
+    // strace keeps the tool stopped until strace has processed the stop, even if a signal to
+    // continue came earlier.
     let is_continued = place.wait_until(|| {
         let _ = process::kill(pid, process::CONTINUE);
         (0..20).any(|_| {

@@ -12,7 +12,7 @@ EINVAL: sched_setaffinity
 ENOMEM: mlockall
 ";
 
-/// Further calls. Most of them set something up.
+/// Further calls. Most of the calls set something up.
 const OF_SET_UPS: &str = "\
 EPERM: mount fsconfig move_mount setns chmod fchmod kill prlimit64 prctl sched_setattr
 EPERM: setpriority

@@ -16,7 +16,7 @@ use tardy_results::compare::group::Key;
 use tardy_results::history::run::{HistoryRun, RunNumbers};
 
 const LOADS: [&str; 2] = ["idle", "memory"];
-/// Number of builds that are slower, under the last load.
+/// Number of builds, the last ones, that are slower under the last load.
 const WORSE: usize = 4;
 const DAY: i64 = 86_400_000_000_000;
 

@@ -104,7 +104,7 @@ pub enum ExportError {
         /// The names of the run's probes.
         has: String,
     },
-    /// The format needs samples, and the run kept none.
+    /// The format needs samples, and the run stored none.
     #[error(
         "{0} keeps a histogram instead of samples: export it with --histogram, or in a format that \
          needs no samples"

@@ -25,7 +25,8 @@ use tardy_results::history::RunCollection;
 use tardy_results::history::run::{FACTS, HistoryRun, QUANTILES, RunNumbers};
 use tardy_sys::regular_file;
 
-/// File name suffixes of tables. The second kind is compressed, and its checksum reveals damage.
+/// File name suffixes of tables. Files with the second suffix are compressed, and their checksum
+/// reveals damage.
 pub const EXTENSIONS: [&str; 2] = [".csv", ".csv.gz"];
 /// Bytes per read.
 const BUFFER: usize = 1 << 18;
@@ -145,7 +146,7 @@ pub struct TableWriter {
     rows: csv::Writer<Destination>,
 }
 
-/// The destination of rows.
+/// Where the rows of a table are written.
 enum Destination {
     Plain(BufWriter<File>),
     Compressed(GzEncoder<BufWriter<File>>),

@@ -5,11 +5,11 @@
 //! flag if a guess could make numbers wrong: the unit of a .hgrm file, or the interval of
 //! `cyclictest -v`.
 //!
-//! An import keeps what its file has: samples, otherwise a histogram, otherwise the totals that the
-//! tool stated (`imported` in `run.json`). Samples that are in no bucket are counted at the
-//! maximum, so no percentile looks better than it was. Samples without any value count as lost.
-//! Skipped periods are unknown if the tool does not count them (`StatedTotals::skipped` is absent);
-//! reports then leave them out instead of printing 0.
+//! An import stores the most detailed data of its file: samples, otherwise a histogram, otherwise
+//! the totals that the tool stated (`imported` in `run.json`). Samples that are in no bucket are
+//! counted at the maximum, so no percentile looks better than it was. Samples without any value
+//! count as lost. Skipped periods are unknown if the tool does not count them
+//! (`StatedTotals::skipped` is absent); reports then leave them out instead of printing 0.
 //!
 //! Unreadable input is an error with file, line and the expected content. The folder is written
 //! under another name and then renamed, so an error leaves nothing behind. Readers never panic on
@@ -67,7 +67,7 @@ use self::parts::{Cut, Parts};
 use self::sink::{ImportedRun, Sink};
 use self::text::{NEAR_TIME, is_near};
 
-/// Number of bytes from which a file's format is recognised.
+/// How many of a file's first bytes are used to recognise its format.
 const HEAD_BYTES: u64 = 64 << 10;
 
 /// All import formats, in the order in which detection tries them.
@@ -222,7 +222,7 @@ pub struct Settings {
     pub unit: Option<Unit>,
     /// Time between two due times.
     pub period: Option<Nanos>,
-    /// Name, or number from 1 on, of the column that holds the values.
+    /// The column that holds the values: its name, or its number, counted from 1.
     pub column: Option<String>,
     /// The selected measurement in the file, counted from 1.
     pub part: Option<usize>,
@@ -273,7 +273,7 @@ pub enum ImportError {
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// The file is empty.
@@ -319,22 +319,22 @@ pub enum ImportError {
     #[error("{path}: line {line}: expected {expected}, found {found}")]
     Expected {
         path: PathBuf,
-        /// Line number, from 1.
+        /// Line number, counted from 1.
         line: u64,
         /// The expected content.
         expected: String,
-        /// The content found instead.
+        /// The content that was found instead.
         found: String,
     },
-    /// The data differ from the expected ones, in a binary file.
+    /// In a binary file, the data differ from the expected data.
     #[error("{path}: byte {byte}: expected {expected}, found {found}")]
     ExpectedAt {
         path: PathBuf,
-        /// Byte offset, from 0.
+        /// Byte offset, counted from 0.
         byte: u64,
         /// The expected content.
         expected: String,
-        /// The content found instead.
+        /// The content that was found instead.
         found: String,
     },
     /// The file lacks information without which its numbers mean nothing.
@@ -353,9 +353,9 @@ pub enum ImportError {
     /// A series cannot be written.
     #[error("cannot write {path}: {error}")]
     Unwritable {
-        /// The path to write.
+        /// The path that could not be written.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
 }

@@ -10,7 +10,7 @@ use tardy_formats::import::sink::{ImportedRun, Sink};
 use tardy_formats::import::{ImportError, Settings, Source, Unit, find};
 use tardy_run::imported::StatedTotals;
 
-/// A sink that keeps nothing.
+/// A sink that discards all data.
 struct NoFolder;
 
 impl Sink for NoFolder {

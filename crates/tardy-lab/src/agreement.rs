@@ -20,8 +20,8 @@ pub struct HolderTime {
     pub name: String,
     pub by_trace_ns: u64,
     pub by_execution_ns: u64,
-    /// Number of pieces that make up the time. If the two sources differ, this is the larger
-    /// number.
+    /// Number of separate pieces of time in which the holder had the CPU. If the two sources
+    /// differ, this is the larger of their numbers.
     pub pieces: u64,
 }
 
@@ -56,7 +56,8 @@ pub struct Difference {
     pub holders: Vec<HolderTime>,
 }
 
-/// How well the two explanations of a run agree. `samples` counts the samples that both cover.
+/// How well the two explanations of a run agree. `samples` counts the samples that both
+/// explanations cover.
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,

@@ -40,7 +40,8 @@ pub enum AptError {
     Failed {
         /// The program and its arguments.
         command: String,
-        /// The last three lines of the program's messages, or the error of starting it.
+        /// The last three lines of the program's messages, or the error with which starting the
+        /// program failed.
         message: String,
     },
     /// The private folder cannot be used.
@@ -172,7 +173,8 @@ impl PrivateApt {
         }))
     }
 
-    /// Returns the path of a file. Its modification time is the time of the last complete renewal.
+    /// Returns the path of a file. The file's modification time is the time of the last complete
+    /// renewal.
     fn stamp(&self) -> PathBuf {
         self.root.join("fetched")
     }

@@ -160,8 +160,8 @@ struct KeptFailure {
 }
 
 impl Maker<'_> {
-    /// Makes the missing cells of this lab's part. Calls `done` with each group, from several
-    /// threads.
+    /// Makes the missing cells of this lab's part. Several threads call `done`, once for each
+    /// group.
     ///
     /// # Errors
     /// Returns [`AtlasError`] if the folder is unusable; `done` gets the failures of guests.
@@ -179,7 +179,7 @@ impl Maker<'_> {
                 match self.make_group(qemu, group) {
                     Ok(Some(end)) => done(&end),
                     Ok(None) => {
-                        // Another lab holds the group's lock. If that lab stops early, this one
+                        // Another lab holds the group's lock. If that lab stops early, this lab
                         // makes the rest.
                         let is_last = give_back(&groups, group);
                         if is_last {
@@ -306,15 +306,16 @@ impl Maker<'_> {
 }
 
 impl Failure {
-    /// Returns whether the failure says something about the kernel. This is so if the kernel
-    /// failed, or lacks a requirement.
+    /// Returns whether the failure is a result about the kernel: the kernel itself failed, or it
+    /// lacks a requirement.
     #[must_use]
     pub fn says_of_the_kernel(&self) -> bool {
         self.blame() != Blame::Host
     }
 
-    /// Returns whether to store the failure. It is stored if the same guest would fail in the same
-    /// way again. A failure by the host's time limit is not stored, because it depends on the host.
+    /// Returns whether to store the failure. A failure is stored if the same guest would fail in
+    /// the same way again. A failure at the host's time limit is not stored, because it depends on
+    /// the host.
     fn is_kept(&self) -> bool {
         let is_refused = matches!(
             &self.cause,
@@ -336,7 +337,7 @@ fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
         .pop_front()
 }
 
-/// Puts a group at the end of the queue. Returns whether it is the only group there.
+/// Puts a group at the end of the queue. Returns whether this group is the only one in the queue.
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
     let mut groups = groups
         .lock()

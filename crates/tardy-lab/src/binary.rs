@@ -15,7 +15,7 @@ pub enum BinaryError {
     #[error("{path}: {error}: give the guest's binary with --guest-binary")]
     Read {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: std::io::Error,
     },
     #[error("{0} is not a 64-bit ELF program: give the guest's binary with --guest-binary")]
@@ -57,7 +57,7 @@ pub fn running() -> Result<PathBuf, BinaryError> {
 /// Returns [`BinaryError`].
 pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
     /// Type of the program header that names the dynamic loader. Only programs with shared
-    /// libraries have one.
+    /// libraries have such a header.
     const PT_INTERP: u32 = 3;
     /// Linkers put the headers within this many bytes from the start of a program.
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
@@ -110,11 +110,11 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
 
 /// Returns a program's file without the parts that the kernel does not load. These parts are
 /// symbols and debugging information; they follow the last segment and are most of a development
-/// build. The header of the result names no sections (elf(5)). Files other than 64-bit
-/// little-endian ELF are returned unchanged.
+/// build. In the result, the ELF header states that there are no sections (elf(5)). Files other
+/// than 64-bit little-endian ELF are returned unchanged.
 ///
 /// # Errors
-/// Returns errors of reading the file.
+/// Returns an error if the file cannot be read.
 pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     regular_file::open(path)?.read_to_end(&mut bytes)?;

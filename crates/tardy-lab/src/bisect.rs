@@ -25,7 +25,7 @@ pub enum BisectResult {
 /// Finds the first bad one of `count` kernels with as few tests as possible.
 ///
 /// # Errors
-/// Returns the error of a test, which ends the search.
+/// Returns the error of the first test that fails, which ends the search.
 pub fn bisect<E>(
     count: usize,
     mut test: impl FnMut(usize) -> Result<Answer, E>,
@@ -59,8 +59,8 @@ pub fn bisect<E>(
 mod tests {
     use super::*;
 
-    /// Simulates a search in which the kernels from index `bad` on are bad, and those in `mute` are
-    /// inconclusive. Returns the result and the number of tests.
+    /// Simulates a search. The kernels at index `bad` and above are bad, and the tests of those in
+    /// `mute` are inconclusive. Returns the result and the number of tests.
     fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {

@@ -32,7 +32,7 @@ pub enum BlameError {
     #[error("{}: {error}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// A line of the log of delays was not written by the module.
@@ -160,8 +160,8 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     while let Some(chunk) = reader.next_chunk().map_err(unreadable(&path))? {
         for sample in &chunk.samples {
             let woke = sample.due.0 + sample.sum().cast_signed();
-            // The last delay that ended before the sample was taken. The sample waited for it if
-            // the sample was due before the delay ended.
+            // The last delay that ended before the sample was taken. The sample waited for this
+            // delay if the sample was due before the delay ended.
             let next = judged.partition_point(|judged| judged.firing.ended.0 <= woke);
             let Some(judged) = judged[..next]
                 .last_mut()

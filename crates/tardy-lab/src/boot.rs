@@ -46,8 +46,8 @@ pub struct Guest<'a> {
     pub variant: &'a Variant,
     /// The virtual machine.
     pub machine: &'a Machine,
-    /// The value that makes replicas differ. It determines the length of a word on the kernel's
-    /// command line.
+    /// The value that makes replicas differ. The value determines the length of a word on the
+    /// kernel's command line.
     pub pad: u32,
     /// The guest's job.
     pub job: &'a GuestJob,
@@ -252,7 +252,7 @@ impl Guest<'_> {
     /// Returns the digest of everything that determines the guest up to its snapshot.
     ///
     /// # Errors
-    /// Returns errors of reading the guest's files.
+    /// Returns an error if a file for the guest cannot be read.
     pub fn digest(&self, qemu: &Qemu) -> std::io::Result<Digest> {
         let initramfs = initramfs::digest(self.binary, &self.job.until_pause(), self.added)?;
         Ok(self.inputs(qemu, initramfs).digest())

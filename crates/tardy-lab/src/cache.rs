@@ -1,5 +1,5 @@
-//! The lab's folder in the user's cache: kernel images by content, package lists, snapshots. All of
-//! it can be deleted at any time.
+//! The lab's folder in the user's cache: kernel images by content, package lists, snapshots. The
+//! whole folder can be deleted at any time.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ pub enum CacheError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
 }
@@ -84,8 +84,8 @@ impl Cache {
         })
     }
 
-    /// Waits until no other thread or process holds the lock of this name, then takes the lock
-    /// until the result is dropped.
+    /// Waits until no other thread or process holds the lock of this name, then takes it. The lock
+    /// is released when the result is dropped.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -106,8 +106,8 @@ impl Cache {
             .flatten()
     }
 
-    /// Stores a kernel image under its digest. Returns its path and digest. An existing image is
-    /// not written again.
+    /// Stores a kernel image under its digest. Returns the image's path and digest. An existing
+    /// image is not written again.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -132,7 +132,7 @@ impl Cache {
 /// holds the lock.
 ///
 /// # Errors
-/// Returns errors of opening and locking the file.
+/// Returns an error if the file cannot be opened or locked.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let file = File::create(path)?;
     match file.try_lock() {
@@ -142,7 +142,8 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// A lock that is held until the value is dropped. The kernel releases it however the process ends.
+/// A lock that is held until the value is dropped. The kernel releases the lock when the process
+/// ends, whatever ends it.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
 

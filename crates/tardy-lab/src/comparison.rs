@@ -22,11 +22,12 @@ use super::variant::Variant;
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// The meaning of the figures.
+    /// What the figures mean, as a sentence for the reader.
     pub meaning: String,
     /// Number of replicas.
     pub replicas: u32,
-    /// Time between two wake-ups of the first probe. A delay shorter than this may stay unseen.
+    /// Time between two wake-ups of the first probe. A delay shorter than this time may stay
+    /// unseen.
     pub period_ns: Option<Nanos>,
     /// The variants in the order of the command line.
     pub variants: Vec<VariantResult>,
@@ -38,12 +39,12 @@ pub struct VariantResult {
     pub variant: Variant,
     /// One run for each replica.
     pub runs: Vec<RunResult>,
-    /// The results of each phase and probe over all replicas.
+    /// The results for each phase and probe, over all replicas.
     pub phases: Vec<PhaseResult>,
     /// Phases under load in which a run has no sample, because the load did not work.
     pub without_samples: Vec<String>,
-    /// Largest latencies of whole runs, if they exceed those of all phases. Such a latency occurred
-    /// while no load was working, for example between two phases.
+    /// The largest latency of each probe over whole runs, if it is larger than in any phase. Such a
+    /// latency occurred while no load was working, for example between two phases.
     pub in_no_phase: Vec<LargestOfProbe>,
 }
 
@@ -54,7 +55,7 @@ pub struct LargestOfProbe {
     pub probe: String,
     /// The latency.
     pub max_ns: Nanos,
-    /// When the latency occurred, as text. Loads were not working then.
+    /// When the latency occurred, as text. No load was working at that time.
     pub place: String,
 }
 
@@ -73,13 +74,13 @@ pub struct RunResult {
     pub failure: Option<String>,
     /// Whether a second run had the same samples; absent without a second run.
     pub repeated: Option<bool>,
-    /// The guest's clock at the end. Divided by the time of one instruction, this is an upper bound
-    /// on the executed instructions.
+    /// The guest's clock at the end. Divided by the time of one instruction, this time is an upper
+    /// bound on the number of executed instructions.
     pub virtual_ns: Option<Nanos>,
     /// Instructions executed since boot: the clock minus the kernel's idle time, exact to some
     /// millions; absent if the clock does not count instructions.
     pub instructions: Option<u64>,
-    /// Time on the host in seconds, for both runs together.
+    /// Wall time on the host in seconds, of this run and its repetition together.
     pub wall_s: f64,
     /// Time on the host until the guest resumed from its snapshot, in ms; absent if the guest
     /// booted.
@@ -146,7 +147,7 @@ struct Part {
 }
 
 impl Part {
-    /// Adds the longest section of the part's phase.
+    /// Adds the longest section of the phase to which the part belongs.
     fn with_section(mut self, census: Option<&Census>) -> Self {
         let label = label(&self.phase, &self.loads);
         let group =

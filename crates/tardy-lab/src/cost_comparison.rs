@@ -16,14 +16,14 @@ use super::variant::Variant;
 const MEANING: &str = "instructions of one operation: the length of the kernel's code, not its \
                        speed on a machine; caches, memory and parallel CPUs, which affect costs, \
                        are not modelled";
-/// The meaning of the figures if they are times on the host's clock.
+/// What the figures mean if they are times on the host's clock.
 const MEANING_OF_TIMES: &str = "times on the host's clock: every figure includes the host's own \
                                 work, and no run repeats exactly";
 
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostComparison {
-    /// The meaning of the figures.
+    /// What the figures mean, as a sentence for the reader.
     pub meaning: &'static str,
     /// `instructions`, or `ns` if the guests did not count instructions.
     pub unit: &'static str,
@@ -39,7 +39,7 @@ pub struct CostVariant {
     pub variant: Variant,
     /// One run for each replica.
     pub runs: Vec<RunResult>,
-    /// The metrics that at least one run has, in the order of tables.
+    /// The metrics that at least one run measured, in the order of tables.
     pub metrics: Vec<MetricResult>,
     /// Metrics that no run measured, with the reasons.
     pub left_out: Vec<Absence>,
@@ -56,8 +56,8 @@ pub struct MetricResult {
     pub cost: f64,
     /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,
-    /// The idle share of the trials' time, in the run with the largest share. This part of the cost
-    /// is waiting, not instructions.
+    /// The share of the trials' time in which the CPU was idle, in the run with the largest share.
+    /// This part of the cost is waiting, not instructions.
     pub idle_share: f64,
 }
 

@@ -49,7 +49,7 @@ impl<W: Write> Writer<W> {
     /// Adds a folder; the kernel requires a folder before its contents.
     ///
     /// # Errors
-    /// Returns errors of the sink.
+    /// Returns an error if writing to the sink fails.
     pub fn folder(&mut self, path: &str) -> io::Result<()> {
         self.header(
             path,
@@ -63,8 +63,9 @@ impl<W: Write> Writer<W> {
     /// Adds a file of `length` bytes with the permission bits `permissions`.
     ///
     /// # Errors
-    /// Returns errors of source and sink; `UnexpectedEof` if the source is shorter than stated;
-    /// `InvalidInput` if the file has 4 GiB or more, which the format does not allow.
+    /// Returns an error if reading the source or writing to the sink fails; `UnexpectedEof` if the
+    /// source is shorter than stated; `InvalidInput` if the file has 4 GiB or more, which the
+    /// format does not allow.
     pub fn file(
         &mut self,
         path: &str,
@@ -108,7 +109,7 @@ impl<W: Write> Writer<W> {
     /// Adds a symbolic link to `target`.
     ///
     /// # Errors
-    /// Returns errors of the sink.
+    /// Returns an error if writing to the sink fails.
     pub fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
         let length = u32::try_from(target.len()).map_err(|_| {
             io::Error::new(
@@ -131,7 +132,7 @@ impl<W: Write> Writer<W> {
     /// Adds a character device file with its major and minor number.
     ///
     /// # Errors
-    /// Returns errors of the sink.
+    /// Returns an error if writing to the sink fails.
     pub fn character_device(&mut self, path: &str, device: (u32, u32)) -> io::Result<()> {
         self.header(
             path,
@@ -146,7 +147,7 @@ impl<W: Write> Writer<W> {
     /// Completes the archive and returns the sink.
     ///
     /// # Errors
-    /// Returns errors of the sink.
+    /// Returns an error if writing to the sink fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.header(TRAILER, &Header::default())?;
         self.sink.flush()?;
@@ -204,8 +205,8 @@ impl<W: Write> Writer<W> {
 /// disk does not matter. Adds only files and folders; a link or a device in a run folder is a bug.
 ///
 /// # Errors
-/// Returns errors of reading the folder and of the sink; `InvalidData` for links, devices and names
-/// that are not UTF-8.
+/// Returns an error if reading the folder or writing to the sink fails; `InvalidData` for links,
+/// devices and names that are not UTF-8.
 pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -> io::Result<()> {
     writer.folder(prefix)?;
     let mut entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
@@ -255,7 +256,7 @@ pub enum ReadError {
     Write {
         /// The path to write.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
 }
@@ -272,7 +273,7 @@ pub struct Entry<'a> {
 /// Reads the files and folders of an archive. Entries of other types are errors.
 ///
 /// # Errors
-/// Returns [`ReadError::Damaged`] and [`ReadError::Outside`].
+/// Returns [`ReadError::Damaged`] or [`ReadError::Outside`].
 pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     let mut entries = Vec::new();
     let mut position = 0;

@@ -15,7 +15,7 @@ pub enum DebError {
     #[error("{path}: {error}")]
     Read {
         path: PathBuf,
-        /// The error of the system or the decompressor.
+        /// The error that the system or the decompressor reported.
         error: io::Error,
     },
     /// The file is not a package.
@@ -328,8 +328,9 @@ pub(super) mod tests {
     #[test]
     fn a_package_that_asks_for_gigabytes_of_memory_is_refused() {
         let mut xz = include_bytes!("../tests/data/two-files.tar.xz").to_vec();
-        // The block's header follows the stream's header of 12 bytes. Its fields are its length in
-        // words minus one, flags, filter, length of the property, and the dictionary's size.
+        // The block's header follows the stream's header of 12 bytes. The fields of the block's
+        // header are its length in words minus one, flags, filter, length of the property, and the
+        // dictionary's size.
         let end = 12 + (usize::from(xz[12]) + 1) * 4 - 4;
         assert_eq!(
             xz[13..16],

@@ -78,10 +78,10 @@ pub struct Failure {
     pub has_booted: bool,
 }
 
-/// The conclusion that a failure allows about the kernel.
+/// What a failure shows about the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// The kernel did not boot, or lacks a requirement. Its latencies are unknown.
+    /// The kernel did not boot, or lacks a requirement. The kernel's latencies are unknown.
     CannotTell,
     /// The kernel booted, and then panicked, hung or switched off.
     Kernel,

@@ -25,7 +25,7 @@ impl Digest {
     /// Returns the digest of a file's content.
     ///
     /// # Errors
-    /// Returns errors of opening and reading the file.
+    /// Returns an error if the file cannot be opened or read.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut file = regular_file::open(path)?;
         let mut digester = Digester::default();

@@ -1,9 +1,9 @@
 //! The memory that host and guest share (QEMU's ivshmem device). The memory contains a header and
-//! one archive. In a run from a snapshot, it first contains the job. While the guest measures, the
-//! header also contains its progress.
+//! one archive. If the run starts from a snapshot, the memory first contains the job. While the
+//! guest measures, the header also contains its progress.
 //!
-//! The guest sees the memory as a PCI resource, for which no kernel needs a driver. Writing to it
-//! costs negligible virtual time and wakes nothing on the host, so the measurement stays
+//! The guest sees the memory as a PCI resource, for which no kernel needs a driver. Writing to the
+//! memory costs negligible virtual time and wakes nothing on the host, so the measurement stays
 //! deterministic. The guest writes the header last, so a guest that stops during the export has
 //! exported nothing.
 
@@ -77,8 +77,8 @@ pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
     memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
 }
 
-/// Returns whether the guest's last announcement was that it is about to stop itself. `memory` is
-/// at least as long as the header.
+/// Returns whether the guest's last announcement was that it is about to stop itself and wait for a
+/// job. `memory` is at least as long as the header.
 #[must_use]
 pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)

@@ -88,7 +88,7 @@ pub struct Experiment<'a> {
     pub wall_limit: Duration,
     /// Number of guests that run at the same time.
     pub jobs: usize,
-    /// The cache. The cache. Its locks show which CPUs of the host other labs use.
+    /// The cache. The cache's locks show which CPUs of the host other labs use.
     pub cache: &'a Cache,
     /// The snapshots, if every guest starts from a snapshot.
     pub snapshots: Option<&'a Snapshots>,
@@ -115,7 +115,7 @@ pub struct Outcome {
     pub result: Result<Provenance, Failure>,
     /// The result of the second run, if a second run was made.
     pub repetition: Option<Repetition>,
-    /// Time on the host, for both runs together.
+    /// Wall time on the host, of the run and its repetition together.
     pub wall: Duration,
 }
 
@@ -151,9 +151,9 @@ impl Experiment<'_> {
             .join(format!("replica-{replica:03}"))
     }
 
-    /// Runs all guests, or stops early once an outcome makes further guests unnecessary. Calls
-    /// `began` with variant, replica and folder when a guest starts, and `done` when it ends, both
-    /// from several threads. Returns the outcomes in the order of variants and replicas.
+    /// Runs all guests, or stops early once an outcome makes further guests unnecessary. Several
+    /// threads call `began` with variant, replica and folder when a guest starts, and `done` with
+    /// the outcome when it ends. Returns the outcomes in the order of variants and replicas.
     #[must_use]
     pub fn run(
         &self,
@@ -196,8 +196,7 @@ impl Experiment<'_> {
         outcomes
     }
 
-    /// Fails if the samples of a watched guest differ from those of an earlier, unwatched run of
-    /// the same guest. Succeeds if there was no such run.
+    /// Fails if there is an earlier, unwatched run of this watched guest, and its samples differ.
     fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
             return Ok(provenance);

@@ -104,7 +104,7 @@ pub fn run() -> io::Error {
         inject::run();
     }
     if let Err(error) = try_run() {
-        // The console is the only output. The host shows its last lines.
+        // The console is the only output. The host shows the console's last lines.
         tardy_sys::say!("{GUEST_FAILED}{error}");
     }
     init::power_off()

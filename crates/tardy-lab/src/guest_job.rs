@@ -1,8 +1,8 @@
 //! The documents that host and guest exchange: the job in the guest's initial file system, and the
 //! report that the guest returns.
 //!
-//! Usually the same binary writes and reads both. With a snapshot or another build of the guest's
-//! binary, the versions may differ, hence the version number.
+//! Usually the same binary writes and reads both documents. With a snapshot or another build of the
+//! guest's binary, the versions may differ, hence the version number.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -14,12 +14,12 @@ use super::injection::Injection;
 pub const JOB_PATH: &str = "/plan.json";
 /// Path of a user's scenario in the guest.
 pub const SCENARIO_PATH: &str = "/scenario.toml";
-/// The folder that the guest exports. The guest's program stores its run there.
+/// The guest's folder that is exported to the host; the guest's program stores its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
 /// Name of the guest's kernel symbols in [`OUTPUT_FOLDER`].
 pub const SYMBOLS_NAME: &str = "kallsyms";
-/// Name of a folder in [`OUTPUT_FOLDER`] and in the run folder. It contains the output and the exit
-/// status of a user's program ([`Task::App`], or [`Task::Measure`] of a program).
+/// Name of a folder in [`OUTPUT_FOLDER`] and in the run folder. The folder contains the output and
+/// the exit status of a user's program ([`Task::App`], or [`Task::Measure`] of a program).
 pub const APP_NAME: &str = "program";
 /// The folder in which the guest collects the output and the exit status of a user's program.
 pub const APP_FOLDER: &str = "/run/program";
@@ -41,11 +41,11 @@ pub struct GuestJob {
     pub settle: Nanos,
     /// Time limit of the guest's program, in the guest's own time from the program's start.
     pub time_limit: Nanos,
-    /// Kernel modules in the initial file system, in the order of loading. Each is a path,
+    /// Kernel modules in the initial file system, in the order of loading. Each module is a path,
     /// optionally followed by a space and parameters.
     pub modules: Vec<String>,
     /// Loads that run beside a user's program, in the syntax of `tardy load`. A measurement names
-    /// its loads in its request instead.
+    /// the loads in its request instead.
     #[serde(default)]
     pub loads: Vec<String>,
     /// Delays of known length that the module in `inject/` makes while the program runs.
@@ -119,8 +119,8 @@ pub struct GuestReport {
     /// When the guest's program ended.
     pub ended_at: Nanos,
     /// The CPU's cycle counter before the clock reads of `started_at` and `ended_at`; absent in
-    /// reports of older binaries. On amd64 it counts the virtual time in ns, because QEMU's counter
-    /// runs at 1 GHz.
+    /// reports of older binaries. On amd64 the cycle counter counts the virtual time in ns, because
+    /// QEMU's counter runs at 1 GHz.
     #[serde(default)]
     pub cycle_counts: Option<(u64, u64)>,
     /// Idle time of the guest's CPU until `ended_at`, according to the kernel (/proc/uptime, exact
@@ -161,8 +161,8 @@ pub enum Ending {
 }
 
 impl GuestJob {
-    /// Returns the part of this job up to the snapshot: everything but its task, time limit, loads,
-    /// delays and scenario.
+    /// Returns the part of this job that the guest needs before its snapshot: everything but its
+    /// task, time limit, loads, delays and scenario.
     #[must_use]
     pub fn until_pause(&self) -> Self {
         Self {

@@ -8,8 +8,8 @@ use super::cache::{Cache, Lock};
 /// The CPU that this thread, and the QEMU processes that it starts, are bound to.
 #[derive(Debug)]
 pub struct HostCpu {
-    /// Lock of the CPU, held until this value is dropped; absent if other labs use all CPUs, and
-    /// this one shares a CPU with them.
+    /// Lock of the CPU, held until this value is dropped; absent if other labs use all CPUs, so
+    /// that this lab shares a CPU with one of them.
     _turn: Option<Lock>,
 }
 
@@ -21,7 +21,7 @@ impl HostCpu {
         let cpus = affinity::get(0).unwrap_or_default();
         let (cpu, turn) = choose(&cpus, worker, |cpu| cache.try_lock(&format!("cpu-{cpu}")));
         if let Some(cpu) = cpu {
-            // If the kernel refuses this, guests only take longer.
+            // If the kernel refuses to bind the thread, guests only take longer.
             affinity::set(0, &[cpu]).ok();
         }
         Self { _turn: turn }

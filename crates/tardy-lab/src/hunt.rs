@@ -3,10 +3,10 @@
 //! A hunt consists of rounds. Each round is a separate search: its random numbers come from the
 //! hunt's seed and the round's number, and it uses only its own results. The rounds of a hunt can
 //! therefore run on several machines, in any order, with the same result. The guests of a round run
-//! one after the other. They all start from the same snapshot, and each runs several programs. A
-//! program is kept if it causes a long section with a new call path, or a longer section than
-//! before. The programs of later guests are mutations of kept programs. In a random search, which
-//! is the control, all programs are drawn at random.
+//! one after the other. The guests all start from the same snapshot, and each guest runs several
+//! programs. A program is kept if it causes a long section with a new call path, or a longer
+//! section than before. The programs of later guests are mutations of kept programs. In a random
+//! search, which is the control, all programs are drawn at random.
 //!
 //! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens a
 //! program that was found, and [`folder`] keeps the results of every guest. [`guests`] runs the
@@ -36,7 +36,7 @@ pub struct NoResult(pub String);
 /// Runs programs in guests.
 pub trait Bench: Sync {
     /// Runs the programs one after the other in one guest that starts from the snapshot. Returns
-    /// the result of each, or why there is none.
+    /// the result of each program, or why there is none.
     fn run(&self, programs: &[Program]) -> Result<Vec<ProgramResult>, NoResult>;
 }
 
@@ -50,7 +50,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Returns the name of the choice's folder.
+    /// Returns the name of the folder for searches that choose programs in this way.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl Hunt<'_> {
     /// returns false.
     ///
     /// # Errors
-    /// Returns errors of the hunt's folder.
+    /// Returns an error if the hunt's folder cannot be read or written.
     pub fn run(
         &self,
         rounds: impl Iterator<Item = u32> + Send,
@@ -132,8 +132,8 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// Returns the programs of a guest. They depend only on the question, the guest's place and the
-    /// results of the round's earlier guests.
+    /// Returns the programs of a guest. The programs depend only on the question, the guest's round
+    /// and number, and the results of the round's earlier guests.
     fn programs(&self, place: GuestPlace, corpus: &Corpus<'_>) -> Vec<Program> {
         let mut random = mutation::random_of(self.question.seed, self.choice, place);
         let mut programs: Vec<Program> = Vec::new();
@@ -159,8 +159,8 @@ mod tests {
     use crate::experiment::Shard;
     use crate::hunt::corpus::tests::{made_result, question};
 
-    /// A simulated guest. The length of a section is the program's number of timers, and the call
-    /// path depends on the first operation.
+    /// A simulated guest. In its results, a section is as long as the program's number of timers,
+    /// and the call path depends on the first operation.
     pub(super) struct MadeBench;
 
     impl Bench for MadeBench {

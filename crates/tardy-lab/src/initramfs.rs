@@ -35,7 +35,7 @@ pub struct AddedFile {
 /// restarts itself as `/proc/self/exe`.
 ///
 /// # Errors
-/// Returns errors of reading the files and of writing to `sink`; the message names the file.
+/// Returns an error if reading a file or writing to `sink` fails; the message names the file.
 pub fn write<W: Write>(
     sink: W,
     binary: &Path,

@@ -79,10 +79,11 @@ impl Injection {
     /// Returns the due time of delay number `index`, from the start described at
     /// [`Self::FIRST_AFTER`].
     ///
-    /// The system settles between two delays. Whatever the length of the delays, their due times
-    /// are a whole number of ms plus 24/29 ms apart. So 29 delays meet 29 evenly distributed phases
-    /// of every period that divides 1 ms. Pauses of a fixed length would not distribute the delays
-    /// evenly, because the time that the guest takes to wake up and to fire would shift the phases.
+    /// The system settles between two delays. Whatever the length of the delays, the distance
+    /// between two due times is a whole number of ms plus 24/29 ms. So 29 delays meet 29 evenly
+    /// distributed phases of every period that divides 1 ms. Pauses of a fixed length would not
+    /// distribute the delays evenly, because the time that the guest takes to wake up and to fire
+    /// would shift the phases.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
         const MILLISECOND: i64 = 1_000_000;

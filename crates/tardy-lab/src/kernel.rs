@@ -144,7 +144,7 @@ pub enum KernelError {
     Read {
         /// The path to read.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// The file is not a kernel image.

@@ -1,4 +1,5 @@
-//! The virtual machine of a guest, and the kernel's command line. Both are inputs of a run.
+//! The virtual machine of a guest, and the kernel's command line. The machine and the command line
+//! are inputs of a run.
 //!
 //! Equal samples require that QEMU's main thread and the guest take turns: see [`MainThread`].
 
@@ -19,7 +20,7 @@ pub enum Accelerator {
     Kvm,
 }
 
-/// Virtual time per instruction, as a power of two of nanoseconds. QEMU offers no other steps
+/// Virtual time per instruction, as a power of two of nanoseconds. QEMU offers only powers of two
 /// (`-icount shift=N`, 0 to 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -87,7 +88,8 @@ pub enum MainThread {
     /// The main thread waits until the instructions are counted. The lock of QEMU's record and
     /// replay enforces this; the record itself is discarded.
     TakesTurns,
-    /// The main thread runs at any time. QEMU needs this to save its state, and for a terminal.
+    /// The main thread runs at any time. QEMU needs a free main thread to save its state, and for a
+    /// terminal.
     Free,
 }
 
@@ -97,8 +99,8 @@ impl Machine {
     /// Enough shared memory for some 30 million samples.
     pub const SHARED_MIB_DEFAULT: u32 = 64;
 
-    /// Returns QEMU's options for the machine, without the files. Together with kernel, initial
-    /// file system and command line they are the inputs of a run.
+    /// Returns QEMU's options for the machine, without the files. The inputs of a run are these
+    /// options, the kernel, the initial file system and the command line.
     #[must_use]
     pub fn options(&self, main_thread: MainThread) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();

@@ -104,7 +104,7 @@ pub fn boot_once(
 }
 
 /// Parses text such as `none voluntary (full)`, the content of sched/preempt of debugfs. Returns no
-/// model if there is only one.
+/// model if the kernel has only one.
 fn choice(text: &str) -> Vec<String> {
     let models: Vec<String> = text
         .split_whitespace()

@@ -1,9 +1,9 @@
 //! Packs a program of the host with the files that it needs in a guest: its libraries, the
 //! interpreter of a script, and the files that the user names. Every file keeps its path.
 //!
-//! The program's own dynamic loader lists the libraries (`LOADER --list PROGRAM`), so they are the
-//! ones that the loader would use on the host. The loader does not know the libraries and files
-//! that the program opens later, such as plugins, so the user must name them.
+//! The program's own dynamic loader lists the libraries (`LOADER --list PROGRAM`), so the guest
+//! gets the libraries that the loader would use on the host. The loader does not know the libraries
+//! and files that the program opens later, such as plugins, so the user must name them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,16 +26,16 @@ const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Maximum number of interpreters that follow one another, because the interpreter of a script can
 /// itself be a script (exec_binprm in fs/exec.c of Linux).
 const INTERPRETERS_MAX: usize = 5;
-/// Files of the host that many programs open. They contain the names of users and groups, the
-/// places where names are looked up, and the description of the guest's terminal.
+/// Files of the host that many programs open. These files contain the names of users and groups,
+/// the places where names are looked up, and the description of the guest's terminal.
 const USUAL_FILES: [&str; 4] = [
     "/etc/nsswitch.conf",
     "/etc/passwd",
     "/etc/group",
     "/lib/terminfo/l/linux",
 ];
-/// The dynamic loader's cache. It contains the paths of libraries, including those outside the
-/// loader's usual folders.
+/// The dynamic loader's cache. The cache contains the paths of libraries, including those outside
+/// the loader's usual folders.
 const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 /// The environment variable by which include/tardy.h and tardy-app find their memory.
 const CALLS: &[u8] = b"TARDY_APP";
@@ -128,7 +128,7 @@ struct Packing {
 }
 
 impl Packing {
-    /// Adds one file. Its path in the guest has no links and no `..`.
+    /// Adds one file. The file's path in the guest has no links and no `..`.
     fn add(&mut self, source: &Path) -> Result<(), PackError> {
         let metadata = regular_file::open(source)
             .and_then(|file| file.metadata())
@@ -144,8 +144,8 @@ impl Packing {
     }
 
     /// Adds a file, or a folder with its contents. Links become copies of their targets. `above`
-    /// has the folders that contain `path`. A link to one of them is skipped, because following it
-    /// would never end.
+    /// has the folders that contain `path`. A link to one of these folders is skipped, because
+    /// following it would never end.
     fn add_tree(&mut self, path: &Path, above: &mut Vec<PathBuf>) -> Result<(), PackError> {
         let metadata = std::fs::metadata(path).map_err(at(path))?;
         if metadata.is_file() {
@@ -196,8 +196,8 @@ impl Packing {
         for library in &libraries {
             self.add_code(library)?;
         }
-        // The guest needs the loader's cache if the loader would find different libraries without
-        // it.
+        // The guest needs the cache of the dynamic loader if the loader would find different
+        // libraries without it.
         if Path::new(LIBRARY_CACHE).is_file()
             && libraries_without_cache(path, &loader).is_none_or(|others| others != libraries)
         {

@@ -24,11 +24,11 @@ const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time,
                           the length of the kernel's code path; caches, buses, firmware, SMIs and \
                             parallel CPUs are not modelled, and no figure is the worst case of a \
                             real machine";
-/// The meaning of the figures under KVM.
+/// What the figures mean if the guest runs under KVM.
 const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
                          own delays, and no run repeats exactly";
 
-/// Returns the meaning of the figures measured on a machine.
+/// Returns a sentence on what figures mean that were measured on this machine.
 #[must_use]
 pub fn meaning(machine: &Machine) -> &'static str {
     match machine.accelerator {
@@ -46,8 +46,8 @@ pub struct Inputs {
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// The value that makes replicas differ. It determines the length of a word on the kernel's
-    /// command line.
+    /// The value that makes replicas differ. The value determines the length of a word on the
+    /// kernel's command line.
     pub pad: u32,
     /// Digest of the initial file system, which contains binary, job and seed.
     pub initramfs: Digest,
@@ -59,7 +59,7 @@ pub struct Inputs {
     #[serde(default)]
     pub snapshot: Option<Digest>,
     /// Digest of the job of a run from a snapshot; otherwise the job is in the initial file system.
-    /// `lab.json` calls it the plan.
+    /// `lab.json` calls the job the plan.
     #[serde(default, rename = "plan")]
     pub job: Option<Digest>,
 }
@@ -92,8 +92,8 @@ impl Inputs {
     }
 }
 
-/// The content of the initial file system besides the binary. With it, the same guest can be booted
-/// again.
+/// The content of the initial file system besides the binary. From this content, the same guest can
+/// be booted again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestInput {
     pub job: GuestJob,
@@ -120,7 +120,7 @@ pub struct Provenance {
     pub guest_input: Option<GuestInput>,
     /// The guest's report.
     pub guest: GuestReport,
-    /// The meaning of the figures.
+    /// What the figures mean, as a sentence for the reader.
     pub meaning: String,
     /// Host time from the start of QEMU until the guest resumed from its snapshot, in ms; absent if
     /// the guest booted.
@@ -154,7 +154,7 @@ impl Provenance {
     /// lab.
     ///
     /// # Errors
-    /// Returns errors of reading the file and its JSON.
+    /// Returns an error if the file cannot be read or its JSON cannot be parsed.
     pub fn read(run: &Path) -> std::io::Result<Option<Self>> {
         match regular_file::read(&run.join(PROVENANCE_NAME), PROVENANCE_BYTES_MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),

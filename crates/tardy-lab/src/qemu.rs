@@ -43,7 +43,7 @@ pub enum QemuError {
     #[error("{path}: {error}: check free space and the folder given with --out")]
     File {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
 }
@@ -109,7 +109,7 @@ pub struct Boot<'a> {
 pub enum Plugin {
     /// The guest runs without the plugin.
     None,
-    /// The plugin watches the guest. Its input is in the guest's folder.
+    /// The plugin watches the guest. The plugin's input is in the guest's folder.
     Watch,
     /// The plugin stops the machine after this virtual time, counted from the start of the guest's
     /// program.
@@ -203,7 +203,7 @@ impl Boot<'_> {
     }
 
     /// Starts QEMU with the guest's console on the terminal and waits for QEMU's end. The user can
-    /// end it with Ctrl-A X.
+    /// end QEMU with Ctrl-A X.
     ///
     /// # Errors
     /// Returns the errors of [`Boot::run`].

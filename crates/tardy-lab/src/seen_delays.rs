@@ -15,8 +15,8 @@ use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 /// Maximum excess of a section's length over the delay that was timed within it. The excess is the
 /// time from disabling to the first clock read, plus the time from the last clock read to enabling.
 pub const LONGER_NS_MAX: i64 = 1_500;
-/// Maximum excess for a softirq. Its section is the whole softirq pass, in which the kernel also
-/// serves other pending softirqs.
+/// The same maximum for a delay in a softirq. The section of a softirq's delay is the whole softirq
+/// pass, in which the kernel also serves other pending softirqs.
 pub const LONGER_PASS_NS_MAX: i64 = 20_000;
 /// Suffix of the names of the module's functions.
 const MODULE: &str = "[tardy_inject]";
@@ -40,15 +40,16 @@ pub struct SeenDelays {
     /// Lengths in ns of the sections that have the delays' kind and minimum length, in order of
     /// time. For all kinds except softirqs, the list has only sections that the module started. If
     /// the delays are not sections on this kernel, the list has all sections that the module
-    /// started, and is empty if the plugin is right.
+    /// started; the list is empty if the plugin is right.
     pub sections: Vec<i64>,
-    /// Excess of the section over the delay, for each delay with a section, in ns.
+    /// By how many ns the section is longer than the delay, for each delay with a section.
     pub longer: Vec<i64>,
     /// Whether delays in this context are sections on this kernel.
     pub are_sections: bool,
     /// Maximum excess of a section over its delay, in ns.
     pub longer_ns_max: i64,
-    /// Number of delays that contained a due time of the run's probes. Sampling can see only these.
+    /// Number of delays during which a sample of the run's probes became due. Sampling can see only
+    /// these delays.
     pub probed: usize,
 }
 
@@ -78,8 +79,8 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
         Context::RawSpinlock => Some((Kind::PreemptionOff, Some("spin_raw_spinlock"))),
         Context::Spinlock if !is_real_time => Some((Kind::PreemptionOff, Some("spin_spinlock"))),
         Context::Softirq if !is_real_time => Some((Kind::Softirq, None)),
-        // These delays are not sections: the lock sleeps, a thread serves the softirq, or the
-        // system call holds nothing.
+        // Delays in these contexts are not sections, because the lock sleeps, a thread serves the
+        // softirq, or the system call disables nothing.
         Context::Spinlock | Context::Softirq | Context::Plain => None,
     }
 }

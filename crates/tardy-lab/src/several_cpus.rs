@@ -1,8 +1,9 @@
-//! A guest with several CPUs, and optionally a disk. The lab's ordinary guests have neither.
+//! A guest with several CPUs, and optionally a disk. The lab's ordinary guests have one CPU and no
+//! disk.
 //!
 //! The guest uses the host's clock, and its CPUs share those of the host, so times measured in it
 //! are meaningless. Tests use the guest to check that tardy measures such a machine and accounts
-//! for every due time. They also use it to check runs whose machine fails.
+//! for every due time. Tests also use the guest to check runs whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -191,7 +192,7 @@ impl GuestProcess {
     /// Returns whether the guest still runs.
     ///
     /// # Errors
-    /// Returns errors of waitpid(2).
+    /// Returns the errors of waitpid(2).
     pub fn is_running(&mut self) -> io::Result<bool> {
         self.child.try_wait().map(|status| status.is_none())
     }
@@ -199,7 +200,7 @@ impl GuestProcess {
     /// Ends the guest at once, like a power failure. The guest's disk keeps its content.
     ///
     /// # Errors
-    /// Returns errors of kill(2) and waitpid(2).
+    /// Returns the errors of kill(2) and waitpid(2).
     pub fn cut_power(mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
@@ -243,7 +244,8 @@ impl GuestProcess {
 
 impl Drop for GuestProcess {
     fn drop(&mut self) {
-        // Both calls fail if the guest has ended.
+        // If the guest has already ended, killing it and waiting for it fail, which does not
+        // matter.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

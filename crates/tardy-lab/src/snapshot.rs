@@ -76,7 +76,7 @@ pub enum SnapshotError {
     #[error("{path}: {error}")]
     File {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// The machine did not resume from the state.
@@ -99,9 +99,9 @@ impl Snapshots {
         Self { folder }
     }
 
-    /// Returns the snapshot of these inputs. If there is none, makes it from `boot`. The folder of
-    /// `boot` must contain the initial file system. If the guest fails on the way, its output is in
-    /// `console`.
+    /// Returns the snapshot of these inputs. If there is no such snapshot, makes it from `boot`.
+    /// The folder of `boot` must contain the initial file system. If the guest fails on the way,
+    /// its output is in `console`.
     ///
     /// # Errors
     /// Returns [`SnapshotError`].
@@ -180,7 +180,7 @@ impl Snapshots {
     }
 }
 
-/// Returns when a snapshot was used last, its bytes and its folder.
+/// Returns the time of a snapshot's last use, its size in bytes and its folder.
 fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
     let used = std::fs::metadata(folder.join(DESCRIPTION_NAME))
         .ok()?
@@ -193,7 +193,8 @@ fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
     ))
 }
 
-/// Reads the snapshot in a folder and marks it as used. Returns `None` when it is not complete.
+/// Reads the snapshot in a folder and marks it as used. Returns `None` when the snapshot is not
+/// complete.
 fn read(folder: &Path) -> Option<Snapshot> {
     let path = folder.join(DESCRIPTION_NAME);
     let description: Description = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;

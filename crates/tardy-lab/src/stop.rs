@@ -3,7 +3,7 @@
 //! The guest executes the same instructions as in the run, because it has the same inputs, and
 //! because its clock counts instructions. A timer of QEMU's virtual clock stops the machine
 //! (`outside/`), so the machine stops at the same instruction every time. QEMU listens for gdb only
-//! after that.
+//! after the machine has stopped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,8 @@ pub struct StoppedGuest {
     pub socket: PathBuf,
 }
 
-/// Refuses guests that do not repeat, or that the plugin does not support.
+/// Returns an error for guests whose runs do not repeat exactly, or that the plugin does not
+/// support.
 ///
 /// # Errors
 /// Returns [`StopError`].
@@ -212,7 +213,7 @@ mod tests {
             killed_for_memory: 0,
             remarks: Vec::new(),
         };
-        // The counter ran 10 ppm faster.
+        // The cycle counter ran 10 ppm faster than the guest's clock.
         assert_eq!(
             virtual_time_until(Nanos::from_secs(3), &report).unwrap(),
             Nanos(1_000_010_000)

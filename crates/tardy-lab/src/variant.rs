@@ -11,7 +11,7 @@ pub struct Variant {
     pub name: String,
     /// The kernel to boot.
     pub kernel: Kernel,
-    /// The requested preemption model. The run fails if the kernel does not use it.
+    /// The requested preemption model. The run fails if the kernel does not use this model.
     pub preemption: Option<String>,
     /// Further words for the kernel's command line.
     pub words: Vec<String>,
@@ -60,8 +60,8 @@ fn folder_name(name: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Makes equal names of variants different by adding the kernels' versions, otherwise digests,
-/// otherwise numbers.
+/// Makes equal names of variants different: adds the kernels' versions, or digests if the versions
+/// are equal, or else numbers.
 pub fn make_names_unique(variants: &mut [Variant]) {
     let names: Vec<String> = variants
         .iter()

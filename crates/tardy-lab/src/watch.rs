@@ -2,8 +2,8 @@
 //! output in the run folder.
 //!
 //! A watched guest has the same initial file system, command line and job as an unwatched one, and
-//! therefore the same samples. The plugin needs the kernel's symbols. Exporting them from the
-//! watched guest would change its job, and thereby its boot. A separate boot therefore provides the
+//! therefore the same samples. The plugin needs the kernel's symbols. If the watched guest exported
+//! the symbols, its job would change, and thereby its boot. A separate boot therefore provides the
 //! symbols, once for each kernel with its modules; the cache stores them.
 
 use std::fs;
@@ -72,13 +72,13 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
     move |error| WatchError::File { path, error }
 }
 
-/// Refuses guests that no plugin can watch.
+/// Returns an error for guests that no plugin can watch.
 ///
 /// # Errors
 /// Returns [`WatchError`].
 pub fn check(machine: &Machine) -> Result<(), WatchError> {
-    /// Maximum memory of a watched guest in MiB. This much memory is contiguous, because it lies
-    /// below the device addresses under 4 GiB.
+    /// Maximum memory of a watched guest in MiB. Memory up to this size is contiguous, because it
+    /// lies below the device addresses under 4 GiB.
     const MEMORY_MIB_MAX: u32 = 2048;
     if machine.accelerator != Accelerator::Tcg {
         return Err(WatchError::Accelerator);
@@ -172,7 +172,7 @@ impl WatchSetup {
     }
 
     /// Returns the symbols of a guest's kernel with its modules. The symbols come from the cache.
-    /// If the cache lacks them, `boot` runs a guest that writes them to its folder.
+    /// If the cache lacks the symbols, `boot` runs a guest that writes them to its folder.
     ///
     /// # Errors
     /// Returns [`WatchError`].

@@ -42,7 +42,7 @@ impl Look {
     }
 }
 
-/// Minimum width in columns for charts side by side.
+/// Minimum width of the screen, in columns, at which charts are drawn side by side.
 const WIDE: u16 = 110;
 /// Minimum and maximum number of lines of a chart, including its title and axis.
 const CHART_LINES: (u16, u16) = (4, 12);

@@ -118,8 +118,8 @@ mod tests {
     }
 
     proptest! {
-        // Each step has the recorder's largest value, whether the view holds the lock meanwhile,
-        // and whether the view reads afterwards.
+        // Each step has the recorder's largest value, whether the view holds the lock during the
+        // step, and whether the view reads afterwards.
         #[test]
         fn no_largest_value_is_lost_whoever_comes_when(steps in prop::collection::vec((1_i64..1_000_000, any::<bool>(), any::<bool>()), 1..60)) {
             let feed = Feed::default();

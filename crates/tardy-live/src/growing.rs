@@ -46,7 +46,7 @@ impl GrowingFolder {
     /// Opens the run folder `path`.
     ///
     /// # Errors
-    /// Returns errors of [`folder::open`].
+    /// Returns the errors of [`folder::open`].
     pub fn open(path: &Path) -> Result<Self, folder::FolderError> {
         folder::open(path)?;
         Ok(Self {

@@ -1,8 +1,8 @@
 //! Limits how often an expensive action is repeated.
 //!
 //! The cost of an action sets its pace. Computing figures walks every histogram. On a large
-//! machine, this takes longer than drawing. Each of the two may repeat after 250 times the CPU time
-//! that it took. Together they use less than 1 % of one CPU on any machine.
+//! machine, this takes longer than drawing. Each of these actions may be repeated after 250 times
+//! the CPU time that it took. Together, the actions use less than 1 % of one CPU on any machine.
 
 use tardy_core::units::Nanos;
 

@@ -32,8 +32,8 @@ pub struct RunProgress {
 pub struct PhaseProgress {
     pub name: String,
     pub begin: Nanos,
-    /// End of the phase or, while it lasts, its planned end; absent while it lasts if a number of
-    /// cycles or the user ends it.
+    /// End of the phase. While the phase lasts, this is its planned end, which is absent if a
+    /// number of cycles or the user ends the phase.
     pub end: Option<Nanos>,
 }
 

@@ -1,5 +1,5 @@
-//! A time line that grows in constant memory: the largest value of each time interval. When there
-//! are too many intervals, pairs of them are merged.
+//! A time line that needs constant memory while it grows: the largest value of each time interval.
+//! When there are too many intervals, pairs of them are merged.
 
 use tardy_core::units::Nanos;
 
@@ -46,8 +46,9 @@ impl Track {
             .collect();
     }
 
-    /// Returns the largest value of each of `columns` equal parts of the time from the start to
-    /// `end`. An interval that is longer than a column fills all columns that it covers.
+    /// Divides the time from the start to `end` into `columns` equal parts, and returns the largest
+    /// value of each part. An interval that is longer than a column fills all columns that it
+    /// covers.
     pub(crate) fn columns(&self, end: Nanos, columns: usize) -> Vec<Option<Nanos>> {
         let mut largest = vec![None; columns];
         let end = i128::from(end.get().max(1));

@@ -54,8 +54,8 @@ impl View {
     /// Prepares the terminal and starts the thread on `cpus`.
     ///
     /// # Errors
-    /// Returns errors of the terminal and of starting the thread. After an error, the terminal is
-    /// unchanged.
+    /// Returns an error if the terminal cannot be prepared or the thread cannot be started. After
+    /// an error, the terminal is unchanged.
     pub fn start(feed: Arc<Feed>, cpus: &CpuList, look: Look) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let is_ended = Arc::clone(&end);
@@ -134,7 +134,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
                 for key in Key::of_bytes(&terminal.keys()) {
                     match screen.press(key) {
                         Some(Action::Mark) => feed.mark(Nanos(clock::monotonic())),
-                        // As with Ctrl-C, the run stops regularly and its record is complete.
+                        // As with Ctrl-C, the run ends normally and its record is complete.
                         Some(Action::End) => {
                             process::kill(std::process::id() as i32, signal::INTERRUPT)?
                         }
@@ -151,7 +151,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
 /// Shows the run in `folder` until the run ends or the user quits.
 ///
 /// # Errors
-/// Returns errors of the terminal, and of reading the folder.
+/// Returns an error if the terminal fails or the folder cannot be read.
 pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
     let signals =
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;

@@ -149,7 +149,7 @@ pub(crate) fn tied_command(program: &Path) -> Command {
     command
 }
 
-/// Requests a signal for the end of the parent, then becomes the program.
+/// Asks the kernel to send a signal when the parent ends, then becomes the program.
 pub(crate) fn become_tied_command(
     program: OsString,
     arguments: impl Iterator<Item = OsString>,

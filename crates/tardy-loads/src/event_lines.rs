@@ -31,7 +31,7 @@ struct PreviousLine {
 }
 
 impl EventLines {
-    /// Starts with the labels of the loads and the number of CPUs of each.
+    /// Creates the formatter from the labels of the loads and the number of CPUs of each load.
     #[must_use]
     pub fn of(cpus: Vec<(String, usize)>) -> Self {
         Self {

@@ -48,7 +48,7 @@ use crate::children::{TIED_COMMAND, become_tied_command};
 const GUARDIAN: &str = "__guardian";
 /// Hidden first argument of the namespace's init.
 const INIT: &str = "__guardian-init";
-/// Hidden first argument of a worker; the plan follows.
+/// Hidden first argument of a worker; the next argument is the plan.
 const WORKER: &str = "__load";
 
 /// Runs the process that a hidden first argument selects. `arguments` are the arguments of this

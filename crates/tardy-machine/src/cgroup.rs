@@ -203,7 +203,7 @@ pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
         .find_map(|folder| root.cpu_list(folder.join("cpuset.cpus.isolated")))
 }
 
-/// The process's group for one controller, and its visible ancestors.
+/// The process's group for one controller, and the visible ancestors of this group.
 struct Branch {
     group: String,
     /// The process's group first, the root last.

@@ -3,16 +3,16 @@
 //!
 //! A check reads the facts that a run stored, if they suffice; so old runs and other machines can
 //! be checked. Otherwise it reads files of this machine, if this machine's boot id is that of the
-//! run. An unreadable setting is unknown, never good. Sources: Documentation/core-api/real-time of
-//! the kernel (kernel-configuration.rst and hardware.rst), Documentation/admin-guide
-//! (kernel-parameters.txt, kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the
-//! real-time guides of Red Hat and Ubuntu.
+//! run. An unreadable setting is reported as unknown, never as good. Sources:
+//! Documentation/core-api/real-time of the kernel (kernel-configuration.rst and hardware.rst),
+//! Documentation/admin-guide (kernel-parameters.txt, kernel-per-CPU-kthreads.rst, sysctl/), TuneD's
+//! real-time profiles, the real-time guides of Red Hat and Ubuntu.
 //!
 //! `doctor` and `advise` use the same table of checks. Each row names the files that its check
 //! needs. For each row, the tests derive two more machines from a good one. On the machine without
 //! these files, the result must not be a fault; on the machine with unreadable files, it must be
 //! unknown. The tests also require a machine on which the row is good and, except for a few listed
-//! rows, one on which it is a fault.
+//! rows, a machine on which the row is a fault.
 
 mod background;
 mod cache;
@@ -97,7 +97,7 @@ pub const CHECKS: &[&Check] = &[
     &program::LIMIT,
     &program::TIMER_SLACK,
     &program::FUTEX_HASH,
-    // The machine below the kernel.
+    // The machine below the kernel: hypervisor, firmware and hardware.
     &virtual_machine::CHECK,
     &virtualization::STOLEN,
     &virtualization::GUEST_HALT_POLLING,
@@ -210,7 +210,7 @@ pub const CHECKS: &[&Check] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Importance {
-    /// The wrong setting leaves latency without a bound.
+    /// The wrong setting allows delays without a bound.
     Fatal,
     /// The wrong setting causes delays of milliseconds, or frequent delays.
     High,
@@ -370,7 +370,7 @@ impl Check {
     }
 }
 
-/// Returns the state in the result, which is either its value or its error.
+/// Returns the state in the result, which is `Ok` or `Err`.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }

@@ -5,8 +5,8 @@ use tardy_core::units::Nanos;
 
 use super::root::Root;
 
-/// Word on a guest's kernel command line. The lab sets it if the guest's clock counts instructions,
-/// because this cannot be seen inside the guest.
+/// The word that the lab puts on a guest's kernel command line. The lab sets it if the guest's
+/// clock counts instructions, because this cannot be seen inside the guest.
 pub const VIRTUAL_CLOCK_MARK: &str = "tardy.clock=virtual";
 
 /// Start of the word with which the lab states the virtual time of each instruction. The clock

@@ -19,7 +19,7 @@ pub enum SwitchSource {
     /// All switches, including those to the idle task: `nr_switches` of
     /// /sys/kernel/debug/sched/debug, or of /proc/sched_debug before Linux 5.13.
     SchedDebug,
-    /// A source that a later version of tardy uses.
+    /// A source that this version of tardy does not know.
     #[default]
     #[serde(other)]
     Unknown,

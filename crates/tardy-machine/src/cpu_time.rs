@@ -91,7 +91,7 @@ impl CpuTimes {
     /// Reads `proc/stat`.
     ///
     /// # Errors
-    /// Returns errors of reading the file.
+    /// Returns an error if the file cannot be read.
     pub fn read(root: &Root) -> io::Result<Self> {
         let tick = tick_length(root);
         root.read("proc/stat").map(|text| Self::parse(&text, tick))

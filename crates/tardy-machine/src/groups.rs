@@ -38,7 +38,7 @@ pub fn join_process(folder: &Path) -> io::Result<()> {
 /// because groups can be delegated to any user.
 ///
 /// # Errors
-/// Returns errors of mkdir(2) and rmdir(2).
+/// Returns the errors of mkdir(2) and rmdir(2).
 pub fn check_can_be_made(group: &Path) -> io::Result<()> {
     std::fs::create_dir(group)?;
     undo::remove_group_without_subgroups(group)

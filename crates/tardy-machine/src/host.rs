@@ -18,7 +18,7 @@ pub struct Host {
     pub proc: PathBuf,
     /// sysfs.
     pub sys: PathBuf,
-    /// The folder of devices.
+    /// The folder of device files.
     pub dev: PathBuf,
     /// The folder for scratch files, on a real file system if possible.
     pub scratch: PathBuf,

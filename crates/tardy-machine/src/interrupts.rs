@@ -61,7 +61,7 @@ impl Interrupts {
     /// Reads `proc/interrupts`.
     ///
     /// # Errors
-    /// Returns errors of reading the file.
+    /// Returns an error if the file cannot be read.
     pub fn read(root: &Root) -> io::Result<Self> {
         root.read("proc/interrupts").map(|text| Self::parse(&text))
     }

@@ -94,7 +94,7 @@ pub enum Refusal {
     /// The plan would free all CPUs.
     #[error("every CPU is measured: measure fewer CPUs")]
     NoOtherCpu,
-    /// Another error, or a reason that a later version of tardy uses.
+    /// Another error, or a reason that this version of tardy does not know.
     #[error("the kernel refused: see its log")]
     #[serde(other)]
     Other,
@@ -215,7 +215,7 @@ impl IrqMove {
     /// Restores the old value, whatever the current value is.
     ///
     /// # Errors
-    /// Returns the refusal. An interrupt that no longer exists is no error.
+    /// Returns the refusal. An interrupt that no longer exists is not an error.
     pub fn restore(&self) -> Result<RestoreOutcome, Refusal> {
         let found = match current(&self.path) {
             Err(Refusal::Gone) => return Ok(RestoreOutcome::Gone),
@@ -258,8 +258,8 @@ fn refusal_to_open(error: &io::Error) -> Refusal {
     }
 }
 
-/// Converts an error of writing. `write_irq_affinity` in kernel/irq/proc.c returns EIO, in later
-/// versions EPERM, for interrupts that only the kernel may set.
+/// Converts the error of a failed write. `write_irq_affinity` in kernel/irq/proc.c returns EIO, in
+/// later versions EPERM, for interrupts that only the kernel may set.
 fn refusal_to_write(error: &io::Error) -> Refusal {
     /// asm-generic/errno-base.h
     const EIO: i32 = 5;

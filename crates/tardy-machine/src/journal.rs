@@ -4,7 +4,7 @@
 //! Changes that are undone together share a journal file, which is removed after everything is
 //! restored. The process locks the file while it lives. A process ID would not suffice: a process
 //! in another container, or on another host, may use the same folder. Kernel settings are lost at a
-//! reboot, so a journal of an earlier boot only has folders to undo.
+//! reboot, so from a journal of an earlier boot, only the changes to folders are undone.
 //!
 //! All scratch folders are made by one function, which journals them first. A folder made elsewhere
 //! in the code would be in no journal, and could stay behind with a guest's snapshot of 90 MB.
@@ -277,7 +277,7 @@ impl Scratch {
     /// Makes a folder in `parent`; `purpose` is part of its name.
     ///
     /// # Errors
-    /// Returns errors of mkdir(2).
+    /// Returns the errors of mkdir(2).
     pub fn make(parent: &Path, purpose: &str) -> io::Result<Self> {
         let scratch = Self::plan(parent, purpose)?;
         fs::create_dir(&scratch.path)?;
@@ -353,7 +353,7 @@ pub struct Leftovers {
 /// Returns the journals in `folder` whose process has ended.
 ///
 /// # Errors
-/// Returns errors of reading the folder.
+/// Returns an error if the folder cannot be read.
 pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftovers::default()),

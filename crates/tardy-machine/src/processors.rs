@@ -21,7 +21,7 @@ const FOLDER: &str = "sys/devices/system/cpu";
 /// Returns the isolated CPUs; `None` if the files are missing.
 ///
 /// `sys/devices/system/cpu/isolated` contains only the CPUs of `isolcpus=`. The root control group
-/// of version 2 lists those of isolated partitions (seen with Linux 6.12 and 7.3).
+/// of version 2 lists the CPUs of isolated partitions (seen with Linux 6.12 and 7.3).
 pub(crate) fn isolated(root: &Root) -> Option<CpuList> {
     let at_boot = root.cpu_list(format!("{FOLDER}/isolated"));
     let in_partitions = cgroup::cpus_of_isolated_partitions(root);
@@ -51,7 +51,7 @@ impl Processors {
     /// Reads the CPUs from the kernel.
     ///
     /// # Errors
-    /// Returns errors of sched_getaffinity(2).
+    /// Returns the errors of sched_getaffinity(2).
     pub fn read(root: &Root) -> io::Result<Self> {
         let list = |cpus: Vec<u32>| cpus.into_iter().map(CpuId).collect::<CpuList>();
         let own = list(affinity::get(0)?);
@@ -87,8 +87,8 @@ impl Processors {
         }
     }
 
-    /// Returns whether some housekeeping CPU is not among the CPUs on which this process was
-    /// started. `isolcpus=` never causes this, so the user chose the CPUs.
+    /// Returns whether at least one housekeeping CPU is not among the CPUs on which this process
+    /// was started. `isolcpus=` never causes this, so the user chose the CPUs.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()

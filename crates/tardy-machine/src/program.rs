@@ -15,7 +15,8 @@ pub struct Program {
     pub threads_before: usize,
     /// The threads at the second reading.
     pub threads: Vec<Task>,
-    /// Page faults of each thread between the readings: those without and those with disk access.
+    /// Page faults of each thread between the readings: the number without disk access, and the
+    /// number with disk access.
     pub faults: BTreeMap<u32, (u64, u64)>,
     /// Locked memory in KiB; absent if the process's status cannot be read.
     pub locked_kib: Option<u64>,
@@ -56,8 +57,8 @@ impl ProgramWatch {
         (!threads.is_empty()).then_some(Self { process, faults })
     }
 
-    /// Takes the second reading; `None` if the process has ended. For a thread that started in
-    /// between, all its faults count.
+    /// Takes the second reading; `None` if the process has ended. All faults of a thread that
+    /// started in between count.
     #[must_use]
     pub fn end(self, root: &Root) -> Option<Program> {
         let process = self.process;

@@ -42,8 +42,8 @@ impl Root {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// Returns errors of open(2) and stat(2); `InvalidInput` for a FIFO, and below a root other
-    /// than `/` for every file that is not regular.
+    /// Returns the errors of open(2) and stat(2). Returns `InvalidInput` for a FIFO and, below a
+    /// root other than `/`, for every file that is not regular.
     pub fn open(&self, relative: impl AsRef<Path>) -> io::Result<File> {
         let path = self.path(relative);
         if self.0 != Path::new("/") {
@@ -61,8 +61,8 @@ impl Root {
     /// Returns the content, up to 64 MiB. Bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// Returns errors of open(2) and read(2); many files of /proc and /sys refuse with EPERM,
-    /// EINVAL or ENODEV only when read.
+    /// Returns the errors of open(2) and read(2). Many files of /proc and /sys can be opened, but
+    /// refuse reads with EPERM, EINVAL or ENODEV.
     pub fn read(&self, relative: impl AsRef<Path>) -> io::Result<String> {
         let mut bytes = Vec::new();
         self.open(relative)?

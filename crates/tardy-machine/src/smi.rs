@@ -20,7 +20,8 @@ const MSR_SMI_COUNT: u64 = 0x34;
 /// hypervisor lacks.
 const EIO: i32 = 5;
 
-/// The count of each CPU: since the start of the system, or from [`since`] between two readings.
+/// The count of each CPU: since the start of the system or, if [`since`] returned it, between two
+/// readings.
 pub type SmiCounts = BTreeMap<CpuId, u32>;
 
 /// The reason why SMIs cannot be counted.

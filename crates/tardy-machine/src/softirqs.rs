@@ -23,7 +23,7 @@ impl Softirqs {
     /// Reads `proc/softirqs`.
     ///
     /// # Errors
-    /// Returns errors of reading the file.
+    /// Returns an error if the file cannot be read.
     pub fn read(root: &Root) -> io::Result<Self> {
         root.read("proc/softirqs").map(|text| Self::parse(&text))
     }

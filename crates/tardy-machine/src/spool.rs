@@ -32,7 +32,7 @@ impl Spool {
     /// and journals it in `journals`.
     ///
     /// # Errors
-    /// Returns [`SpoolError`]; the system is unchanged then.
+    /// Returns [`SpoolError`] if the folder cannot be made; the system is then unchanged.
     pub fn make(
         journals: &Path,
         root: &Root,

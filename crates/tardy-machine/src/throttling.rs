@@ -32,7 +32,7 @@ pub struct RealTimeThrottling {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairServer {
-    /// The CPUs with these values.
+    /// The CPUs that have these values.
     pub cpus: CpuList,
     /// Time for ordinary tasks in each period; 50 ms by default, 0 switches the server off.
     pub runtime: Nanos,
@@ -75,7 +75,7 @@ pub enum ThrottlingRule {
     ExtServer,
     /// Real-time throttling by `cpu.rt_runtime_us` of the control group.
     GroupRealTimeThrottling,
-    /// A rule that a later version of tardy knows.
+    /// A rule that this version of tardy does not know.
     #[serde(other)]
     Unknown,
 }
@@ -113,8 +113,8 @@ pub struct ThrottlingGap {
 }
 
 /// If a latency and a gap differ by at most this percentage of the gap, the gap can have caused the
-/// latency. A wake-up at the start of the gap waits for all of it, minus at most one period of
-/// the probe, plus other delays.
+/// latency. The first wake-up that is due in the gap waits for the whole gap, minus at most one
+/// period of the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 
 /// The fair server's default time (`sched_init_dl_servers` in kernel/sched/deadline.c).
@@ -245,9 +245,9 @@ pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThermalThrottling {
-    /// Count of the core.
+    /// How often the core was throttled.
     pub core: Option<u64>,
-    /// Count of the package that contains the core.
+    /// How often the package that contains the core was throttled.
     pub package: Option<u64>,
 }
 

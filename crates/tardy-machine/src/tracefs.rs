@@ -11,15 +11,15 @@ use tardy_sys::mount;
 use crate::process;
 use crate::root::Root;
 
-/// Prefix of the name of every instance that tardy makes. The process number and its start time
-/// follow. Other instances are never removed.
+/// Prefix of the name of every instance that tardy makes. The number and the start time of the
+/// process follow. Other instances are never removed.
 pub const INSTANCE_PREFIX: &str = "tardy-";
-/// Ending of the name of a second instance of the same process.
+/// How the name of a process's second instance ends.
 const SECOND: &str = "-2";
 /// Possible mount points.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// The open file system.
+/// The open tracing file system.
 #[derive(Debug)]
 pub struct Tracefs {
     path: PathBuf,
@@ -31,9 +31,9 @@ impl Tracefs {
     /// Finds the file system, or mounts it for this process alone.
     ///
     /// # Errors
-    /// Returns errors of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV if the kernel
-    /// has no tracing. Returns `PermissionDenied` also if the file system is mounted but access is
-    /// denied.
+    /// Returns the errors of mount(2): `PermissionDenied` without CAP_SYS_ADMIN, ENODEV if the
+    /// kernel has no tracing. Returns `PermissionDenied` also if the file system is mounted but
+    /// access is denied.
     pub fn open(root: &Root) -> io::Result<Self> {
         for place in PLACES {
             let path = root.path(place);
@@ -113,7 +113,7 @@ impl Tracefs {
     }
 
     /// Removes the instances of ended processes, and returns their names. An instance that another
-    /// process is reading stays.
+    /// process is reading is not removed.
     pub fn remove_left_behind(&self, root: &Root) -> Vec<String> {
         let entries = fs::read_dir(self.path.join("instances"))
             .into_iter()

@@ -1,7 +1,7 @@
 //! Changes that the tool and its loads make to the machine beyond their own processes, as values.
-//! Each change is journaled before it is made. At the end, the tool undoes them; the supervisor
-//! undoes those of loads. If these processes were killed, the next start or `tardy restore` undoes
-//! them.
+//! Each change is journaled before it is made. At the end, the tool undoes its own changes, and the
+//! supervisor undoes the changes of loads. If these processes were killed, the next start or
+//! `tardy restore` undoes them.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -79,7 +79,7 @@ pub enum UndoError {
     System {
         /// The path of the setting, file or folder.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         source: io::Error,
     },
 }
@@ -213,8 +213,8 @@ pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     Ok(may_be_one.then_some(file))
 }
 
-/// Restores a value, unless the file already has it, or has another number than `written`. A file
-/// that already has the value may be read-only, because the change was never made.
+/// Restores a value, unless the file already has this value, or has a number other than `written`.
+/// A file that already has the value may be read-only, because the change was never made.
 fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
     let setting = private_folder::inside(setting);
     let mut found = String::new();

@@ -73,7 +73,7 @@ pub struct DefaultValue {
     pub path: PathBuf,
 }
 
-/// The content of the files.
+/// The defaults from all configuration files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// Defaults of options, by the name of the flag.
@@ -155,7 +155,7 @@ impl Configuration {
     }
 }
 
-/// Returns a sentence for each file about the settings taken from it.
+/// Returns a line for each file, which lists the settings that were taken from this file.
 #[must_use]
 pub fn sentences<'a>(used: impl IntoIterator<Item = (&'a str, &'a DefaultValue)>) -> Vec<String> {
     let mut by_file: BTreeMap<&Path, Vec<String>> = BTreeMap::new();

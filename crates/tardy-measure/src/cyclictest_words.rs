@@ -23,7 +23,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Returns the probe of the given kind as a value of `--probe`.
+    /// Returns the value of `--probe` for a probe of this kind that replaces the threads.
     #[must_use]
     pub fn probe(&self, kind: &str) -> String {
         let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
@@ -60,7 +60,7 @@ pub fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
 /// Parses a clock as cyclictest numbers it.
 ///
 /// # Errors
-/// Returns a message for a clock that cannot be measured.
+/// Returns an error message if the clock cannot be measured.
 pub fn clock(text: &str) -> Result<u8, String> {
     match text.trim() {
         "0" => Ok(0),
@@ -72,7 +72,7 @@ pub fn clock(text: &str) -> Result<u8, String> {
 /// Parses a time like cyclictest: seconds, or a number with s, m, h or d.
 ///
 /// # Errors
-/// Returns a message for text that is not a time.
+/// Returns an error message if the text is not a time.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     let (number, unit) = match text.char_indices().last() {
         Some((end, letter)) if letter.is_ascii_alphabetic() => (&text[..end], letter),
@@ -98,7 +98,7 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
 /// in `usable` except those in the list.
 ///
 /// # Errors
-/// Returns a message for text that is not a list.
+/// Returns an error message if the text is not a list.
 pub fn cpus(text: &str, usable: &CpuList) -> Result<CpuList, String> {
     let (is_all_but, list) = text
         .trim()

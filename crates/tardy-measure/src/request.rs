@@ -41,13 +41,13 @@ pub fn contradiction(request: &Request) -> Option<&'static str> {
     }
 }
 
-/// Why a request gives no scenario.
+/// Why no scenario can be made from a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The scenario does not exist, or its file is not a scenario.
     #[error("--scenario: {0}")]
     Scenario(#[from] ScenarioError),
-    /// A text is not a request for a probe.
+    /// A value of `--probe` is not a valid request for a probe.
     #[error("--probe {asked}: {error}")]
     Probe {
         asked: String,

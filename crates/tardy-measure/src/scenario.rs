@@ -246,7 +246,7 @@ pub enum ScenarioError {
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: std::io::Error,
     },
     /// A length is given, but the scenario's phases are counted in cycles.
@@ -276,7 +276,7 @@ pub enum ParseError {
     /// The scenario has no phase.
     #[error("the scenario has no [[phase]]: add one, with a name and a length")]
     NoPhase,
-    /// A phase has neither a length nor cycles, or both.
+    /// A phase has both a length and a number of cycles, or neither of them.
     #[error(
         "the phase `{0}` needs either a length or cycles: write one of them, as in length = \"4s\""
     )]

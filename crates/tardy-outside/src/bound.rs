@@ -35,13 +35,14 @@ pub enum Interrupts {
     WorstSingle,
     /// One interrupt of each kind, which is the longest of its kind.
     OneOfEach,
-    /// Interrupts of each kind follow one another at their shortest observed distance. Each lasts
-    /// as long as the longest of its kind.
+    /// Interrupts of each kind follow one another at their shortest observed distance. Each
+    /// interrupt lasts as long as the longest of its kind.
     Sporadic,
-    /// Interrupts of each kind come as in their worst observed window, each with its own length.
+    /// Interrupts of each kind come as in their worst observed window, and each interrupt has its
+    /// observed length.
     SlidingWindow,
-    /// Interrupts of each kind come as often as in their worst observed window. Each lasts as long
-    /// as the longest of its kind.
+    /// Interrupts of each kind come as often as in their worst observed window. Each interrupt
+    /// lasts as long as the longest of its kind.
     SlidingWindowWorst,
 }
 
@@ -144,7 +145,7 @@ pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts)
 /// The interrupts of one kind.
 struct OfKind<'a> {
     longest: u64,
-    /// The shortest time between the starts of two instances.
+    /// The shortest time between the starts of two interrupts of this kind.
     gap: Option<u64>,
     /// The interrupts of each guest.
     instances: Vec<&'a [(u64, u64)]>,
@@ -288,8 +289,8 @@ mod tests {
             found(Interrupts::SlidingWindowWorst),
             Some(155 + 20 + 2 * 7)
         );
-        // A longer latency includes both interrupts of the first kind. Each then counts with the
-        // length of the longest.
+        // A longer latency includes both interrupts of the first kind. Each interrupt then counts
+        // with the length of the longest one.
         let long = Stretches {
             before_scheduler: 1000,
             ..STRETCHES

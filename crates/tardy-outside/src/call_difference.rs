@@ -1,8 +1,8 @@
 //! The difference of two latencies, function by function.
 //!
 //! The differences of all functions add up to the difference of the latencies. A function that only
-//! one side executed is matched with the other side by its callers and callees. On the other side,
-//! the function has another name, or its caller contains its code.
+//! one side executed is matched with a function of the other side by its callers and callees.
+//! There, the function has another name, or its code is inlined in its caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub struct FunctionDifference {
     /// Time of the instructions in the function itself, without callees.
     pub base_ns: u64,
     pub new_ns: u64,
-    /// How often it was called or resumed.
+    /// How often the function was called or resumed.
     pub base_calls: u64,
     pub new_calls: u64,
     /// The chain of callers in which the function took longest, the outermost first. The chain is
@@ -171,9 +171,9 @@ fn chain(tree: &CallTree, caller: Option<usize>) -> Vec<&str> {
 /// The functions of one side that correspond to differently named functions of the other.
 #[derive(Default)]
 struct Matches<'a> {
-    /// From the base's name to the new one.
+    /// From a function's name on the base's side to its name on the new side.
     renamed: BTreeMap<&'a str, &'a str>,
-    /// From the new name to the base's.
+    /// From a function's name on the new side to its name on the base's side.
     old_names: BTreeMap<&'a str, &'a str>,
     /// For each function of a side, the function into which it is inlined on the other side. The
     /// first part of the key is true for functions of the new side.
@@ -238,8 +238,8 @@ impl<'a> Matches<'a> {
         false
     }
 
-    /// Finds a function of one side that seems to be inlined on the other side, because its caller
-    /// there calls at least half of its callees.
+    /// Finds a function of one side that seems to be inlined on the other side: there, the
+    /// function's caller calls at least half of the function's callees.
     fn contain_one(
         &mut self,
         base: &Side<'a>,

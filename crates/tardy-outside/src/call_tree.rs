@@ -21,9 +21,9 @@ pub struct CallNode {
     /// Index of the caller's node, which is smaller than this node's; `None` for a task and for
     /// idle time.
     pub caller: Option<usize>,
-    /// Time of its own instructions, in ns.
+    /// Time of the function's own instructions, in ns.
     pub own_ns: u64,
-    /// How often it was called or resumed.
+    /// How often the function was called or resumed.
     pub calls: u64,
 }
 

@@ -14,8 +14,8 @@ use crate::stream::{Block, Step, Window};
 /// Start of the kernel's addresses on x86-64.
 const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
 
-/// Functions through which the kernel jumps. A jump through them is attributed to the function that
-/// makes it.
+/// Functions through which the kernel jumps. A jump through these functions is attributed to the
+/// function that makes it.
 const THUNKS: [&str; 6] = [
     "__x86_indirect_",
     "__x86_return_",
@@ -42,7 +42,7 @@ fn is_entry(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
-/// The code that a call executes.
+/// The called code: the root of a task's calls, the task's program, or a function of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Callee {
     /// A task of the guest, by its number. The task is the root of all its calls.
@@ -73,7 +73,7 @@ pub struct Stretch {
     pub end: i64,
 }
 
-/// An event other than a call.
+/// An event within the window, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Time in ns, relative to the window's due time.
@@ -163,7 +163,7 @@ struct Part {
     begin: u64,
     end: u64,
     function: u32,
-    /// Whether this is the function itself.
+    /// Whether this part is the function itself.
     is_whole: bool,
     is_thunk: bool,
 }
@@ -449,8 +449,8 @@ impl Walk<'_> {
             self.pop_to(entry);
             return;
         }
-        // After a jump, a function that is already on the stack continues. The calls that it made
-        // have ended.
+        // After a jump, a function that is already on the stack continues. The calls that the
+        // function made have ended.
         if let Some(place) = self
             .stack()
             .iter()
@@ -469,8 +469,8 @@ impl Walk<'_> {
                 self.pop_to(1);
                 self.insert_caller(callee);
             }
-            // The calls of all functions on the stack were seen, so this is not a return. This is a
-            // jump into the middle of a function.
+            // The calls of all functions on the stack were seen, so the code has not returned to a
+            // caller, but jumped into the middle of a function.
             Some(_) => {
                 let back = self.before.map_or(0, |before| before.end);
                 self.push(callee, back, false);
@@ -479,8 +479,8 @@ impl Walk<'_> {
     }
 
     /// Returns whether `function` belongs to the interrupted code although no call of that code was
-    /// seen. This is so if the interrupt at `entry` interrupted the task directly, and if
-    /// `function` is not one through which the kernel leaves interrupts.
+    /// seen. `function` belongs to the interrupted code if the interrupt at `entry` interrupted the
+    /// task directly, and if the kernel does not leave interrupts through `function`.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",

@@ -1,8 +1,8 @@
 //! Every section of one or more watched guests, counted by kind, length and place.
 //!
 //! In the distribution of latencies by sections (`census::latencies`), skipped due times count as
-//! well. They lie in the same section as the due time of the late wake-up. Without them, long
-//! sections would seem as frequent as short ones.
+//! well. Skipped due times lie in the same section as the due time of the late wake-up. Without
+//! skipped due times, long sections would seem as frequent as short ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub struct Census {
 pub struct Group {
     /// The kernel, with its preemption model.
     pub variant: String,
-    /// The loads, or the phase's name without loads.
+    /// The loads, or the phase's name if it has no load.
     pub load: String,
     /// Number of guests.
     pub runs: u32,
@@ -103,7 +103,7 @@ pub struct KindCensus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// The function in which the sections start. If this function only locks on behalf of its
-    /// caller, the caller is named instead. For an interrupt, this is the kernel's entry.
+    /// caller, the caller is named instead. For an interrupt, this function is the kernel's entry.
     pub begin: String,
     pub end: String,
     pub count: u64,
@@ -121,7 +121,7 @@ struct Tally {
     task: u32,
 }
 
-/// The contribution of one guest to a group, by kind and place.
+/// The data that one guest contributes to a group.
 #[derive(Debug, Default)]
 struct Part {
     executed: u64,
@@ -235,14 +235,14 @@ pub fn is_watched(folder: &Path) -> bool {
     find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
 }
 
-/// Returns whether a folder is shown and compared by its sections. This is so if it contains
-/// watched runs but is not a run itself.
+/// Returns whether a folder is shown and compared by its sections. A folder is shown in this way if
+/// it contains watched runs but is not a run itself.
 #[must_use]
 pub fn is_census(folder: &Path) -> bool {
     !folder.join("run.json").exists() && is_watched(folder)
 }
 
-/// Returns whether these are two folders that are compared by their sections.
+/// Returns whether the arguments are two folders that are compared by their sections.
 #[must_use]
 pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
     folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
@@ -458,12 +458,12 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
     }
 }
 
-/// Maximum number of latencies that are gathered. Real guests have fewer, but a sample of a damaged
-/// series can claim four billion skipped due times.
+/// Maximum number of latencies that are gathered. Real guests have fewer latencies, but a sample of
+/// a damaged series can claim four billion skipped due times.
 const LATENCIES_MAX: usize = 1 << 24;
 
 /// Returns a sample's latency, and the latencies that its skipped due times would have had. These
-/// due times were in the same section.
+/// due times were in the same section as the sample's due time.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     let period = if let Schedule::Grid { period, .. } = schedule {
         period.0

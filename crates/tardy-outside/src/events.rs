@@ -96,8 +96,8 @@ pub(crate) fn events(
                 };
                 if !has_timer {
                     (has_timer, teller.thread) = (true, own_thread);
-                    // If the CPU is idle when the sample is due, it executes nothing until some
-                    // time later.
+                    // If the CPU is idle when the sample is due, the CPU executes nothing until
+                    // some time later.
                     let before = moment.at.min(-1);
                     teller.tell(before, timer, 0);
                     teller.thread = next;
@@ -263,9 +263,9 @@ pub(crate) struct WakingCalls {
     waker: usize,
 }
 
-/// Finds the calls that woke the thread. If the thread slept on a timer, these are the calls of
-/// this timer. Otherwise they are the calls of another timer or, if there is none, the call that
-/// made the switch to the thread due.
+/// Finds the calls that woke the thread. If the thread slept on a timer, the result has the calls
+/// of this timer. Otherwise, the result has the calls of another timer or, if no such timer is
+/// found, the call that made the switch to the thread due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {
         return woken_by_sleep(window, calls);
@@ -309,7 +309,7 @@ fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
     outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
 }
 
-/// Returns when the thread got the CPU, at or after its due time.
+/// Returns the time, at or after the thread's due time, at which the thread got the CPU.
 fn got_cpu(window: &Window, calls: &Calls) -> Option<i64> {
     let mut running = None;
     calls.moments.iter().find_map(|moment| {
@@ -333,9 +333,9 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// Returns the first wake-up by a timer's function at or after the due time, leaving out ends of
-/// sleeps. If there is none, returns the last earlier one since the thread gave up the CPU, because
-/// a device's due times are only estimates.
+/// Returns the first wake-up, at or after the due time, by a timer's function that does not end a
+/// sleep. If there is no such wake-up, returns the last earlier wake-up since the thread gave up
+/// the CPU, because a device's due times are only estimates.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     let is_waking = |&place: &usize| {
         name(calls, place).starts_with("try_to_wake_up")
@@ -356,7 +356,7 @@ fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
 }
 
-/// Returns the wake-up in which the switch to the thread became due. This is the last wake-up
+/// Returns the wake-up in which the switch to the thread became due. This wake-up is the last one
 /// before the thread got the CPU.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     let until = got_cpu(window, calls).unwrap_or(i64::MAX);
@@ -378,8 +378,9 @@ fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
 }
 
 /// Returns the timer call that woke a thread from a sleep. The call is in the first timer
-/// interrupt, at or after the due time, that wakes a thread from a sleep. Of several such calls
-/// there, it is the last one, because timers that are due earlier are called earlier.
+/// interrupt, at or after the due time, that wakes a thread from a sleep. If this interrupt makes
+/// several such calls, the last one is returned, because timers that are due earlier are called
+/// earlier.
 fn woken_by_sleep(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     let run = |call| {
         outwards(calls, call).find(|&call| name(calls, call).starts_with("__hrtimer_run_queues"))

@@ -51,8 +51,8 @@ pub struct KernelSymbols {
     symbols: Vec<Symbol>,
 }
 
-/// Beginnings of the names of functions that lock, unlock, disable or enable bottom halves, or
-/// check for a pending switch, on behalf of their caller. The caller is named instead of them.
+/// Name prefixes of functions that lock, unlock, disable or enable bottom halves, or check for a
+/// pending switch, on behalf of their caller. Results name the caller instead of these functions.
 const WRAPPERS: [&str; 11] = [
     "_raw_spin_",
     "_raw_read_",
@@ -186,9 +186,9 @@ impl KernelSymbols {
         line("paths", asked.paths.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
-        // Each CPU has a preemption count and a pointer to its current task. From Linux 6.2 to 6.14
-        // they are in one structure (struct pcpu_hot, arch/x86/include/asm/current.h: the pointer,
-        // then the count).
+        // Each CPU has a preemption count and a pointer to its current task. From Linux 6.2 to
+        // 6.14, the count and the pointer are in one structure (struct pcpu_hot,
+        // arch/x86/include/asm/current.h: the pointer, then the count).
         let (count, current) = match self.address("pcpu_hot") {
             Some(hot) => (hot.wrapping_add(8), hot),
             None => (required("__preempt_count")?, required("current_task")?),

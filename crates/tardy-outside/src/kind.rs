@@ -15,7 +15,8 @@ pub enum Kind {
     Softirq,
     /// A hard interrupt is served, from the kernel's entry until the kernel counts it as ended.
     Interrupt,
-    /// Any of the kinds above. Other tasks could not have run, whatever their priority.
+    /// Any of the kinds above. During such a section, no other task could have run, whatever its
+    /// priority.
     Blocked,
 }
 
@@ -73,8 +74,8 @@ pub enum Stretch {
     /// time of hard interrupts is left out of the length.
     SwitchTail,
     /// A task stays in the kernel without a chance to switch to another task. The interval starts
-    /// with its entry into the kernel or with its previous chance to switch, and ends with its next
-    /// chance or its return to the program.
+    /// with the task's entry into the kernel or with its previous chance to switch, and ends with
+    /// the task's next chance or its return to the program.
     NoChance,
     /// From when a switch is due until the scheduler is done. The time of hard interrupts is
     /// included.

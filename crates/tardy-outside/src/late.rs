@@ -1,8 +1,8 @@
 //! Explains late samples of a watched guest: the holders of the CPU from the due time to the clock
 //! read, and the executed functions.
 //!
-//! The same model explains traced runs. Here its input is the executed code, converted to events of
-//! a trace (`events.rs`).
+//! The same model explains traced runs. Here the model's input is the executed code, converted to
+//! events of a trace (`events.rs`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::stream::{Item, Window};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionInTheWay {
     pub kind: Kind,
-    /// The function in which it starts.
+    /// The function in which the section starts.
     pub begins_in: String,
     pub ends_in: String,
     /// When the section started, relative to the due time; negative if it started before.
@@ -191,7 +191,7 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
     }
 }
 
-/// A piece: index of its holder, and its start and end relative to the due time.
+/// Where a piece lies: the index of its holder, and its start and end relative to the due time.
 type Place = (usize, i64, i64);
 
 /// Returns the pieces of a sample in the form in which a file of delays stores them, with the

@@ -55,13 +55,13 @@ impl SectionLatency {
     }
 
     /// Returns the largest difference between the fraction of samples above x and the fraction that
-    /// the model gives for this x. Every x from `from` on is considered. Returns `None` without
-    /// samples. In the model, a sample that waits for no section takes the time `way`; every other
-    /// sample takes `way` plus its wait.
+    /// the model gives for this x. Only values of x of at least `from` are considered. Returns
+    /// `None` without samples. In the model, a sample that waits for no section takes the time
+    /// `way`; every other sample takes `way` plus its wait.
     ///
     /// `samples` must be sorted. Also returns the critical value at 5 % (1.358 / sqrt(n), the
-    /// asymptotic value of Kolmogorov's test). This value is conservative if only a part of the
-    /// axis is compared.
+    /// asymptotic value of Kolmogorov's test). The critical value is conservative if only a part of
+    /// the axis is compared.
     #[must_use]
     pub fn distance(&self, samples: &[u64], way: u64, from: u64) -> Option<Distance> {
         /// Critical value of Kolmogorov's limiting distribution at 5 %.
@@ -103,9 +103,10 @@ impl SectionLatency {
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Distance {
     pub samples: u64,
-    /// The largest difference between the two shares.
+    /// The largest difference between the measured share of samples above a latency and the share
+    /// that the model gives.
     pub distance: f64,
-    /// The value that the distance exceeds in one of twenty cases although the model is right.
+    /// If the model is right, the distance exceeds this value in one of twenty cases.
     pub critical: f64,
 }
 
@@ -142,8 +143,8 @@ mod tests {
 
     #[test]
     fn samples_that_follow_the_sections_are_near_and_others_are_far() {
-        // A section takes the first 400 of 1000. Of the moments 0 to 999, those in the section wait
-        // for its rest.
+        // A section takes the first 400 of 1000 time units. A sample that is due at one of these
+        // 400 moments waits for the rest of the section.
         let model = SectionLatency::new(vec![400], 1000).unwrap();
         let way = 7;
         let mut samples: Vec<u64> = (0..1000)

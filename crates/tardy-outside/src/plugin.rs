@@ -9,15 +9,16 @@
 //! linked with a C library, every machine to which this program is copied would need the same
 //! library, although QEMU has already loaded a C library.
 
-/// The shared library. Empty if this program was built for an architecture other than the building
-/// machine's, or without a C compiler.
+/// The shared library. No bytes if this program was built for an architecture other than the
+/// building machine's, or without a C compiler.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tardy_outside.so"));
 
 /// The plugin's source (GPL-2.0-or-later), for a machine that has a compiler and needs its own
 /// library.
 pub const SOURCE: &str = include_str!("../../../outside/tardy_outside.c");
 
-/// The options with which the plugin must be compiled. The names of the files come after them.
+/// The options with which the plugin must be compiled. The names of the files come after these
+/// options.
 pub const COMPILER_OPTIONS: [&str; 8] = [
     "-std=gnu11",
     "-O2",

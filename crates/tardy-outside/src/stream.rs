@@ -17,9 +17,11 @@ const MAGIC: &[u8; 8] = b"tardyout";
 const VERSION: u64 = 3;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
-/// Maximum number of sites or tasks. The plugin keeps fewer, so more of them mean a damaged stream.
+/// Maximum number of sites or tasks. The plugin writes fewer sites and tasks, so a stream with more
+/// is damaged.
 const DEFINITIONS_MAX: usize = 1 << 18;
-/// Maximum number of code blocks, or of steps of a window. The plugin keeps fewer.
+/// Maximum number of code blocks, or of steps of a window. The plugin writes fewer blocks and
+/// steps.
 const BLOCKS_MAX: usize = 1 << 20;
 const STEPS_MAX: u64 = 1 << 23;
 /// Maximum length of a block, in bytes. A block ends at the latest with the second page that it
@@ -149,7 +151,7 @@ pub struct LongestStretch {
 pub enum Step {
     /// The block with this number is executed.
     Block(u32),
-    /// From here on, this task has the CPU.
+    /// From this step on, this task has the CPU.
     Task {
         /// Number of the task.
         task: u32,
@@ -167,7 +169,7 @@ pub enum Step {
 pub struct Context(pub u32);
 
 impl Context {
-    /// Returns the depth of sections with preemption off.
+    /// Returns how many nested sections have switched preemption off.
     #[must_use]
     pub fn depth(self) -> u8 {
         self.0 as u8
@@ -224,7 +226,8 @@ pub struct End {
     pub knows_preemption: bool,
     /// Number of worst samples whose preceding code could not be stored.
     pub left_out_windows: u64,
-    /// Whether the plugin saw the scheduler run. If it did not, nothing is known about switches.
+    /// Whether the plugin saw the scheduler run. If the plugin did not see the scheduler, nothing
+    /// is known about switches.
     pub knows_scheduler: bool,
     /// Number of longest intervals whose call path could not be stored.
     pub left_out_paths: u64,

@@ -27,7 +27,8 @@ fn offset(strings: &[u8]) -> u32 {
     u32::try_from(strings.len()).unwrap_or(0)
 }
 
-/// Returns the symbols as an ELF file for amd64. Symbols of modules have names without the module.
+/// Returns the symbols as an ELF file for amd64. The names of modules' symbols do not include the
+/// module's name.
 #[must_use]
 pub fn elf(symbols: &KernelSymbols) -> Vec<u8> {
     let mut strings = b"\0.text\0.symtab\0.strtab\0".to_vec();

@@ -1,6 +1,7 @@
-//! Compares theory with measurement. From the sections of a phase it computes the bound of the
-//! scheduling latency (ECRTS 2020) and the distribution of the latency by sections (abeni2002).
-//! Each is shown beside the measurement in the same guests.
+//! Compares theory with measurement. From the sections of a phase, this module computes the bound
+//! of the scheduling latency (ECRTS 2020) and the distribution of the latency by sections
+//! (abeni2002). The bound and the distribution are each shown beside the measurement in the same
+//! guests.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -36,8 +37,8 @@ pub struct LongestRow {
     pub path: Vec<String>,
 }
 
-/// The bound of the scheduling latency, from the moment when a switch is due until the scheduler is
-/// done.
+/// The bound of the scheduling latency. This latency lasts from the moment when a switch is due
+/// until the scheduler is done.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulingBound {
     /// The bound without interrupts: `max(D_ST, D_POID) + D_PAIE + D_PSD`.
@@ -72,12 +73,13 @@ pub struct SectionLatencyRow {
     /// many points as a picture needs.
     #[serde(skip)]
     pub curve: Vec<ShareAbove>,
-    /// Latency from which on the two distributions are compared.
+    /// The two distributions are compared at and above this latency.
     pub compared_from_ns: Nanos,
     pub distance: Distance,
 }
 
-/// The shares of latencies above a limit. Latencies include the time of an undisturbed sample.
+/// The shares of latencies above a limit, according to the sections and to the probes. Latencies
+/// include the time of an undisturbed sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareAbove {
     pub above_ns: Nanos,
@@ -85,7 +87,7 @@ pub struct ShareAbove {
     pub by_probes: f64,
 }
 
-/// Totals of guests for one variant and load.
+/// Data of all guests of one variant under one load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuestTotals {
     /// The interrupts of each guest.
@@ -139,9 +141,10 @@ pub(crate) fn scheduling_bound(
     })
 }
 
-/// Returns the index of the median of the samples that wait for no section. These are the lowest of
-/// the sorted samples. `share` is the fraction of time in sections. The minimum would be too small,
-/// because a due time during a timer's interrupt needs no further interrupt for its wake-up.
+/// Returns the index of the median of the samples that wait for no section. The samples that wait
+/// for no section are taken to be the lowest of the sorted samples. `share` is the fraction of time
+/// in sections. The minimum would be too small, because a due time during a timer's interrupt needs
+/// no further interrupt for its wake-up.
 fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
@@ -261,8 +264,8 @@ mod tests {
             .iter()
             .find(|share| share.above_ns == Nanos(50_000))
             .unwrap();
-        // The part of both sections beyond 36 us, which is the limit of 50 us minus the 14 us of an
-        // undisturbed sample.
+        // The expected share is the part of both sections beyond 36 us. 36 us is the limit of 50 us
+        // minus the 14 us of an undisturbed sample.
         assert!(
             (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
             "{share:?}"
@@ -287,8 +290,8 @@ mod tests {
             "{:?}",
             row.curve
         );
-        // A single sample without a further interrupt does not change the time of an undisturbed
-        // sample.
+        // A single sample that needs no further interrupt does not change the median, which is the
+        // time of an undisturbed sample.
         let samples = vec![2_000, 14_000, 14_000, 14_000, 14_000, 64_000];
         let mut gathered = GuestTotals {
             blocked: vec![100_000, 200_000],

@@ -7,8 +7,8 @@
 //! A claim holds if its rule holds in every replica. Claims that do not hold stay in the report,
 //! with a note.
 //!
-//! A published table appears in the report in full, even where we have no number beside it. A gap
-//! with its reason is a finding; an omitted table is not. Figures are data too, drawn by
+//! The report shows each published table in full, even if we have no number to put beside a cell. A
+//! gap with its reason is a finding; an omitted table is not. Figures are data too, drawn by
 //! `tardy_report::report::reproduce_figures`.
 
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ pub struct Value {
     pub paper: Option<PublishedCell>,
 }
 
-/// A published table. The table of our values has the same cells.
+/// A published table, next to which the report shows a table of our values with the same cells.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableBeside {
@@ -99,20 +99,21 @@ pub struct TableBeside {
     /// The unit of the table's cells, as in [`PublishedCell`]; `own` if the row's cell `unit` or
     /// the column's suffix states the unit.
     pub unit: String,
-    /// The table's rows. Each has its keys, separated by commas, and the words that the row
+    /// The table's rows. Each row has its keys, separated by commas, and the words that the row
     /// contributes to our quantity, or [`NOTHING`] if we have no counterpart.
     pub rows: Vec<(String, String)>,
-    /// The table's columns, each with the remaining words of our quantity, or [`NOTHING`].
+    /// The table's columns. Each column has its name, and the words of our quantity that the rows
+    /// do not contribute, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
     /// Whether the columns stand for kernels. In this case, each row has the words of a quantity
     /// that come after the kernel.
     #[serde(default)]
     pub is_of_services: bool,
-    /// Why our value is missing, or how to read it.
+    /// Why our values are missing, or how to read them.
     pub note: Option<String>,
 }
 
-/// Stands in place of a quantity's words if the paper's number has no counterpart.
+/// Text in place of a quantity's words if we have no counterpart for the paper's number.
 pub const NOTHING: &str = "-";
 
 #[derive(Deserialize)]
@@ -325,7 +326,7 @@ impl TableBeside {
     /// Returns the published number of a cell; `None` if the paper has no such number.
     #[must_use]
     pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
-        // A space within a key would end the key.
+        // Spaces within the key are replaced, because a space would end the key.
         let keys = row.replace(' ', "_").replace(',', " ");
         let unit = if self.unit == "own" {
             self.own_unit(&keys, column)?

@@ -1,7 +1,7 @@
 //! Experiments: command lines of this tool that repeat the experiments of papers.
 //!
 //! A user can type each command line by hand; `tardy reproduce` starts nothing else. A test parses
-//! all of them, including those of guests.
+//! all command lines, including those of guests.
 //!
 //! The causes of late samples come from a separate run. Recording a stack takes tens of
 //! microseconds, so no claim is tested on such a run; a test checks that.
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// On this machine and its kernel.
+    /// On this machine, with the kernel that it runs.
     Local,
     /// In emulated machines, on the distribution's kernels, in virtual time.
     Lab,
@@ -24,7 +24,7 @@ pub enum Place {
 pub enum Extent {
     /// Short runs: all experiments together take minutes.
     Quick,
-    /// Runs as long as the paper's.
+    /// Runs that are as long as those of the paper.
     Full,
 }
 
@@ -138,8 +138,8 @@ impl Experiment {
     }
 
     /// Returns the command that repeats the experiment in watched guests, on those of its kernels
-    /// that are in `kernels`. Watched guests take the same samples. `None` for costs, and for
-    /// experiments that the lab cannot run.
+    /// that are in `kernels`. Watched guests take the same samples as the guests of the experiment.
+    /// `None` for costs, and for experiments that the lab cannot run.
     #[must_use]
     pub fn traced(&self, extent: Extent, kernels: &[String]) -> Option<Vec<String>> {
         let names = self.kernel_names();

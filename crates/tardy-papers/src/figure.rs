@@ -16,10 +16,11 @@ pub enum FigureKind {
     Scatter,
     /// Smallest, median, average and largest latency of each kernel and load, in one chart.
     Bars,
-    /// Statistics against a number that differs from experiment to experiment.
+    /// Statistics of several experiments, plotted against the number in which the experiments
+    /// differ.
     Sweep,
-    /// Total delay against the length of work, according to a model of the two kernels' latencies
-    /// with the slowdowns of mckenney2009.
+    /// Total delay, plotted against the length of work. A model computes the total delay from the
+    /// two kernels' latencies and the slowdowns of mckenney2009.
     TotalDelay,
 }
 
@@ -44,14 +45,15 @@ pub struct Figure {
     pub is_apart: bool,
     /// The phase or load whose samples are drawn; absent if all samples are drawn.
     pub load: Option<String>,
-    /// For a sweep: the position of each experiment on the axis, in the order of the experiments.
+    /// For a sweep: the position of each experiment on the horizontal axis, in the order of the
+    /// experiments.
     #[serde(default)]
     pub at: Vec<u32>,
     /// For a sweep: the title of this axis.
     #[serde(default)]
     pub axis: String,
-    /// For a sweep and for total delay: the name of each curve, and the part of its quantity that
-    /// follows the kernel.
+    /// For a sweep and for total delay: the curves. Each curve has its name, and the words of its
+    /// quantity that follow the kernel.
     #[serde(default)]
     pub curves: Vec<(String, String)>,
 }

@@ -1,5 +1,5 @@
-//! Published tables and claims of papers as data. With them come the experiments that repeat those
-//! of the papers, and the rules that test the claims. This crate measures and reads nothing.
+//! Published tables and claims of papers as data. The crate also has the experiments that repeat
+//! those of the papers, and the rules that test the claims. This crate measures and reads nothing.
 #![forbid(unsafe_code)]
 
 pub mod claim;

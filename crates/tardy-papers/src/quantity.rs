@@ -134,7 +134,8 @@ pub struct Quantity {
 /// The source of a value in an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuantitySource {
-    /// Samples of `probe` in a phase. Without `probe`, the phase's only probe is meant.
+    /// Samples of `probe` in a phase. If `probe` is absent, the phase must have only one probe,
+    /// whose samples are used.
     Phase {
         phase: String,
         probe: Option<String>,
@@ -155,9 +156,9 @@ pub enum QuantitySource {
         probe: String,
         statistic: Statistic,
     },
-    /// The length of work for which this kernel and the kernel `fast` finish at the same time, if
-    /// this kernel works `percent` slower (see `tardy_core::total_delay`). The statistic of the
-    /// phase serves as the latency of each kernel.
+    /// The length of work that this kernel and the kernel `fast` finish at the same time, if this
+    /// kernel is `percent` % slower (see `tardy_core::total_delay`). The statistic of the phase
+    /// serves as the latency of each kernel.
     Crossover {
         percent: f64,
         fast: String,
@@ -167,7 +168,7 @@ pub enum QuantitySource {
 }
 
 impl Quantity {
-    /// Returns the unit of the quantity's numbers. For the cost of a service it depends on the
+    /// Returns the unit of the quantity's numbers. The unit of a service's cost depends on the
     /// place, because the lab counts instructions and a real machine measures time.
     #[must_use]
     pub fn unit(&self, place: Place) -> Unit {
@@ -268,8 +269,8 @@ fn percent_of(text: &str) -> Option<f64> {
 /// space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedCell {
-    /// The number, in ns for a time, and as a fraction of 1 for a share. For a bandwidth, this is
-    /// the reciprocal, which grows with the cost.
+    /// The number, in ns for a time, and as a fraction of 1 for a share. For a bandwidth, the
+    /// number is the reciprocal, which grows with the cost.
     pub value: f64,
     pub unit: Unit,
     /// The number as printed, with its unit.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use tardy_core::units::Nanos;
 
-/// Comparisons that must all hold.
+/// A rule: comparisons that must all hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     text: String,
@@ -19,8 +19,8 @@ struct Comparison {
     right: Side,
 }
 
-/// Terms, calculated from left to right. A side has only one kind of operator, or has its
-/// multiplications before its additions.
+/// One side of a comparison: terms, calculated from left to right. A side has only one kind of
+/// operator, or has its multiplications before its additions.
 #[derive(Debug, Clone, PartialEq)]
 struct Side {
     first: Term,

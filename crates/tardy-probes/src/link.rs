@@ -89,14 +89,15 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     /// Opens the initiator's end, and checks that the other end answers.
     ///
     /// # Errors
-    /// Returns an error if the other end does not answer; errors of the device, or of looking up
-    /// the name.
+    /// Returns an error if the other end does not answer, if the device fails, or if the name
+    /// cannot be resolved.
     fn initiate(&self) -> io::Result<Initiation>;
 
     /// Opens the responder's end.
     ///
     /// # Errors
-    /// Returns `Unsupported` for links that need no responder; errors of the device or the address.
+    /// Returns `Unsupported` for links that need no responder, or an error if the device or the
+    /// address cannot be used.
     fn respond(&self) -> io::Result<Box<dyn Responder>>;
 
     /// Returns the remedy if [`initiate`](Self::initiate) fails with `error`.
@@ -169,7 +170,7 @@ impl PartialEq for Link {
     }
 }
 
-/// Why a text is not a link.
+/// Why a text does not describe a link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
     /// The kind is unknown.

@@ -47,7 +47,7 @@ impl UnitOfWork {
     /// most about half a second, or three times `length` if that is more.
     ///
     /// # Errors
-    /// Returns errors of making a pipe, and of its system calls.
+    /// Returns an error if a pipe cannot be made, or if one of the system calls on it fails.
     pub fn calibrated(
         kind: WorkKind,
         length: Nanos,
@@ -72,7 +72,7 @@ impl UnitOfWork {
     /// Does the work once.
     ///
     /// # Errors
-    /// Returns errors of the system calls made; `compute` and `memory` make none.
+    /// Returns the errors of the unit's system calls; `compute` and `memory` make none.
     #[inline]
     pub fn run(&mut self) -> io::Result<()> {
         match &mut self.body {

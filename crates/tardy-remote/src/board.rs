@@ -46,10 +46,11 @@ const REMOVE_FOLDER: &str =
 const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
 const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
-/// Time for which attempts continue after the first break. The last attempt may start a little
+/// How long attempts continue after the connection first broke. The last attempt may start a little
 /// later. Each attempt on a board that hangs takes ssh's ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
-/// If a connection lasted at least this long, the next break gets all attempts again.
+/// If a connection lasted at least this long, the number of attempts starts again at zero when it
+/// breaks.
 const WORKING: Duration = Duration::from_secs(300);
 
 /// Why a command on a board has no result.

@@ -62,7 +62,7 @@ impl Job {
     /// again, because a client that lost the connection may repeat the request.
     ///
     /// # Errors
-    /// Returns errors of starting the command, or `TimedOut`.
+    /// Returns an error if the command cannot be started, or `TimedOut`.
     pub fn start(&self, words: &[String]) -> io::Result<()> {
         match fs::create_dir(self.0.join("job")) {
             Ok(()) => {}
@@ -123,7 +123,7 @@ impl Job {
     /// Runs `words` to their end in a separate session, and records how they ended.
     ///
     /// # Errors
-    /// Returns errors of starting the command, and of files.
+    /// Returns an error if the command cannot be started, or if a file cannot be written.
     pub fn supervise(&self, words: &[String]) -> io::Result<()> {
         process::new_session()?;
         let lock = File::create(self.file("lock"))?;
@@ -167,8 +167,8 @@ impl Job {
     /// reboot.
     ///
     /// # Errors
-    /// Returns errors of files; `NotFound` if no command was started, `TimedOut` if the command
-    /// does not start.
+    /// Returns `NotFound` if no command was started, `TimedOut` if the command does not start, or
+    /// an error if a file cannot be read.
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
             let text = format!(
@@ -195,7 +195,7 @@ impl Job {
     /// Stops the command early, like Ctrl-C. Does nothing if the command has ended.
     ///
     /// # Errors
-    /// Returns errors of files and of kill(2).
+    /// Returns an error if a file cannot be read, or the errors of kill(2).
     pub fn stop(&self) -> io::Result<()> {
         // While the supervising process holds the lock, the process ID belongs to the command and
         // to no other process.
@@ -213,7 +213,7 @@ impl Job {
     /// status, and the output folder or file. The last entry marks the archive as complete.
     ///
     /// # Errors
-    /// Returns errors of reading and writing.
+    /// Returns an error if a file cannot be read or the archive cannot be written.
     pub fn send(&self, to: impl Write) -> io::Result<()> {
         let mut archive = tar::Builder::new(to);
         archive.follow_symlinks(false);
@@ -331,8 +331,8 @@ fn check_disk(folder: &Path) -> io::Result<()> {
 /// all.
 ///
 /// # Errors
-/// Returns errors of reading and writing; `InvalidData` for an invalid archive, `UnexpectedEof` if
-/// the archive is incomplete, `AlreadyExists` if `out` exists.
+/// Returns `InvalidData` if the archive is invalid, `UnexpectedEof` if it is incomplete,
+/// `AlreadyExists` if `out` exists, or an error if reading or writing fails.
 pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let place = out
         .parent()

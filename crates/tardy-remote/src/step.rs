@@ -78,7 +78,7 @@ impl<'a> Step<'a> {
     /// Starts `command`, which reads `input`.
     ///
     /// # Errors
-    /// Returns errors of starting the process.
+    /// Returns an error if the process cannot be started.
     pub(crate) fn start(
         mut command: Command,
         input: Option<File>,
@@ -116,8 +116,8 @@ impl<'a> Step<'a> {
     /// Reads the whole output of the process and waits for its end.
     ///
     /// # Errors
-    /// Returns errors of reading; `TimedOut`; `ConnectionAborted` if the user stopped the command;
-    /// `FileTooLarge`.
+    /// Returns an error if reading fails; `TimedOut`; `ConnectionAborted` if the user stopped the
+    /// command; `FileTooLarge`.
     pub(crate) fn printed(mut self) -> io::Result<StepOutput> {
         let mut output = Vec::new();
         (&mut self)

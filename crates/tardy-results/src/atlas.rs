@@ -1,5 +1,6 @@
-//! An atlas: a table of kernels and loads. Each cell has the latencies of several replicas. The
-//! atlas also lists changes from one release to the next.
+//! An atlas: a table of kernels and loads. Each cell has the latencies of several runs of the same
+//! kernel under the same load (replicas). The atlas also lists changes from one release to the
+//! next.
 
 mod changes;
 
@@ -23,7 +24,7 @@ pub struct KernelInput {
     pub name: String,
     /// The package that contains the kernel.
     pub package: Option<String>,
-    /// Additional words of the kernel's command line. Kernels with different words are not
+    /// Words that are added to the kernel's command line. Kernels with different words are not
     /// compared.
     pub words: Vec<String>,
 }
@@ -168,7 +169,8 @@ impl Atlas {
         }
     }
 
-    /// Returns how many replicas have a result (samples or a failure), and how many are planned.
+    /// Returns the number of replicas with a result (samples or a failure), and the number of
+    /// planned replicas.
     #[must_use]
     pub fn complete(&self) -> (usize, usize) {
         let of_cell = |cell: &AtlasCell| cell.runs as usize + cell.failures.len();

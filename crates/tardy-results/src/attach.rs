@@ -64,16 +64,17 @@ pub struct AttachTrace {
     pub losses: u64,
     /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Number of gaps whose lost events are needed to explain cycles, not to measure latencies.
+    /// Number of gaps whose lost events are needed only to explain cycles, not to measure
+    /// latencies.
     pub explanation_losses: u64,
-    /// Number of lost events that are needed to explain cycles, not to measure latencies.
+    /// Number of lost events that are needed only to explain cycles, not to measure latencies.
     pub lost_explanations: u64,
     /// Reason, other than lost events, why the recording is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
 
-/// The outcomes of the timers of one kind.
+/// How often timers of one kind had each outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KindCounts {
     pub timer: TimerKind,
@@ -210,13 +211,13 @@ pub struct AttachFacts {
     pub length: Nanos,
     /// Number of threads that were followed.
     pub threads: usize,
-    /// The last names of the followed threads and of the threads that woke them.
+    /// The most recent name of each followed thread, and of each thread that woke one of them.
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
     pub wakings: WakingCounts,
     pub other_wake_ups: u64,
     pub cycles: Cycles,
-    /// Why it is unknown in which functions threads slept; absent if it is known.
+    /// The reason why the functions in which threads slept are unknown; absent if they are known.
     pub no_stacks: Option<String>,
     pub trace: AttachTrace,
     pub folder: Option<String>,
@@ -440,8 +441,8 @@ impl Tally {
             ));
         }
         let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
-        // For a few wake-ups, it is normal that no switch to the thread follows, because a thread
-        // may be woken while it is still going to sleep.
+        // It is normal that no switch to the thread follows a few wake-ups, because a thread may be
+        // woken while it is still going to sleep.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
                 "the trace has no switch to the thread for {unseen} of {} wake-ups: their latency \
@@ -511,7 +512,7 @@ impl AttachResult {
     }
 }
 
-/// Returns the number of parts that a wake-up by `by` lacks. These are the first in
+/// Returns how many parts of a latency are missing in a wake-up by `by`. These are the first in
 /// [`Parts::NAMES`].
 fn parts_before(by: WokenBy) -> usize {
     match by {

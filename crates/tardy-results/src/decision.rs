@@ -99,9 +99,9 @@ pub struct Question {
 pub enum Answer {
     No,
     Yes,
-    /// A kernel without PREEMPT_RT was late, and no kernel with PREEMPT_RT was measured.
+    /// A kernel without PREEMPT_RT missed the deadline, and no kernel with PREEMPT_RT was measured.
     Perhaps,
-    /// A kernel with PREEMPT_RT was late as well.
+    /// A kernel with PREEMPT_RT missed the deadline as well.
     NotEnough,
     Unknown,
 }

@@ -72,7 +72,7 @@ pub enum ExplainError {
         /// The names of the buffers that exist.
         there: Vec<String>,
     },
-    /// The time stamps of the trace are not times.
+    /// The trace was recorded with a clock whose time stamps are not times.
     #[error(
         "the trace was recorded with the clock {0}, whose timestamps are not times: record the \
          trace with `trace-cmd record -C mono`"
@@ -119,10 +119,10 @@ pub struct Explanation {
     /// The wake-ups that are not ranked; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Ranked latency without a known holder, because events were lost, or because the trace
-    /// started after the due time.
+    /// Latency of ranked wake-ups for which no holder is known, because events were lost, or
+    /// because the trace started after the due time.
     pub unexplained_ns: u64,
-    /// The part of the ranked latency that has two possible causes.
+    /// The part of the ranked wake-ups' latency that has two possible causes.
     pub cannot_tell_ns: u64,
     /// The worst wake-ups, worst first.
     pub worst: Vec<Story>,

@@ -65,9 +65,9 @@ pub struct Series {
 /// A change that lasted for at least two builds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LastingChange {
-    /// What changed, in words.
+    /// A text that describes the change.
     pub what: String,
-    /// Indices of the series that changed.
+    /// Indices of the series in which the number changed.
     pub series: Vec<usize>,
     /// Index of the first build with the change.
     pub from: usize,
@@ -77,7 +77,7 @@ pub struct LastingChange {
     pub share: f64,
     /// Probability that chance alone causes such a difference, before the correction for all tests.
     pub probability: f64,
-    /// Whether the change is for the worse, not accepted, and has not been reversed.
+    /// Whether the change is for the worse, and has been neither accepted nor reversed.
     pub is_open: bool,
     /// Facts about machine and plan that differ between two runs of one board, one before and one
     /// after the change.
@@ -139,7 +139,7 @@ fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     add(&|one| format!("{} on {}", one.key, one.board));
     add(&|one| format!("{} on all boards", percent(one)));
     add(&|one| format!("{} on {}", percent(one), one.board));
-    // If a group has several names, the last one is the most specific and stays.
+    // If a group has several names, the last one is used, because it is the most specific.
     let mut known = BTreeSet::new();
     families.reverse();
     families.retain(|(_, members)| known.insert(members.clone()));

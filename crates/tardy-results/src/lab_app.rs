@@ -45,13 +45,13 @@ pub struct ProgramEnd {
     pub lasted_ns: Nanos,
 }
 
-/// How the program was judged.
+/// How the program's deadline was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JudgedBy {
     /// `tardy attach`.
     Attach,
-    /// The calls in the program's code to include/tardy.h or tardy-app.
+    /// By the calls that the program's code makes to include/tardy.h or tardy-app.
     Calls,
 }
 
@@ -141,7 +141,7 @@ pub struct AppRun {
     pub folder: String,
     /// The outcome; absent without a result.
     pub outcome: Option<Outcome>,
-    /// The verdict in words, or the reason why there is none.
+    /// The text of the verdict, or the reason why there is none.
     pub sentence: String,
     pub samples: u64,
     pub misses: u64,

@@ -1,5 +1,5 @@
-//! The result of `tardy lab hunt`, the search for the longest section of a kernel: programs, their
-//! sections, and the findings that were reduced to a reproducer.
+//! The result of `tardy lab hunt`, which searches for a kernel's longest section with IRQs or
+//! preemption off: programs, their sections, and the findings that were reduced to a reproducer.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -22,8 +22,8 @@ pub struct LongSection {
     pub path: Vec<String>,
 }
 
-/// Functions through which the CPU enters the kernel. A call path ends at such a function, because
-/// the code before it varies: interrupts come at any moment.
+/// Functions through which the CPU enters the kernel. A call path ends at such a function. The code
+/// before it varies, because interrupts come at any moment.
 const ENTRIES: [&str; 4] = [
     "asm_sysvec_",
     "asm_common_interrupt",
@@ -53,7 +53,7 @@ impl LongSection {
     }
 }
 
-/// The effect of a program.
+/// The latency and the sections that a program caused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramResult {
     pub program: Program,
@@ -111,14 +111,15 @@ pub struct Search {
     /// Number of guests without a result, for example because the kernel panicked.
     pub failed_guests: u32,
     pub programs: u32,
-    /// Time on the host over all guests, in seconds.
+    /// Time that all guests together took on the host, in seconds.
     pub wall_s: f64,
     pub programs_a_minute: f64,
     /// The program with the longest section; absent without a program.
     pub longest: Option<ProgramResult>,
     /// The largest latency of all programs.
     pub largest_latency_ns: Option<Nanos>,
-    /// Number of call paths of sections that are longer than the sections of an idle guest.
+    /// Number of different call paths among the sections that are longer than those of an idle
+    /// guest.
     pub call_paths: u32,
 }
 
@@ -134,7 +135,7 @@ pub struct Finding {
     pub found_ns: Nanos,
     /// The reduced program, its section and its latency.
     pub reduced: ProgramResult,
-    /// Number of guests that the reduction took.
+    /// Number of guests that ran during the reduction.
     pub reductions: u32,
     /// Number of runs of the reproducer, and how many of them equal the first run bit for bit.
     pub repeats: u32,

@@ -14,7 +14,7 @@
 //! - [`atlas`]: kernels under loads: cells of several replicas, and changes from release to release
 //! - [`lab_app`]: a user's program on several kernels: verdict, margin, culprit
 //! - [`lab_hunt`]: the search for the longest section of a kernel, and its findings
-//! - [`reproduce`]: claims of papers, tested on the folders of their experiments
+//! - [`reproduce`]: claims of papers, tested with the runs of their experiments
 //! - [`explain`]: late wake-ups of a trace: their ranking, the worst ones, rules for loops, due
 //!   times on a fitted grid. `tardy-trace` finds the holders of the CPU for each wake-up
 //! - [`attach`]: wake-ups of a running program, counted one by one

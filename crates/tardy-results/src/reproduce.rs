@@ -126,8 +126,8 @@ pub struct ValueResult {
     pub name: String,
     /// The value as printed in the paper.
     pub published: Option<String>,
-    /// Our values: the median of the test cases, the smallest and the largest value. Times are in
-    /// ns, and shares are between 0 and 1. Absent if there is no value.
+    /// Our values: the median over the tests, the smallest value and the largest value. Times are
+    /// in ns, and shares are between 0 and 1. Absent if there is no value.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }
@@ -150,13 +150,14 @@ pub struct TableResult {
 pub struct TableRow {
     /// Name of the row in the paper.
     pub published_name: String,
-    /// Our counterpart of the row.
+    /// The measurement of this tool that corresponds to the row.
     pub our_name: String,
     /// The published value, and our value, which is the median of the replicas.
     pub cells: Vec<(Option<String>, Option<String>)>,
 }
 
-/// Tests the claims of `papers` on the folders of their experiments below `folder`.
+/// Tests the claims of `papers` with the runs of their experiments, which are in folders below
+/// `folder`.
 #[must_use]
 pub fn reproduce(
     papers: &[Paper],
@@ -342,8 +343,8 @@ fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
             .map(|quantity| measured.replicas(quantity, &claim.experiment))
             .min()
             .unwrap_or(0);
-        // If there is no replica, the first one is still read, because this gives the reason why it
-        // is missing.
+        // Even if there is no replica, the function tries to read the first one, because this gives
+        // the reason why it is missing.
         for replica in 0..replicas.max(1) {
             let values: Vec<f64> = quantities
                 .iter()
@@ -397,7 +398,7 @@ fn of_table(table: &TableBeside, measured: &PaperRuns, place: Place) -> TableRes
         let quantity = table
             .quantity(kernel, rest)
             .expect("a test parses every cell");
-        // If we have no counterpart of the cell, the table's note gives the reason.
+        // If this tool has no measurement for the cell, the table's note gives the reason.
         let ours = quantity.and_then(|quantity| {
             let replicas = measured.replicas(&quantity, &table.experiment).max(1);
             let found: Vec<Result<f64, Refusal>> = (0..replicas)

@@ -38,7 +38,7 @@ pub struct WhySide {
     pub phase: String,
     pub due_ns: Nanos,
     pub latency_ns: u64,
-    /// Number of samples among which the compared one is the largest value or the quantile.
+    /// Number of samples from which the largest value or the quantile was selected.
     pub samples: u64,
 }
 
@@ -51,8 +51,8 @@ pub struct Why {
     pub quantile: Option<f64>,
     /// Virtual time that one instruction takes.
     pub instruction_ns: u64,
-    /// By how much the latency of the new side is longer. This is the sum of the differences of all
-    /// functions.
+    /// By how much the latency of the new side exceeds that of the old side. This is the sum of the
+    /// differences of all functions.
     pub difference_ns: i64,
     /// The difference of each function, the largest first.
     pub functions: Vec<FunctionDifference>,

@@ -4,8 +4,8 @@
 //! The run has the kind `imported`, because no probe took the samples.
 //!
 //! A recording with `--until-stopped` has a bounded number of series. A new thread continues the
-//! series of a thread of the same name that has ended. When all series are taken, the wake-ups of
-//! further threads go into one series for each kind of waker, `OTHERS`.
+//! series of a thread of the same name that has ended. When all series are taken, further threads
+//! share series (`OTHERS`), one for the wake-ups of each kind of waker.
 
 mod division;
 mod series;

@@ -1,7 +1,7 @@
 //! Creates, opens and updates run folders.
 //!
-//! If a file has fewer samples than the last record counts, the tool reports this and gives no
-//! verdict, because a truncated file can seem to meet its deadline.
+//! If a file has fewer samples than `run.json` states, the tool reports this and gives no verdict,
+//! because a truncated file can seem to meet its deadline.
 
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
@@ -43,7 +43,7 @@ pub enum FolderError {
     Unwritable {
         /// The path to write.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// The path is not a run.
@@ -51,7 +51,7 @@ pub enum FolderError {
     NotARun {
         /// The path to read.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// `run.json` is invalid.
@@ -83,8 +83,8 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Returns whether the error is that the path cannot be written. Such an error is not a mistake
-    /// on the command line.
+    /// Returns whether the error means that the path cannot be written. Such an error is not a
+    /// mistake on the command line.
     #[must_use]
     pub fn is_unwritable(&self) -> bool {
         matches!(self, Self::Unwritable { .. })
@@ -103,7 +103,7 @@ impl FolderIdentity {
     /// Returns the identity of the folder that is currently at `path`.
     ///
     /// # Errors
-    /// Returns errors of stat(2).
+    /// Returns the errors of stat(2).
     pub fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         Ok(Self {
@@ -134,7 +134,7 @@ impl RunFolder {
     /// Makes the folder, and reserves space for its last `run.json`.
     ///
     /// # Errors
-    /// Returns [`FolderError::Exists`], [`FolderError::Unwritable`].
+    /// Returns [`FolderError::Exists`] or [`FolderError::Unwritable`].
     pub fn create(path: &Path) -> Result<Self, FolderError> {
         let unwritable = |error| FolderError::Unwritable {
             path: path.to_owned(),
@@ -208,7 +208,7 @@ impl RunFolder {
     /// Replaces `run.json`.
     ///
     /// # Errors
-    /// Returns [`FolderError::Unwritable`]; the old record then stays.
+    /// Returns [`FolderError::Unwritable`] if this fails; the old record then stays.
     pub fn update(&self, record: &RunRecord) -> Result<(), FolderError> {
         self.put(&encode(record), reserved_file::replace)
     }
@@ -217,7 +217,7 @@ impl RunFolder {
     /// the end of the tool, but not a power failure.
     ///
     /// # Errors
-    /// Returns [`FolderError::Unwritable`]; the old record then stays.
+    /// Returns [`FolderError::Unwritable`] if this fails; the old record then stays.
     pub fn publish(&self, record: &RunRecord) -> Result<(), FolderError> {
         self.put(&encode(record), reserved_file::replace_in_memory)
     }
@@ -283,7 +283,7 @@ fn encode(record: &RunRecord) -> Vec<u8> {
 /// Reads the `run.json` of a folder.
 ///
 /// # Errors
-/// Returns [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::FarTime`],
+/// Returns [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::FarTime`] or
 /// [`FolderError::TooNew`].
 pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     let path = folder.join("run.json");
@@ -329,7 +329,7 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
             .unwrap_or_else(|| folder.join("samples"));
         record.series.retain(|series| {
             let path = samples.join(&series.file);
-            // A reading error is reported by the reader of the series.
+            // If the file cannot be read, the reader of the series reports the error.
             !is_without_head(&path).unwrap_or(false) || has_samples(&path)
         });
     }
@@ -339,7 +339,8 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
 /// Changes the `run.json` of a folder that no process writes to.
 ///
 /// # Errors
-/// Returns the errors of [`open`], and [`FolderError::Unwritable`].
+/// Returns the errors of [`open`], or [`FolderError::Unwritable`] if the new record cannot be
+/// written.
 pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(), FolderError> {
     let mut record = open(folder)?;
     change(&mut record);
@@ -348,7 +349,7 @@ pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(),
         .map_err(|error| FolderError::Unwritable { path, error })
 }
 
-/// Returns whether a series has samples in other files than its first one, which has no head.
+/// Returns whether a series whose first file has no head has samples in other files.
 fn has_samples(series: &Path) -> bool {
     let gave_way = Hours::read(&hours::path(series))
         .is_ok_and(|hours| hours.is_some_and(|hours| hours.through > 0));

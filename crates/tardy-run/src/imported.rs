@@ -63,9 +63,9 @@ pub struct StatedTotals {
 }
 
 impl StatedTotals {
-    /// Returns the value from which on the file contains only the number of samples. These samples
-    /// are counted at the maximum, and may lie anywhere between this value and the maximum. Returns
-    /// `None` if the value of every sample is known.
+    /// Returns the value at and above which the file contains only the number of samples, not their
+    /// values. These samples are counted at the maximum, and may lie anywhere between this value
+    /// and the maximum. Returns `None` if the value of every sample is known.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         let overflow = self.overflow?;
@@ -88,15 +88,15 @@ impl StatedTotals {
         self.above() > Nanos::ZERO || self.below_ns > Nanos::ZERO
     }
 
-    /// Returns a window for stored values. If a stored value is outside it, the sample may have
-    /// missed `window`.
+    /// Returns a window with which stored values are compared. If a stored value is outside it, the
+    /// sample may have missed `window`.
     #[must_use]
     pub fn maybe_missed(&self, window: Window) -> Window {
         self.moved(window, (self.above(), self.below_ns))
     }
 
-    /// Returns a window for stored values. If a stored value is outside it, the sample certainly
-    /// missed `window`.
+    /// Returns a window with which stored values are compared. If a stored value is outside it, the
+    /// sample certainly missed `window`.
     #[must_use]
     pub fn surely_missed(&self, window: Window) -> Window {
         let outwards = |by: Nanos| Nanos(-by.get());

@@ -29,7 +29,7 @@ pub struct Interference {
     pub management_interrupts: Option<BTreeMap<CpuId, u64>>,
     /// Why the system-management interrupts are absent.
     pub management_interrupts_absent: Option<String>,
-    /// The throttling by the quota of the control group.
+    /// How often, and for how long, the quota of the control group throttled its tasks.
     pub cgroup: Option<CgroupThrottling>,
 }
 

@@ -1,7 +1,7 @@
 //! The operations of the load `operations`, and programs made of them.
 //!
-//! [`OPERATIONS`] is the only table. The load executes its rows, and `tardy lab hunt` draws and
-//! changes programs from the same rows. The text of a program is a list such as
+//! [`OPERATIONS`] is the only table. The load executes its rows, and `tardy lab hunt` makes and
+//! changes programs with the same rows. The text of a program is a list such as
 //! `timers=2000,fork=100,kill`.
 
 use std::fmt;
@@ -118,14 +118,14 @@ const NOTHING: Need = Need {
     files: 0,
     signals: 0,
 };
-/// A process with its kernel memory: measured as 180 KiB on Linux 6.18, rounded up (as for the load
-/// `fork`).
+/// The resources of a process. Its memory in the kernel was measured as 180 KiB on Linux 6.18, and
+/// is rounded up (as for the load `fork`).
 const PROCESS: Need = Need {
     memory: 256 << 10,
     processes: 1,
     ..NOTHING
 };
-/// A thread with its stacks.
+/// The resources of a thread, including its stacks.
 const THREAD: Need = Need {
     memory: 64 << 10,
     processes: 1,
@@ -135,7 +135,8 @@ const MEBIBYTE: Need = Need {
     memory: 1 << 20,
     ..NOTHING
 };
-/// An open file with its kernel memory, rounded up (as for the load `timers`).
+/// The resources of an open file, including its memory in the kernel, rounded up (as for the load
+/// `timers`).
 const FILE: Need = Need {
     memory: 1 << 10,
     files: 1,

@@ -33,8 +33,8 @@ const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 /// replaced file, and its owner and group if this process may set them.
 ///
 /// # Errors
-/// Returns errors of writing and of `write`, and `InvalidInput` if `path` is not a regular file, or
-/// belongs to a run. On error nothing is changed.
+/// Returns an error if writing or `write` fails, or `InvalidInput` if `path` is not a regular file,
+/// or belongs to a run. On error nothing is changed.
 pub fn replace<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<T, E>,
@@ -133,7 +133,7 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
 /// close it early.
 ///
 /// # Errors
-/// Returns the errors of [`replace`] and of writing.
+/// Returns the errors of [`replace`], or an error if writing to standard output fails.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if !is_standard_output(path) {
         return replace(path, |mut file| file.write_all(bytes));

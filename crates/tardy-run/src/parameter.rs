@@ -476,8 +476,8 @@ pub fn parse_values(
             name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty()
         });
         let (parameter, value) = match named {
-            // A text such as a command may contain `a=b`. If a text is expected, `a` is therefore a
-            // name only if it is that of a parameter.
+            // A text such as a command may contain `a=b`. If a text is expected, `a` is therefore
+            // taken as a name only if a parameter has this name.
             Some((name, value))
                 if !takes_text || parameters.iter().any(|parameter| parameter.name == name) =>
             {

@@ -78,7 +78,8 @@ pub struct Plan {
     pub threads: Vec<ThreadEntry>,
     /// CPUs to measure.
     pub measured_cpus: CpuList,
-    /// CPUs for the tool's own threads. If all CPUs are measured, these are measured CPUs.
+    /// CPUs for the tool's own threads. If all CPUs are measured, the tool's threads also run on
+    /// measured CPUs.
     #[serde(rename = "tool_cpus")]
     pub housekeeping_cpus: CpuList,
     /// The phases in their order.
@@ -121,7 +122,7 @@ pub struct Plan {
     pub seed: u64,
     /// Whether due times of all CPUs coincide.
     pub aligned: bool,
-    /// Latency that stops the run.
+    /// Latency above which the run stops.
     #[serde(rename = "stop_above_ns")]
     pub stop_above: Option<Nanos>,
     /// Whether a stop also switches off the kernel's tracing.
@@ -210,7 +211,8 @@ impl Plan {
         }
     }
 
-    /// Returns the plan of a run without probes: of costs, or of another tool's results.
+    /// Returns the plan of a run that has no probes, because it measures costs or contains another
+    /// tool's results.
     #[must_use]
     pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {
         Self {
@@ -355,8 +357,8 @@ pub enum Change {
 }
 
 impl Plan {
-    /// Returns the part of the disk budget for explanations: a quarter, if the run explains
-    /// samples.
+    /// Returns how much of the disk budget is reserved for explanations: a quarter, if the run
+    /// explains samples.
     #[must_use]
     pub fn disk_of_explanations(&self) -> Option<u64> {
         self.disk
@@ -364,7 +366,7 @@ impl Plan {
             .map(Self::share_of_explanations)
     }
 
-    /// Returns the part of a disk budget of `disk` bytes that is for explanations.
+    /// Returns how many bytes of a disk budget of `disk` bytes are reserved for explanations.
     #[must_use]
     pub fn share_of_explanations(disk: u64) -> u64 {
         disk / 4
@@ -377,7 +379,7 @@ impl Plan {
         (series as u64).max(16) << 20
     }
 
-    /// Returns the part of the disk budget that is not for explanations.
+    /// Returns how much of the disk budget is not reserved for explanations.
     #[must_use]
     pub fn disk_of_samples(&self) -> Option<u64> {
         let explanations = self.disk_of_explanations().unwrap_or(0);
@@ -441,10 +443,10 @@ pub struct ThreadPlan {
     pub schedule: Schedule,
     /// Seed of the due times' dither.
     pub seed: u64,
-    /// Number of cycles after which the probe ends; absent to run until stopped.
+    /// Number of cycles after which the probe ends; if absent, the probe runs until it is stopped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles: Option<u64>,
-    /// Latency at which all probes stop; absent for none.
+    /// Latency above which all probes stop; absent if no latency stops them.
     #[serde(
         rename = "stop_above_ns",
         skip_serializing_if = "Option::is_none",
@@ -503,7 +505,7 @@ pub struct LoadPlan {
     /// Time that the load gets to stop on request. After this time the load is killed, and the run
     /// reports that.
     pub finish_limit: Nanos,
-    /// Path of the load's named scratch files, if it needs names.
+    /// Path of the load's scratch files, if they must have names.
     pub scratch: Option<PathBuf>,
     /// The changes that the load makes to the machine. The changes are journaled before the start.
     /// The guardian undoes the changes.
@@ -511,7 +513,7 @@ pub struct LoadPlan {
     /// The load's writes to a device; `None` if it writes to no device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes: Option<DeviceWrites>,
-    /// How the load differs from its description on this machine.
+    /// How the load on this machine differs from its description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// How the load gets its share of the CPUs among the loads of its phase.

@@ -150,7 +150,7 @@ pub struct StoreFailure {
     /// Due time of the first sample that was not stored.
     #[serde(rename = "since_ns")]
     pub since: Nanos,
-    /// The error of the system.
+    /// The error that the system reported.
     pub error: String,
     /// Number of samples that were not stored.
     pub samples: u64,
@@ -246,7 +246,7 @@ pub struct RunRecord {
     pub tool: Tool,
     /// State of the run.
     pub state: State,
-    /// Clock of all times.
+    /// The clock on which all times are based.
     pub clock: ClockKind,
     /// When the run started.
     pub started: StartTime,

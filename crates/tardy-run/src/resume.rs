@@ -11,7 +11,7 @@
 //! place would need a separate journal, because a crash in the middle would leave only some of the
 //! times converted.
 //!
-//! A run with fewer stored samples than `run.json` counts is refused, because the resumed run would
+//! A run with fewer stored samples than `run.json` states is refused, because the resumed run would
 //! not show that samples are missing.
 
 use std::fs::{self, File};
@@ -53,7 +53,7 @@ pub enum ResumeError {
     /// The path is not a run, or its folder cannot be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Samples of other kinds of runs cannot be folded into hourly histograms.
+    /// The run is of a kind whose samples cannot be folded into hourly histograms.
     #[error(
         "{0} cannot be resumed: --resume needs a run with --until-stopped and --disk, made by \
          `tardy run` without loads or by `tardy attach`: give another folder with --out"
@@ -67,7 +67,7 @@ pub enum ResumeError {
     Other {
         /// The run's folder.
         path: PathBuf,
-        /// The aspect that differs.
+        /// The settings that differ, as text for the message.
         what: &'static str,
     },
     /// The run was measured on another kernel. Results of different kernels are compared, but never
@@ -92,7 +92,7 @@ pub enum ResumeError {
     System {
         /// The run's folder.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
 }
@@ -352,7 +352,7 @@ fn division(record: &RunRecord, bytes: u64) -> io::Result<DiskDivision> {
         .map_err(|least| io::Error::other(format!("--disk was below {least} bytes")))
 }
 
-/// Refuses a series with fewer samples than `run.json` counts, or without its hourly histograms.
+/// Refuses a series with fewer samples than `run.json` states, or without its hourly histograms.
 fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io::Result<()> {
     let (file, hours) = (rotation.series(), hours::path(rotation.series()));
     let stored = series.counts.map_or(found.counts.stored(), |counts| {

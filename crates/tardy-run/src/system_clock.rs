@@ -49,7 +49,7 @@ impl SystemClock {
         *self == Self::Monotonic
     }
 
-    /// Returns the clock as system calls need it.
+    /// Returns the clock's ID for system calls.
     #[must_use]
     pub fn of_the_system(self) -> tardy_sys::clock::Clock {
         match self {

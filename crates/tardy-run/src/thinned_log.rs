@@ -11,8 +11,8 @@ use tardy_samples::reserved_file;
 /// `length_max` bytes, unless the new lines alone are longer.
 ///
 /// # Errors
-/// Returns errors of reading and writing. If lines are dropped, an error leaves either the old or
-/// the new file.
+/// Returns an error if the file cannot be read or written. If lines are dropped, an error leaves
+/// either the old or the new file.
 pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
     let mut length = fs::metadata(path)?.len();
     let more = lines.len() as u64;

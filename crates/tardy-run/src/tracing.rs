@@ -95,10 +95,11 @@ pub struct TracingRecord {
 }
 
 impl TracingRecord {
-    /// The level with stacks. Each stack costs the measured CPU up to tens of microseconds, so the
-    /// latencies are not those of the untraced machine.
+    /// The level at which stacks are recorded. Each stack costs the measured CPU up to tens of
+    /// microseconds, so the latencies are not those of the untraced machine.
     pub const STACKS: u32 = 2;
-    /// The level with the tracer timerlat. The tracer's thread takes the CPU every millisecond.
+    /// The level at which the tracer timerlat runs. The tracer's thread takes the CPU every
+    /// millisecond.
     pub const TIMERLAT: u32 = 3;
 
     /// Returns whether the run's numbers must not be compared with those of other runs.

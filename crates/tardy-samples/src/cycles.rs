@@ -1,6 +1,7 @@
 //! Cycles of a followed thread. A cycle lasts from a wake-up to the next sleep in the thread's wait
-//! place. It is divided into times that add up to its length. [`cut`] makes cycles from stints. The
-//! file `cycles.json` of a run folder stores the cycles.
+//! place. Its length is divided into the times in which the thread waited for a CPU, ran, was
+//! preempted, and slept. [`cut`] makes cycles from stints (intervals in which a thread runs, waits
+//! or sleeps). The file `cycles.json` of a run folder stores the cycles.
 
 pub mod chains;
 pub mod cut;
@@ -65,7 +66,7 @@ pub struct Stretch {
     pub then: Option<String>,
 }
 
-/// Division of the time of one cycle, or of several cycles. The sum of the parts equals the
+/// How the time of one cycle, or of several cycles, is divided. The sum of the parts equals the
 /// response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shares {
@@ -113,7 +114,7 @@ pub struct Cycle {
     pub begin_ns: Nanos,
     /// Response time: from the start to the sleep that ends the cycle.
     pub response_ns: Nanos,
-    /// Division of the response time.
+    /// How the response time is divided.
     #[serde(flatten)]
     pub shares: Shares,
     /// Parts in which the thread did not run, in order of time; only the longest if there are many.
@@ -132,7 +133,7 @@ pub struct PlaceRow {
     pub place: WaitPlace,
     /// Number of sleeps in this place.
     pub sleeps: u64,
-    /// Sum of the sleeps in this place.
+    /// Total length of the sleeps in this place.
     pub sum_ns: Nanos,
     /// Longest sleep in this place.
     pub max_ns: Nanos,
@@ -143,7 +144,7 @@ pub struct PlaceRow {
 pub struct OtherPlaces {
     /// Number of sleeps.
     pub sleeps: u64,
-    /// Sum of the sleeps.
+    /// Total length of the sleeps.
     pub sum_ns: Nanos,
     /// Longest sleep.
     pub max_ns: Nanos,
@@ -174,12 +175,12 @@ pub struct CycleRow {
     pub p99_ns: Nanos,
     /// Longest response time.
     pub max_ns: Nanos,
-    /// Division of the time of all cycles together.
+    /// How the time of all cycles together is divided.
     pub sum: Shares,
     /// Sleeps inside cycles by wait place, the largest sum first.
     pub blocked_in: Vec<PlaceRow>,
-    /// Sleeps inside cycles at further wait places. Together with `blocked_in`, they add up to the
-    /// blocked time in `sum`.
+    /// Sleeps inside cycles at all wait places that `blocked_in` does not list. Together with
+    /// `blocked_in`, they add up to the blocked time in `sum`.
     #[serde(default, skip_serializing_if = "OtherPlaces::is_empty")]
     pub other_places: OtherPlaces,
 }

@@ -13,7 +13,7 @@ use tardy_trace::explain::{Cause, Component};
 use crate::delays::{DelayChunk, DelayHolder, DelayReader, SampleDelay};
 use crate::read_series::{SeriesError, SeriesFile};
 
-/// Latencies of late wake-ups.
+/// Sum and quantiles of the latencies of late wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lateness {
     /// Sum of all latencies.
@@ -28,14 +28,14 @@ pub struct Lateness {
     pub max_ns: u64,
 }
 
-/// The sums of one component of the delay.
+/// The sum, median and maximum of one component of the delay.
 #[derive(Debug, Serialize)]
 pub struct ComponentRow {
     /// The component.
     pub component: Component,
-    /// Sum over all wake-ups.
+    /// Sum of the component over all wake-ups.
     pub sum_ns: u64,
-    /// Median over the wake-ups that have this component.
+    /// Median of the component over the wake-ups that have it.
     pub median_ns: u64,
     /// Largest delay in one wake-up.
     pub max_ns: u64,
@@ -46,7 +46,7 @@ pub struct ComponentRow {
 /// The delay that one holder of the CPU caused.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct HolderTotal {
-    /// Sum over all wake-ups.
+    /// Sum of the delays that the holder caused, over all wake-ups.
     pub sum_ns: u64,
     /// Number of wake-ups that the holder delayed.
     pub wake_ups: u64,
@@ -112,10 +112,11 @@ impl Lengths {
 /// Maximum number of holders that are counted separately. This maximum bounds the memory, even for
 /// a manipulated trace with many invented names.
 pub const HOLDERS_MAX: usize = 100_000;
-/// Index that all holders beyond [`HOLDERS_MAX`] share.
+/// The common index of all holders beyond [`HOLDERS_MAX`].
 pub const OTHERS: usize = 0;
 
-/// Sums over late wake-ups. A holder is given by its index in a list that the caller has.
+/// Sums of the delays of late wake-ups. Each holder is identified by its index in the caller's
+/// list.
 #[derive(Debug, Default)]
 pub struct DelayTotals {
     all: Lengths,
@@ -200,7 +201,7 @@ pub struct StackRow {
     pub is_end: bool,
     /// Functions, innermost first.
     pub functions: Vec<String>,
-    /// Sum over all samples.
+    /// Sum of the delays that the stack caused, over all samples.
     pub sum_ns: u64,
     /// Number of samples that this stack delayed.
     pub samples: u64,
@@ -208,7 +209,8 @@ pub struct StackRow {
     pub max_ns: u64,
 }
 
-/// The cause, the name, whether the functions gave up the CPU, and the functions.
+/// Identifies a stack: the cause, the name, whether the functions gave up the CPU, and the
+/// functions.
 type Key = (Cause, String, bool, Vec<Arc<str>>);
 
 /// Sums delays by stack.
@@ -260,7 +262,7 @@ impl StackTotals {
     }
 }
 
-/// Sums over the late samples of a run.
+/// Sums of the delays of a run's late samples.
 #[derive(Debug, Default)]
 pub struct SampleTotals {
     /// Number of explained samples.
@@ -269,9 +271,10 @@ pub struct SampleTotals {
     pub with_unknown: u64,
     /// Number of samples above the threshold.
     pub ranked: u64,
-    /// Sums over the samples above the threshold.
+    /// Sums of the delays of the samples above the threshold.
     pub delays: DelayTotals,
-    /// Sums over all other samples. All holders of these samples are counted as one holder.
+    /// Sums of the delays of all other samples. All holders of these samples are counted as one
+    /// holder.
     pub ordinary: DelayTotals,
     /// Stacks of the samples above the threshold.
     pub stacks: StackTotals,

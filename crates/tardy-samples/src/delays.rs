@@ -146,7 +146,7 @@ pub fn path(folder: &Path, series_file: &str) -> PathBuf {
         .join(Path::new(series_file).with_extension("delays"))
 }
 
-/// The shape of a sample's pieces: everything except lengths.
+/// The shape of a sample's pieces: all their properties except their lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Shape {
     /// The kind of [`DelayWaker`], and the index of its name.
@@ -421,7 +421,7 @@ impl DelayWriter {
     /// Creates the file.
     ///
     /// # Errors
-    /// Returns AlreadyExists if the file exists, and errors of writing.
+    /// Returns an error if writing fails, and AlreadyExists if the file exists.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: new_file(path)?,
@@ -449,7 +449,7 @@ impl DelayWriter {
     /// index. Between two calls, entries may be appended to this list, but not changed or removed.
     ///
     /// # Errors
-    /// Returns errors of writing.
+    /// Returns an error if writing fails.
     pub fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) -> io::Result<()> {
         self.encoder.push(sample, holders);
         self.samples += 1;
@@ -467,7 +467,7 @@ impl DelayWriter {
     /// Writes the samples that were added but not yet written.
     ///
     /// # Errors
-    /// Returns errors of writing.
+    /// Returns an error if writing fails.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.encoder.samples > 0 {
             let chunk = self.encoder.finish();
@@ -538,7 +538,7 @@ impl DelayReader {
     /// Opens the file at `path`, and the additional files of a bounded series.
     ///
     /// # Errors
-    /// Returns errors of reading, and `InvalidData` for a file of another kind.
+    /// Returns an error if reading fails, and `InvalidData` for a file of another kind.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut files: Vec<PathBuf> = bounded::files(path).into();
         files.reverse();
@@ -562,7 +562,7 @@ impl DelayReader {
     /// an error, because the counts in run.json show how much is missing.
     ///
     /// # Errors
-    /// Returns errors of reading.
+    /// Returns an error if reading fails.
     pub fn next_chunk(&mut self) -> io::Result<Option<DelayChunk>> {
         loop {
             if let Some(mut chunk) = self.chunk_of_file()? {

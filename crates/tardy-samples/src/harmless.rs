@@ -8,7 +8,7 @@ use serde_json::Value;
 use tardy_sys::printable::is_printable;
 
 /// Replaces terminal control characters and line breaks in all texts of a document. Returns whether
-/// there were any. Removes members whose key has such characters.
+/// the document had any. Removes members whose key has such characters.
 pub fn harmless(value: &mut Value) -> bool {
     match value {
         Value::String(text) if text.contains(|character| !is_printable(character)) => {

@@ -157,8 +157,8 @@ impl Hours {
     /// Reads the file; `None` if there is none.
     ///
     /// # Errors
-    /// Returns errors of reading, and InvalidData if the file is damaged or belongs to another
-    /// series.
+    /// Returns an error if reading fails, and InvalidData if the file is damaged or belongs to
+    /// another series.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let is_own = |hours: &Self| hours.mark.is_none_or(|mark_there| mark_there == mark(path));
         match regular_file::read(path, FILE_BYTES_MAX) {

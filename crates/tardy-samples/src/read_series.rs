@@ -114,7 +114,7 @@ pub struct PartEnd {
 /// written.
 ///
 /// # Errors
-/// Returns errors of opening and reading.
+/// Returns an error if the file cannot be opened or read.
 pub fn is_without_head(path: &Path) -> io::Result<bool> {
     let file = regular_file::open(path)?;
     let length = file.metadata()?.len();

@@ -24,7 +24,7 @@ impl ReservedFile {
     /// Reserves `bytes` in the folder of `place`.
     ///
     /// # Errors
-    /// Returns errors of creating and writing a file.
+    /// Returns an error if a file cannot be created or written.
     pub fn new(place: &Path, bytes: usize) -> io::Result<Self> {
         let folder = place
             .parent()
@@ -54,7 +54,8 @@ impl ReservedFile {
     /// Writes `content` into the reserved space and moves the file to its final path.
     ///
     /// # Errors
-    /// Returns errors of writing, if `content` exceeds the space, and of fsync(2) and rename(2).
+    /// Returns an error if writing fails because `content` exceeds the space, and the errors of
+    /// fsync(2) and rename(2).
     pub fn commit(mut self, content: &[u8]) -> io::Result<()> {
         self.file.rewind()?;
         self.file.write_all(content)?;
@@ -97,7 +98,7 @@ impl Drop for ReservedFile {
 /// content.
 ///
 /// # Errors
-/// Returns errors of writing, fsync(2) and rename(2); the old file then stays.
+/// Returns an error if writing, fsync(2) or rename(2) fails; the old file then stays.
 pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, File::sync_all)?;
     sync_name(place);
@@ -144,7 +145,7 @@ pub fn sync_name(file: &Path) {
 /// Works like [`replace`], but does not wait for the disk.
 ///
 /// # Errors
-/// Returns errors of writing and rename(2); the old file then stays.
+/// Returns an error if writing or rename(2) fails; the old file then stays.
 pub fn replace_in_memory(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, |_| Ok(()))
 }

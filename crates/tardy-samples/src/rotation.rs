@@ -44,12 +44,12 @@ const STATE_BYTES_LEAST: u64 = 128 << 10;
 /// disk is full.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
-/// First and longest pause after a failure to free space. There is a pause because each attempt may
-/// read a whole segment.
+/// The first and the longest pause after a failure to free space. There is a pause because each
+/// attempt may read a whole segment.
 const REST_FIRST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// Division of the disk budget of a run with `--disk`.
+/// How the disk budget of a run with `--disk` is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskDivision {
     /// Size limit of `state.jsonl`, in bytes.
@@ -158,14 +158,15 @@ impl KeptSegments {
     }
 }
 
-/// The changes on disk while a segment is folded, in this order. A crash may follow any of them.
+/// The changes on disk while a segment is folded, in this order. The tool may crash after any of
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The samples were counted.
     Counted,
     /// The new histograms were written to a file next to the old ones.
     Written,
-    /// The new histograms replaced the old ones, and reached the disk.
+    /// The new histograms replaced the old ones, and are on the disk.
     Replaced,
     /// The segment was removed.
     Removed,
@@ -212,7 +213,7 @@ impl Rotation {
     /// Writes empty hourly histograms. This file shows readers that there are segments.
     ///
     /// # Errors
-    /// Returns errors of writing.
+    /// Returns an error if writing fails.
     pub(crate) fn begin(&self) -> io::Result<()> {
         if self.through() > 0 {
             return Ok(());
@@ -293,7 +294,7 @@ impl Rotation {
     /// Folds the oldest segments until there is enough space for a new one.
     ///
     /// # Errors
-    /// Returns errors of the disk; samples that were not folded stay in their segments.
+    /// Returns an error if the disk fails; samples that were not folded stay in their segments.
     pub fn make_room(&self) -> io::Result<()> {
         let made = self.make_room_watched(|_| Ok(()));
         let mut kept = self.kept();
@@ -399,7 +400,7 @@ impl Rotation {
     /// Returns the histograms with the samples of all existing segments added. Writes nothing.
     ///
     /// # Errors
-    /// Returns errors of reading.
+    /// Returns an error if reading fails.
     pub fn with_all_segments(&self) -> io::Result<Hours> {
         let hours = match self.hours() {
             Err(error)
@@ -433,7 +434,7 @@ impl Rotation {
     /// these files, so that readers find the segments after a power failure.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if a sync fails.
     pub fn settle(&self) -> io::Result<()> {
         self.place_head()?;
         for file in self

@@ -22,7 +22,7 @@ pub(crate) fn new_head_path(series: &Path) -> PathBuf {
 /// belong to the series in `series`.
 ///
 /// # Errors
-/// Returns errors of reading the folder.
+/// Returns an error if the folder cannot be read.
 pub fn segments_behind(series: &Path, through: u64) -> io::Result<Vec<u64>> {
     let folder = series
         .parent()

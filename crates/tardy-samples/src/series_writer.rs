@@ -1,4 +1,4 @@
-//! Appends chunks to a series file, and keeps the file readable if the disk is full.
+//! Appends chunks to a series file, which stays readable even if the disk becomes full.
 //!
 //! If a chunk cannot be written completely, its written part is removed. The writer still tries to
 //! write the next chunk, because space may have been freed.
@@ -18,8 +18,8 @@ use crate::rotation::Rotation;
 use crate::segments::new_head_path;
 
 /// Interval at which the recorder empties the rings and writes chunks. If the run is killed, at
-/// most the samples of one interval are lost. If the recorder also stalls, less than 250 ms of
-/// samples are lost.
+/// most the samples of one interval are lost. If the recorder also stalls, the samples of less than
+/// 250 ms are lost.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 
 /// An open series file.
@@ -42,7 +42,7 @@ impl SeriesWriter {
     /// Creates the file and writes its head.
     ///
     /// # Errors
-    /// Returns AlreadyExists if the file exists, and errors of writing.
+    /// Returns an error if writing fails, and AlreadyExists if the file exists.
     pub fn create(path: &Path, descriptor: &Descriptor) -> io::Result<Self> {
         let mut writer = Self::without_head(path)?;
         writer.write_head(descriptor)?;
@@ -97,10 +97,10 @@ impl SeriesWriter {
         })
     }
 
-    /// Writes the head, before anything else.
+    /// Writes the head; must be called before anything else is written.
     ///
     /// # Errors
-    /// Returns errors of writing.
+    /// Returns an error if writing fails.
     pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
         let head = chunk::encode_head(&serde_json::to_vec(descriptor)?);
         // The hourly histograms are written before the head. Therefore, if a series has a head but
@@ -133,7 +133,7 @@ impl SeriesWriter {
     /// Appends a whole chunk. If this fails, appends nothing.
     ///
     /// # Errors
-    /// Returns errors of writing, such as ENOSPC; the file then ends as before.
+    /// Returns an error such as ENOSPC if writing fails; the file then ends as before.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(segments) = &self.segments else {
             return self.write_whole(bytes);
@@ -171,7 +171,7 @@ impl SeriesWriter {
     /// Syncs the file to disk; called before the file is closed.
     ///
     /// # Errors
-    /// Returns errors of fsync(2).
+    /// Returns the errors of fsync(2).
     pub fn sync(&self) -> io::Result<()> {
         if let Some(segments) = &self.segments {
             segments.rotation.place_head()?;

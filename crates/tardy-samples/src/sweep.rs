@@ -1,5 +1,5 @@
-//! Collects, in one pass over the samples in order of time: the extremes of equal intervals, counts
-//! by time and latency, and each sample that is larger than all samples before it.
+//! Makes one pass over the samples in order of time. Collects the extremes of intervals of equal
+//! length, counts by time and latency, and each sample that is larger than all samples before it.
 //!
 //! For a chart over time, the samples are sorted into a fixed number of intervals: 64 Ki for all
 //! CPUs of a report together. Memory and file size therefore do not grow with the run's length.
@@ -38,7 +38,8 @@ pub struct Division {
     pub points: usize,
 }
 
-/// Smallest and largest value of each of several equal intervals; `None` for empty intervals.
+/// Smallest and largest value of each of several intervals of equal length; `None` for empty
+/// intervals.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Columns {
     /// Start of the first interval, in s.
@@ -61,7 +62,7 @@ pub struct SeriesExtract {
     pub records: Vec<(u64, f64, i64)>,
     /// Number of samples.
     pub samples: u64,
-    /// Due time in s and latency in ns of every sample, if there are few.
+    /// Due time in s and latency in ns of every sample, if there are only a few samples.
     pub points: Option<Vec<(f64, i64)>>,
 }
 
@@ -150,7 +151,8 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds a concurrent series, for a chart of both. Clears the list of new largest latencies.
+    /// Adds a concurrent series, for a chart of both series. Clears the list of new largest
+    /// latencies.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns
@@ -453,7 +455,7 @@ mod tests {
             let mut whole = sweep(&chunks[..cut.min(chunks.len())]);
             whole.merge(sweep(&chunks[cut.min(chunks.len())..]));
             let swept = whole.swept;
-            // The oracle examines every latency.
+            // The reference implementation examines every latency.
             let mut extremes = vec![None; columns];
             let (mut records, mut largest) = (Vec::new(), i64::MIN);
             for (index, &latency) in latencies.iter().enumerate() {

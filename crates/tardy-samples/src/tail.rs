@@ -140,8 +140,8 @@ impl Population {
     }
 }
 
-/// Collects the samples that the tail models of one series need. A pass over the series that has
-/// another purpose can add its chunks here, in their order.
+/// Collects the samples that the tail models of one series need. A pass that reads the series for
+/// another purpose can add the chunks here, in their order.
 #[derive(Debug)]
 pub struct TailReader {
     schedule: Schedule,

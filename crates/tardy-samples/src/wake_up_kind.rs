@@ -19,7 +19,7 @@ pub enum WokenBy {
     Softirq,
     /// Another thread.
     Thread,
-    /// There is no waker, because the sample is the time between two functions of the program.
+    /// No waker, because the sample is the time between two functions of the program.
     Functions,
 }
 
@@ -40,7 +40,7 @@ pub enum WakeUpKind {
 }
 
 impl WakeUpKind {
-    /// Returns the kind of a wake-up with this cause, of a thread that slept in `call`.
+    /// Returns the kind of a wake-up that had this cause and woke a thread that slept in `call`.
     #[must_use]
     pub fn new(cause: &Cause, call: Option<&Arc<str>>) -> Self {
         let by = match *cause {

@@ -42,7 +42,7 @@ impl Story {
         self.does(length, Doing::Running, None);
     }
 
-    /// Adds a sleep, and a wait of 10 ns for a CPU. If a timer is the waker, it is due 5 ns before
+    /// Adds a sleep, and a wait of 10 ns for a CPU. If the waker is a timer, it is due 5 ns before
     /// the end of the sleep.
     fn sleeps(&mut self, length: i64, place: u32, waker: Waker) {
         let asleep = Doing::Asleep {

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
 
-/// Correlations of a series with its earlier values, and a test of whether chance explains them.
+/// Correlations of a series with its earlier values, and a test of whether chance can explain them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Autocorrelation {
     /// The correlations at distances of 1, 2, ... values, each from -1 to 1.

@@ -14,8 +14,8 @@ pub fn cumulative(events: f64, trials: f64, probability: f64) -> f64 {
     cumulative_with_complement(events, trials, probability, 1.0 - probability)
 }
 
-/// Works like [`cumulative`], for callers that know `complement`, 1 - `probability`, more exactly
-/// than the subtraction gives it.
+/// Works like [`cumulative`], for callers that know `complement` (1 - `probability`) more exactly
+/// than a subtraction would give it.
 #[must_use]
 pub fn cumulative_with_complement(
     events: f64,

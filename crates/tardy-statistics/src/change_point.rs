@@ -62,7 +62,7 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let mut changes = weak_changes(series, search);
     while let Some(weakest) = weakest(&changes, search) {
         changes.remove(weakest);
-        // The neighbouring changes now divide longer segments, so they are tested again.
+        // The neighbouring changes now separate longer segments, so they are tested again.
         let indexes: Vec<usize> = changes.iter().map(|change| change.index).collect();
         for neighbour in weakest.saturating_sub(1)..(weakest + 1).min(changes.len()) {
             changes[neighbour] = judged(
@@ -78,7 +78,7 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
 
 /// Returns the index of the change to drop next. This is the change that is most probably due to
 /// chance, if the probability is too high. If not, it is the smallest change, if that is too small.
-/// Returns `None` if all changes are kept.
+/// Returns `None` if no change must be dropped.
 fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     let (index, worst) = changes.iter().enumerate().reduce(|a, b| {
         if b.1.probability > a.1.probability {

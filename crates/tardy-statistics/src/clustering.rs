@@ -2,16 +2,16 @@
 //!
 //! The number of events is treated like a Poisson variable of the same mean and variance. If a
 //! random event belongs to a cluster of `dispersion` events on average, the number of events has
-//! `dispersion` times the variance of independent events. Larger clusters may exist that did not
-//! occur in the run, so the upper bound adds one cluster of `unseen` events. Fay and Feuer do this
-//! for weighted sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is
+//! `dispersion` times the variance of independent events. Larger clusters than those in the run may
+//! occur, so the upper bound adds one cluster of `unseen` events. Fay and Feuer do this for
+//! weighted sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is
 //! their largest weight). With `unseen = dispersion = 1`, the bounds equal Clopper and Pearson's
 //! bounds.
 //!
 //! An event that did not occur in the run may hit all CPUs at the same time. Upper bounds include
 //! one such event. So if no event was observed, an upper bound does not become smaller with more
-//! CPUs. CPUs look independent in a run without a common stall. No method can be both narrow for
-//! such a run and right for a run with a common stall.
+//! CPUs. CPUs look independent in a run without a common stall. No method can give bounds that are
+//! narrow for such a run and still right for a run with a common stall.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -6,9 +6,9 @@
 //! one configuration differ. With fewer runs, quantiles are compared by resampled blocks of time
 //! ([`block_bootstrap`]), and deadline misses by the ratio of their rates ([`rate_ratio`]). The
 //! intervals of these two methods are widened by the spread between runs ([`run_spread`]).
-//! [`ranks`], [`welch`] and [`ratio_of_means`] compare the bodies of distributions, not the tails.
-//! A verdict ([`equivalence`]) requires an interval and the user's margin; a probability alone
-//! never gives a verdict.
+//! [`ranks`], [`welch`] and [`ratio_of_means`] compare the bulk of the values, not the tails. A
+//! verdict ([`equivalence`]) requires an interval and the user's margin; a probability alone never
+//! gives a verdict.
 
 pub mod block_bootstrap;
 pub mod block_length;

@@ -7,8 +7,8 @@
 //! estimates the variance of the total if intervals are longer than the correlation length. The
 //! correlation length is unknown, so neighbouring intervals are merged repeatedly, and the largest
 //! variance of all merges is used. With few intervals, an estimate of the variance is uncertain, so
-//! it is increased as Student's t widens an interval. Korn and Graubard (Survey Methodology 24,
-//! 1998) define the effective number of clustered samples in this way.
+//! it is increased in the way in which Student's t widens an interval. Korn and Graubard (Survey
+//! Methodology 24, 1998) define the effective number of clustered samples in this way.
 //!
 //! Bounds use an effective number of samples, which differs between percentiles. The effective
 //! number comes from the variance of the number of samples above the percentile, over at most 256
@@ -17,8 +17,8 @@
 //! same on all CPUs. Blocks therefore do not depend on how a series was divided, and a stall of
 //! several CPUs counts as one event.
 //!
-//! A level with fewer than 60 independent samples has no bound. The cause may be a drift that also
-//! influences rarer samples. Rarer samples have a bound if 60 clusters of them were observed.
+//! A level with fewer than 60 independent samples has no bound. Its samples may drift, and such a
+//! drift may also influence rarer samples. These have a bound if 60 clusters of them were observed.
 //! Phases with different names are planned to differ in level, so such a difference does not count
 //! as dependence.
 
@@ -30,12 +30,12 @@ pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// The two-sided 95 % deviate of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 /// Dispersion above which samples certainly depend on each other. An estimate above this limit is
-/// still smaller than the true dispersion. It has grown relative to the estimate for intervals of
-/// half the length, and [`dispersion`] adds this growth once more.
+/// still smaller than the true dispersion. To compensate for this, [`dispersion`] adds the growth
+/// of the estimate, relative to intervals of half the length, once more.
 pub const DEPENDENT: f64 = 2.0;
 /// Minimum effective number of trials for a bound. If intervals are shorter than the correlation
-/// length, the estimated variance is too small by a factor of several. With a minimum of 30, bounds
-/// for series with 10 changes between two levels held in 90 % of the cases instead of 95 %.
+/// length, the estimated variance is several times too small. With a minimum of 30, bounds for
+/// series with 10 changes between two levels held in 90 % of the cases instead of 95 %.
 const EFFECTIVE_MIN: f64 = 60.0;
 
 /// The events and trials in an interval of time.
@@ -56,8 +56,8 @@ pub struct Stretch {
 /// least 1. Returns infinity if the effective number of trials is too small for a bound, and `None`
 /// if there are too few intervals.
 ///
-/// `stretches` are sorted by stratum and place. Neighbours are merged as long as `freedom_min`
-/// degrees of freedom remain. `freedom_min` should be [`FREEDOM_MIN`] or more.
+/// `stretches` must be sorted by stratum and position. Neighbours are merged as long as
+/// `freedom_min` degrees of freedom remain. `freedom_min` should be [`FREEDOM_MIN`] or more.
 #[must_use]
 pub fn dispersion(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     let mut joined: Vec<Stretch> = stretches

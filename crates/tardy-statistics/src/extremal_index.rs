@@ -16,7 +16,7 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     }
     let count = (positions.len() - 1) as f64;
     // Distances within clusters are short. The paper uses `gap - 1` and `gap - 2`, so that short
-    // distances do not bias the limit law of the long ones.
+    // distances do not bias the limit distribution of the long ones.
     let (sum, weight) = gaps(positions)
         .map(|gap| gap as f64)
         .fold((0.0, 0.0), |(sum, weight), gap| {

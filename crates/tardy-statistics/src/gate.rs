@@ -27,7 +27,7 @@ use super::runs_test::runs_test;
 use super::stationarity::kpss;
 use super::tally::Tally;
 
-/// Number of distances at which block maxima are correlated.
+/// Number of distances at which the correlation of block maxima is computed.
 const LAGS: usize = 10;
 /// Minimum number of block maxima for a check over time.
 const BLOCKS_MIN: usize = 20;
@@ -180,7 +180,7 @@ fn checks_of_fit(tail: &Tail) -> Vec<Check> {
         },
         fit,
     ];
-    // If the excesses are known only as counts in buckets, single excesses cannot be tested for
+    // If the excesses are known only as counts in buckets, they cannot be tested one by one for
     // another cause. For such excesses, only the goodness of fit can show another cause.
     if tail.excesses.values().is_some() {
         checks.push(mixture(&tail.excesses).map_or_else(|| unmeasured("mixture"), Check::Mixture));

@@ -1,5 +1,5 @@
-//! The generalised Pareto distribution, the limit law of excesses over a high threshold (Coles
-//! 2001, chapter 4).
+//! The generalised Pareto distribution, the limit distribution of excesses over a high threshold
+//! (Coles 2001, chapter 4).
 //!
 //! Return levels have profile-likelihood intervals; symmetric intervals exist for comparison with
 //! textbooks. Rounded data, such as a histogram in microseconds, have ties, which invalidate the

@@ -73,7 +73,7 @@ fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
 /// TOMS 18, 1992, BFRAC).
 ///
 /// The terms of this fraction contain `a y - b x` as one difference, so a share of 1e-9 keeps its
-/// digits. A fraction that is better known loses these digits.
+/// digits. Another, better known continued fraction loses these digits.
 fn divisor(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let distance = a * y - b * x + 1.0;
     let first = away_from_zero(a * distance / (a + 1.0));

@@ -1,7 +1,7 @@
 //! L-moments: location, spread and skewness as sums of ordered values, which a single outlier
 //! cannot dominate.
 //!
-//! L-moments give the start of likelihood fits, and also an independent estimate of the parameters.
+//! Likelihood fits start from L-moments, which also give an independent estimate of the parameters.
 //! Sources: Hosking, Journal of the Royal Statistical Society B 52, 1990; Hosking and Wallis,
 //! Technometrics 29, 1987 (generalised Pareto).
 

@@ -45,7 +45,7 @@ impl LogBuckets {
         });
     }
 
-    /// Returns the counts since the last call.
+    /// Returns the counts of the values recorded since the last call.
     pub fn take(&mut self) -> Stretch {
         let mut stretch = Stretch {
             entries: Vec::new(),

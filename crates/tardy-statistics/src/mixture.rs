@@ -14,7 +14,8 @@ use super::gpd::excesses::Excesses;
 use super::gpd::fit::fit;
 use super::profile::normal_deviate;
 
-/// Share of the largest excesses that are tested (the paper's percentile of candidates).
+/// Share of the excesses that are tested one by one; these are the largest (the paper's percentile
+/// of candidates).
 const CANDIDATES: f64 = 0.05;
 /// If the other cause has more points than this, it can be fitted alone (the paper's "minimum of
 /// samples").
@@ -34,7 +35,7 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// Returns the excess from which on the other cause can be fitted alone; `None` if the other
+    /// Returns the excess above which the other cause can be fitted alone; `None` if the other
     /// cause has too few points.
     #[must_use]
     pub fn own_threshold(&self) -> Option<f64> {

@@ -75,8 +75,8 @@ pub fn quantile_ranks_of_clustered(
     }
 }
 
-/// Returns the first rank between 1 and `samples` from which `condition` holds; `samples + 1` if it
-/// never does.
+/// Returns the first rank between 1 and `samples` at and above which `condition` holds;
+/// `samples + 1` if it never does.
 pub(super) fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (1, samples.saturating_add(1));
     while low < high {
@@ -200,8 +200,7 @@ mod tests {
             prop_assert!(clustered.lower.unwrap_or(0) <= alone.lower.unwrap_or(0), "{clustered:?} {alone:?}");
             prop_assert!(clustered.upper.unwrap_or(end) >= alone.upper.unwrap_or(end), "{clustered:?} {alone:?}");
             prop_assert!(clustered.coverage >= 0.95 - 1e-9);
-            // Each end is far enough outside even if the position of a whole effective sample is
-            // wrong.
+            // Each end is far enough outside even if a position is wrong by one effective sample.
             let effective = index * samples as f64;
             if let Some(l) = clustered.lower {
                 prop_assert!(cumulative(index * (l - 1) as f64, effective, probability) <= 0.025 + 1e-9);

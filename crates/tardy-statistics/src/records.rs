@@ -1,6 +1,6 @@
 //! Counts records: values that exceed all earlier values. Records are a cheap sign of drift.
 //! Independent values of any single distribution give about `ln n` records, so thirty records in a
-//! million samples indicate a warm-up, or a machine that gets worse.
+//! million samples indicate a warm-up, or a machine whose latencies grow.
 //!
 //! Source: Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: the i-th value is a record with
 //! probability `1/i`, independent of the others.

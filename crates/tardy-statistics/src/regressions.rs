@@ -1,6 +1,5 @@
-//! Finds the builds from which on numbers are worse or better than before. Many series, with one
-//! value per build, are watched together. The allowed probability of a false alarm is divided among
-//! them.
+//! Finds the builds at which numbers became worse or better. Many series, with one value per build,
+//! are watched together. The allowed probability of a false alarm is divided among them.
 //!
 //! A regression of a kernel appears under all loads of a board, under one load on all boards, or
 //! everywhere. A test of a family of series therefore finds the regression sooner than a test of
@@ -17,10 +16,10 @@
 //!
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
 //! build. For each family, the test compares the last builds with the builds before them, for
-//! several numbers of last builds. When families are compared, only the number of last builds with
-//! the least probable result is used. A larger number includes builds before the change. These
-//! builds make the difference smaller, and with a smaller difference almost every series seems to
-//! have changed.
+//! several numbers of last builds. When families are compared, each family is represented by the
+//! number of last builds whose result is the least probable. A larger number of last builds
+//! includes builds before the change. These builds make the difference smaller, and with a smaller
+//! difference almost every series seems to have changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -73,9 +72,9 @@ pub struct Alarm {
 /// Numbers of last builds. For each number, the test compares this many last builds with the
 /// baseline. The smallest number is 2, because a single build could be unusual by accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// Limit for the influence of a single build. Of the last builds, the one furthest from the
-/// baseline counts with at most this multiple of the second largest distance. Therefore a single
-/// build is never a change.
+/// Limit for the influence of a single build. Among the last builds, the largest distance from the
+/// baseline is limited to this multiple of the second largest distance. Therefore a single build is
+/// never a change.
 const BESIDE_SECOND: f64 = 2.0;
 
 /// Returns the alarms of all families, in the order of the builds at which they are found.
@@ -127,8 +126,9 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
         befores.retain(|from, _| from + LASTS[LASTS.len() - 1] > build + 1);
-        // For each family, only the window with the least probability is kept. It starts at the
-        // change, while longer windows also include builds before the change.
+        // For each family, only the number of last builds with the least probability stays. These
+        // builds start at the change, while larger numbers of last builds include builds before the
+        // change.
         suspects.sort_by(|a, b| {
             (a.1.family)
                 .cmp(&b.1.family)

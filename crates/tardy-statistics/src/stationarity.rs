@@ -1,5 +1,5 @@
-//! Tests whether a series keeps its level: the test of Kwiatkowski, Phillips, Schmidt and Shin
-//! (Journal of Econometrics 54, 1992).
+//! Tests whether a series stays at one level, by the test of Kwiatkowski, Phillips, Schmidt and
+//! Shin (Journal of Econometrics 54, 1992).
 //!
 //! The null hypothesis is a constant level, so a large statistic is evidence against it.
 

@@ -3,11 +3,11 @@
 //!
 //! If the threshold is too low, the fit includes the body of the distribution. If it is too high,
 //! too few values remain. The grid contains the data of the classical plots (mean excess, shape and
-//! modified scale against the threshold). The chosen threshold is the lowest one from which on no
-//! fit is rejected. The false discovery rate over all tests is limited. Estimates usually vary more
-//! with the threshold than their intervals suggest, so their spread over the thresholds is part of
-//! the result. Sources: Coles 2001, section 4.3; Bader, Yan, Zhang, Annals of Applied Statistics
-//! 12, 2018 (ForwardStop).
+//! modified scale against the threshold). The chosen threshold is the lowest one at and above which
+//! no fit is rejected. The false discovery rate over all tests is limited. Estimates usually vary
+//! more with the threshold than their intervals suggest, so their spread over the thresholds is
+//! part of the result. Sources: Coles 2001, section 4.3; Bader, Yan, Zhang, Annals of Applied
+//! Statistics 12, 2018 (ForwardStop).
 
 use super::confidence::Interval;
 use super::goodness::tail_fit::tail_fit;
@@ -20,7 +20,7 @@ use super::tally::Tally;
 /// Minimum number of exceedances over a threshold.
 pub const EXCEEDANCES_MIN: u64 = 50;
 /// Maximum number of exceedances over a threshold. With more exceedances, the threshold is too low
-/// for the limit law, and fits take long.
+/// for the limit distribution, and fits take long.
 pub const EXCEEDANCES_MAX: u64 = 10_000;
 /// Maximum fraction of samples that counts as a tail.
 const SHARE_MAX: f64 = 0.02;
@@ -40,7 +40,7 @@ pub struct Candidate {
     pub mean_excess_error: f64,
     /// The fit. Above a good threshold, the shape is constant.
     pub fit: GpdFit,
-    /// The result of the test whether the fit describes the excesses; `None` if this cannot be
+    /// The result of the test of whether the fit describes the excesses; `None` if this cannot be
     /// tested.
     pub test: Option<Test>,
     /// The level that is exceeded once per horizon, according to this fit; `None` if it is below
@@ -62,8 +62,8 @@ impl Candidate {
 pub struct Scan {
     /// The thresholds that could be fitted.
     pub candidates: Vec<Candidate>,
-    /// Index of the lowest threshold from which on no fit is rejected; `None` if there is no such
-    /// threshold.
+    /// Index of the lowest threshold at and above which no fit is rejected; `None` if there is no
+    /// such threshold.
     pub chosen: Option<usize>,
 }
 

@@ -24,9 +24,9 @@ pub fn samples_needed(probability: f64, rank_from_top: u64, confidence: Confiden
             1.0 - cumulative_with_complement((rank - 1) as f64, samples as f64, tail, probability);
         above >= confidence.get()
     };
-    // Searches upwards by doubling, instead of bisecting up to `LARGEST`. The answer is usually
-    // near rank / tail, and the binomial distribution is slow to compute near its median if the
-    // number of samples is huge.
+    // Searches upwards by doubling, instead of bisecting up to `LARGEST`. The result is usually
+    // near rank / tail, and the binomial distribution of a huge number of samples is slow to
+    // compute near its median.
     let mut high = rank;
     while !suffices(high) {
         high = high.checked_mul(2).filter(|&high| high < LARGEST)?;

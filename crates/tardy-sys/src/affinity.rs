@@ -27,7 +27,7 @@ pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// Returns the CPUs that thread `tid` (0: the calling one) may run on, ascending.
+/// Returns, in ascending order, the CPUs on which thread `tid` (0: the calling one) may run.
 ///
 /// # Errors
 /// Returns ESRCH if the thread does not exist.
@@ -52,7 +52,7 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
 /// cpuset still limits them.
 ///
 /// # Errors
-/// Returns errors of sched_setaffinity(2) and of starting a thread.
+/// Returns the errors of sched_setaffinity(2) and of starting a thread.
 pub fn obtainable() -> io::Result<Vec<u32>> {
     // A new thread makes the request, so that the process's affinity does not change. The kernel
     // reduces the requested mask to the CPUs that the thread may use.

@@ -75,7 +75,7 @@ struct Half {
 /// capabilities.
 ///
 /// # Errors
-/// Returns errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error,
+/// Returns the errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error,
 /// because PR_SET_NO_NEW_PRIVS has the same effect.
 pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     let kept = kept
@@ -147,7 +147,8 @@ fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
         pid: 0,
     };
     let mut halves = [Half::default(); 2];
-    // SAFETY: capget writes two halves, which is what version 3 has, behind the second pointer.
+    // SAFETY: capget writes two halves at the second pointer, as version 3 of the interface
+    // specifies.
     let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, halves.as_mut_ptr()) };
     crate::check(got as libc::c_int)?;
     let halves = [change(halves[0], 0), change(halves[1], 32)];
@@ -160,7 +161,7 @@ fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Returns a set of the calling thread, as /proc/thread-self/status shows it.
+    /// Returns a capability set of the calling thread, as /proc/thread-self/status shows it.
     fn set(name: &str) -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status

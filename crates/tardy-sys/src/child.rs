@@ -51,7 +51,7 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
 /// cannot be read.
 ///
 /// # Errors
-/// Returns errors of starting the program and of reading its pipes.
+/// Returns an error if the program cannot be started or its pipes cannot be read.
 pub fn output(command: &mut Command) -> io::Result<Output> {
     let mut child = command
         .stdin(Stdio::null())

@@ -183,7 +183,7 @@ pub fn cpu_time_of_thread(tid: i32) -> io::Result<i64> {
 /// a tick.
 ///
 /// # Errors
-/// Returns errors of clock_getres(2).
+/// Returns the errors of clock_getres(2).
 pub fn monotonic_resolution() -> io::Result<i64> {
     let mut time = MaybeUninit::uninit();
     // SAFETY: `time` is writable and large enough for a timespec.
@@ -261,8 +261,8 @@ impl Instant {
         }
     }
 
-    /// A separate function, because in the measuring loop its division would take registers and
-    /// cost instructions per sample.
+    /// This function is separate, because its division would take registers and cost instructions
+    /// per sample in the measuring loop.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, step: i64) {
@@ -273,7 +273,7 @@ impl Instant {
 /// Sleeps until `due` on CLOCK_MONOTONIC. If a signal interrupts the sleep, the sleep continues.
 ///
 /// # Errors
-/// Returns errors of clock_nanosleep(2) except EINTR.
+/// Returns the errors of clock_nanosleep(2) except EINTR.
 #[inline]
 pub fn sleep_until(due: &Instant) -> io::Result<()> {
     loop {
@@ -288,8 +288,8 @@ pub fn sleep_until(due: &Instant) -> io::Result<()> {
 /// Sleeps until `due`, in ns of `clock`.
 ///
 /// # Errors
-/// Returns errors of clock_nanosleep(2); also EINTR, so the caller can check whether the clock was
-/// set.
+/// Returns the errors of clock_nanosleep(2), including EINTR, so the caller can check whether the
+/// clock was set.
 #[inline]
 pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
     match nanosleep(clock.number(), libc::TIMER_ABSTIME, &timespec(due)) {
@@ -301,7 +301,7 @@ pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
 /// Sleeps for `duration` ns on `clock`; returns early, with `Ok`, when a signal interrupts it.
 ///
 /// # Errors
-/// Returns errors of clock_nanosleep(2) except EINTR.
+/// Returns the errors of clock_nanosleep(2) except EINTR.
 #[inline]
 pub fn sleep_for(clock: Clock, duration: &Instant) -> io::Result<()> {
     match nanosleep(clock.number(), 0, &duration.time) {

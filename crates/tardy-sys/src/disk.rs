@@ -65,7 +65,7 @@ pub fn room(path: &Path) -> io::Result<Room> {
 /// Returns the space of the file system of an open file.
 ///
 /// # Errors
-/// Returns errors of fstatvfs(3). The call cannot fail for an open file of a local file system.
+/// Returns the errors of fstatvfs(3). The call cannot fail for an open file of a local file system.
 pub fn room_of(file: &File) -> io::Result<Room> {
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statvfs.

@@ -32,7 +32,7 @@ impl EventFd {
     /// Waits until the counter is above 0, sets it to 0, and returns the previous value.
     ///
     /// # Errors
-    /// Returns errors of read(2) except EINTR, after which the wait continues.
+    /// Returns the errors of read(2) except EINTR, after which the wait continues.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = [0; 8];

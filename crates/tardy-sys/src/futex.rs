@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 /// signal comes, so the caller must read the word again.
 ///
 /// # Errors
-/// Returns errors of futex(2) except EAGAIN and EINTR, for which it returns `Ok`.
+/// Returns the errors of futex(2) except EAGAIN and EINTR, for which it returns `Ok`.
 #[inline]
 pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
     // SAFETY: FUTEX_WAIT reads the four aligned bytes at `word`, which outlives the call; a null
@@ -35,7 +35,7 @@ pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
 /// Wakes at most `count` threads that sleep on `word`; returns the number woken.
 ///
 /// # Errors
-/// Returns errors of futex(2), which does not fail for a word of this process.
+/// Returns the errors of futex(2), which does not fail for a word of this process.
 #[inline]
 pub fn wake(word: &AtomicU32, count: i32) -> io::Result<usize> {
     // SAFETY: FUTEX_WAKE uses the address of `word` as a key, and reads and writes nothing.

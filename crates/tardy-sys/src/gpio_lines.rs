@@ -132,7 +132,7 @@ impl OutputLine {
     /// Drives the line high or low.
     ///
     /// # Errors
-    /// Returns errors of the chip.
+    /// Returns the errors of the chip's driver.
     #[inline]
     pub fn set(&self, is_high: bool) -> io::Result<()> {
         let values = Values {
@@ -153,7 +153,7 @@ impl InputLine {
     /// Returns whether the line is high.
     ///
     /// # Errors
-    /// Returns errors of the chip.
+    /// Returns the errors of the chip's driver.
     pub fn is_high(&self) -> io::Result<bool> {
         let mut values = Values { bits: 0, mask: 1 };
         let code = request_code(0x0e, std::mem::size_of::<Values>());
@@ -172,7 +172,7 @@ impl InputLine {
     /// Returns the next edge; `None` if reads do not wait and there is none, or if a signal came.
     ///
     /// # Errors
-    /// Returns errors of read(2): ENODEV if the chip was unplugged.
+    /// Returns the errors of read(2), such as ENODEV if the chip was unplugged.
     #[inline]
     pub fn edge(&mut self) -> io::Result<Option<Edge>> {
         let mut event = [0; EVENT_BYTES];

@@ -27,7 +27,7 @@ fn child_signal() -> io::Result<libc::sigset_t> {
 /// before the first child and the first thread are started.
 ///
 /// # Errors
-/// Returns errors of pthread_sigmask(3), which does not fail here.
+/// Returns the errors of pthread_sigmask(3), which does not fail here.
 pub fn hold_back_child_signal() -> io::Result<()> {
     let set = child_signal()?;
     // SAFETY: `set` is initialised, and a null old mask is allowed.

@@ -12,7 +12,7 @@ impl IntervalTimer {
     /// other threads exist.
     ///
     /// # Errors
-    /// Returns errors of sigprocmask(2), which does not fail here.
+    /// Returns the errors of sigprocmask(2), which does not fail here.
     pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
@@ -47,7 +47,7 @@ impl IntervalTimer {
     /// Stops the timer.
     ///
     /// # Errors
-    /// Returns errors of setitimer(2), which does not fail here.
+    /// Returns the errors of setitimer(2), which does not fail here.
     pub fn stop(&self) -> io::Result<()> {
         self.start(0)
     }
@@ -55,7 +55,7 @@ impl IntervalTimer {
     /// Waits for the signal, in any thread.
     ///
     /// # Errors
-    /// Returns errors of sigwaitinfo(2) except EINTR.
+    /// Returns the errors of sigwaitinfo(2) except EINTR.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {

@@ -30,7 +30,7 @@ impl Ring {
     /// Waits until `due`, in ns of CLOCK_MONOTONIC, with one timeout request.
     ///
     /// # Errors
-    /// Returns EINVAL for a negative time; errors of io_uring_enter(2) except EINTR.
+    /// Returns EINVAL for a negative time, or the errors of io_uring_enter(2) except EINTR.
     #[inline]
     pub fn sleep_until(&mut self, due: i64) -> io::Result<()> {
         self.timeout(due, TimeoutFlags::ABS)
@@ -48,7 +48,7 @@ impl Ring {
     /// Submits a request that does nothing, and waits for its completion.
     ///
     /// # Errors
-    /// Returns errors of io_uring_enter(2) except EINTR.
+    /// Returns the errors of io_uring_enter(2) except EINTR.
     #[inline]
     pub fn nop(&mut self) -> io::Result<()> {
         self.submit(&opcode::Nop::new().build())
@@ -74,8 +74,8 @@ impl Ring {
                 "an earlier request could not be submitted",
             ));
         }
-        // SAFETY: the time of a timeout lives in the caller. The kernel copies the time when it
-        // takes the request (io_uring/timeout.c, __io_timeout_prep), and this function returns
+        // SAFETY: the caller owns the time of a timeout. The kernel copies the time when it takes
+        // the request (io_uring/timeout.c, __io_timeout_prep), and this function returns
         // successfully only after that. After an error, nothing is submitted any more. Other
         // requests of this file contain no pointer.
         unsafe { self.rings.submission().push(request) }

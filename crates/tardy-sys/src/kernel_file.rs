@@ -23,7 +23,8 @@ const KERNELS: [u32; 6] = [
 /// again through [`crate::private_folder::inside`], even if another file gets the name.
 ///
 /// # Errors
-/// Returns errors of open(2); `InvalidInput` if the path is a link, a folder, a FIFO or a device.
+/// Returns the errors of open(2), or `InvalidInput` if the path is a link, a folder, a FIFO or a
+/// device.
 pub fn pin(path: &Path) -> io::Result<File> {
     let file = file::open_path(path, libc::O_NOFOLLOW)?;
     match regular_file::name(file.metadata()?.file_type()) {
@@ -38,7 +39,7 @@ pub fn pin(path: &Path) -> io::Result<File> {
 /// Returns whether the file is on a file system whose files belong to the kernel.
 ///
 /// # Errors
-/// Returns errors of fstatfs(2).
+/// Returns the errors of fstatfs(2).
 pub fn is_kernels(file: &File) -> io::Result<bool> {
     let mut stat = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statfs.

@@ -29,8 +29,8 @@ struct Beneath {
 /// open are not affected. Call this before other threads exist.
 ///
 /// # Errors
-/// Returns ENOSYS if the kernel lacks Landlock; EOPNOTSUPP if Landlock is switched off; errors of
-/// open(2).
+/// Returns ENOSYS if the kernel lacks Landlock; EOPNOTSUPP if Landlock is switched off; or the
+/// errors of open(2).
 pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
     // SAFETY: with the flag for the version, the kernel accesses no memory.
     let version = unsafe {

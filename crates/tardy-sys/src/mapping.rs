@@ -127,7 +127,7 @@ impl Mapping {
     /// Reads `bytes` bytes of the file, from `at` on, to the start of the mapping.
     ///
     /// # Errors
-    /// Returns errors of pread(2); `UnexpectedEof` if the file ends earlier.
+    /// Returns the errors of pread(2), or `UnexpectedEof` if the file ends earlier.
     ///
     /// # Panics
     /// Panics if the mapping is shorter than `bytes`.

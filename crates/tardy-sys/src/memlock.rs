@@ -15,7 +15,7 @@ pub fn lock_all() -> io::Result<()> {
 /// Unlocks all memory.
 ///
 /// # Errors
-/// Returns errors of munlockall(2).
+/// Returns the errors of munlockall(2).
 pub fn unlock_all() -> io::Result<()> {
     // SAFETY: munlockall has no preconditions.
     crate::check(unsafe { libc::munlockall() }).map(drop)
@@ -39,7 +39,7 @@ pub fn check_room(bytes: usize) -> io::Result<()> {
 }
 
 /// Touches 64 KiB of the calling thread's stack, so that its loop takes no page faults there. The
-/// stack must be larger.
+/// stack must be larger than that.
 #[inline(never)]
 pub fn touch_stack() {
     let mut pages = [0_u8; 64 * 1024];

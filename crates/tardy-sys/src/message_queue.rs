@@ -55,7 +55,7 @@ impl MessageQueue {
     /// Appends `word` to the queue, and waits while the queue is full.
     ///
     /// # Errors
-    /// Returns errors of mq_send(3) except EINTR.
+    /// Returns the errors of mq_send(3) except EINTR.
     #[inline]
     pub fn send(&self, word: u64) -> io::Result<()> {
         let message = word.to_ne_bytes();
@@ -78,7 +78,7 @@ impl MessageQueue {
     /// Removes the first word from the queue and returns it, and waits while the queue is empty.
     ///
     /// # Errors
-    /// Returns errors of mq_receive(3) except EINTR.
+    /// Returns the errors of mq_receive(3) except EINTR.
     #[inline]
     pub fn receive(&self) -> io::Result<u64> {
         let mut message = [0_u8; MESSAGE_BYTES];

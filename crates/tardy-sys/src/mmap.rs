@@ -20,8 +20,8 @@ impl SharedMapping {
     /// Maps the first `length` bytes of `file`, which must be open for reading and writing.
     ///
     /// # Errors
-    /// Returns errors of mmap(2): `EINVAL` for a length of zero, `EACCES` for a file opened without
-    /// write permission.
+    /// Returns the errors of mmap(2), such as `EINVAL` for a length of zero, or `EACCES` for a file
+    /// opened without write permission.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         // SAFETY: a null hint without MAP_FIXED lets the kernel choose unused addresses, so no
         // existing object is touched. The kernel checks the descriptor and the length.

@@ -48,7 +48,7 @@ impl ParallelPort {
     /// Sets the eight data lines.
     ///
     /// # Errors
-    /// Returns errors of the port.
+    /// Returns the errors of the port's driver.
     #[inline]
     pub fn write(&self, data: u8) -> io::Result<()> {
         // SAFETY: the kernel reads one byte at the pointer.
@@ -66,7 +66,7 @@ impl ParallelPort {
     /// the descriptor is readable.
     ///
     /// # Errors
-    /// Returns errors of the port.
+    /// Returns the errors of the port's driver.
     #[inline]
     pub fn take_interrupts(&self) -> io::Result<u32> {
         let mut count: libc::c_int = 0;

@@ -118,7 +118,7 @@ impl Default for Space {
 }
 
 impl Space {
-    /// Creates the space of all parameters with interleaved writing.
+    /// Creates a space that contains all values of all parameters, but only interleaved writing.
     #[must_use]
     pub fn new() -> Self {
         let everything = RawInterval {
@@ -359,7 +359,7 @@ impl Playback {
     /// [`Playback::start`] starts the device.
     ///
     /// # Errors
-    /// Returns the errors of [`Playback::refine`]; errors of the driver.
+    /// Returns the errors of [`Playback::refine`], or the errors of the driver.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
         // Kernels before 5.1 lack this request, so an error is ignored. These kernels have
@@ -391,7 +391,7 @@ impl Playback {
     /// was configured, and after it stopped.
     ///
     /// # Errors
-    /// Returns errors of the driver.
+    /// Returns the errors of the driver.
     pub fn prepare(&self) -> io::Result<()> {
         self.order(PREPARE)
     }
@@ -399,7 +399,7 @@ impl Playback {
     /// Starts to play the written frames.
     ///
     /// # Errors
-    /// Returns EPIPE if nothing was written; errors of the driver.
+    /// Returns EPIPE if nothing was written, or the errors of the driver.
     pub fn start(&self) -> io::Result<()> {
         self.order(START)
     }
@@ -407,7 +407,7 @@ impl Playback {
     /// Stops playback at once.
     ///
     /// # Errors
-    /// Returns errors of the driver.
+    /// Returns the errors of the driver.
     pub fn stop(&self) -> io::Result<()> {
         self.order(DROP)
     }
@@ -450,7 +450,7 @@ impl Playback {
     /// Reads the position of the hardware pointer.
     ///
     /// # Errors
-    /// Returns errors of the driver.
+    /// Returns the errors of the driver.
     #[inline]
     #[allow(
         clippy::unnecessary_cast,

@@ -34,7 +34,7 @@ const AREA_BYTES: u32 = 32;
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;
-/// RSEQ_CPU_ID_UNINITIALIZED, which is no CPU's number.
+/// RSEQ_CPU_ID_UNINITIALIZED, which is not the number of any CPU.
 const NO_CPU: u32 = u32::MAX;
 
 /// The current CPU of a thread without a [`Post`]. This value equals the thread's expected CPU, so
@@ -51,7 +51,7 @@ thread_local! {
 pub struct Post {
     /// The area that this module registered; absent if the C library has one.
     own: Option<Box<Area>>,
-    /// Keeps the value in the thread that created it.
+    /// Prevents the value from being moved to another thread.
     of_thread: PhantomData<*const ()>,
 }
 

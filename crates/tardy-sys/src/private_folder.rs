@@ -14,7 +14,7 @@ use crate::{regular_file, user};
 /// restart of the process. An existing folder must also be private.
 ///
 /// # Errors
-/// Returns errors of mkdir(2), and of [`open`].
+/// Returns the errors of mkdir(2), and of [`open`].
 pub fn make(path: &Path) -> io::Result<()> {
     match make_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path).map(drop),
@@ -25,7 +25,7 @@ pub fn make(path: &Path) -> io::Result<()> {
 /// Makes a folder that only this user may use. A file or folder must not exist at `path`.
 ///
 /// # Errors
-/// Returns errors of mkdir(2).
+/// Returns the errors of mkdir(2).
 pub fn make_new(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -33,8 +33,8 @@ pub fn make_new(path: &Path) -> io::Result<()> {
 /// Opens a folder that only this user may use.
 ///
 /// # Errors
-/// Returns errors of open(2); `PermissionDenied` if the path is a link, or the folder belongs to
-/// another user or is accessible to others.
+/// Returns the errors of open(2), or `PermissionDenied` if the path is a link, or the folder
+/// belongs to another user or is accessible to others.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
@@ -53,7 +53,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens a folder of any owner, unless `path` is a link.
 ///
 /// # Errors
-/// Returns errors of open(2); `PermissionDenied` if the path is a link or not a folder.
+/// Returns the errors of open(2), or `PermissionDenied` if the path is a link or not a folder.
 pub fn open_itself(path: &Path) -> io::Result<File> {
     let opened = OpenOptions::new()
         .read(true)
@@ -69,7 +69,7 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
 /// last part of `path` may not be a link.
 ///
 /// # Errors
-/// Returns errors of open(2), such as ELOOP.
+/// Returns the errors of open(2), such as ELOOP.
 pub fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -83,7 +83,7 @@ pub fn create_file(path: &Path) -> io::Result<File> {
 /// Opens the file `name` of an open folder for reading, without waiting.
 ///
 /// # Errors
-/// Returns errors of open(2); `PermissionDenied` if it is no regular file, such as a link.
+/// Returns the errors of open(2), or `PermissionDenied` if it is no regular file, such as a link.
 pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     let path = inside(folder).join(name);
     let opened = OpenOptions::new()

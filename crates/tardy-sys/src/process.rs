@@ -85,7 +85,7 @@ fn is_single_threaded() -> bool {
 /// Reaps any child; with `block`, waits until one ends.
 ///
 /// # Errors
-/// Returns errors of waitpid(2) except EINTR, after which the wait continues.
+/// Returns the errors of waitpid(2) except EINTR, after which the wait continues.
 pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
@@ -94,7 +94,7 @@ pub fn reap_any(block: bool) -> io::Result<WaitResult> {
 /// of this process.
 ///
 /// # Errors
-/// Returns errors of waitpid(2).
+/// Returns the errors of waitpid(2).
 pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     let mut status = 0;
     loop {
@@ -198,7 +198,7 @@ pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
 /// reap such descendants.
 ///
 /// # Errors
-/// Returns errors of prctl(2).
+/// Returns the errors of prctl(2).
 pub fn become_subreaper() -> io::Result<()> {
     // SAFETY: PR_SET_CHILD_SUBREAPER takes one integer and reads no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) }).map(drop)

@@ -13,7 +13,7 @@ use std::path::Path;
 /// Opens a regular file for reading, without waiting.
 ///
 /// # Errors
-/// Returns errors of opening; `InvalidInput` if the file is not a regular one.
+/// Returns the errors of stat(2) and open(2), or `InvalidInput` if the file is not a regular one.
 pub fn open(path: &Path) -> io::Result<File> {
     // A device is not even opened, because opening a device can have an effect. If the file is
     // replaced after this check, it is still opened without waiting.
@@ -29,7 +29,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a whole file of at most `bytes_max` bytes, without relying on its reported length.
 ///
 /// # Errors
-/// Returns the errors of [`open`] and of reading; `InvalidData` if the file is longer.
+/// Returns the errors of [`open`] and of reading, or `InvalidData` if the file is longer.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?

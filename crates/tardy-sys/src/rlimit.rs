@@ -52,7 +52,7 @@ impl Resource {
 /// Returns the soft and the hard limit; [`UNLIMITED`] for no limit.
 ///
 /// # Errors
-/// Returns errors of getrlimit(2).
+/// Returns the errors of getrlimit(2).
 pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,

@@ -20,8 +20,8 @@ const CPU_SECONDS: u64 = 1;
 /// exit and sigreturn.
 ///
 /// # Errors
-/// Returns errors of [`process::fork`]; EACCES or EPERM if the system forbids executing memory
-/// files.
+/// Returns the errors of [`process::fork`], or EACCES or EPERM if the system forbids executing
+/// memory files.
 pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     let mut file = memory_file::create("tardy-crashme")?;
     file.write_all(code)?;

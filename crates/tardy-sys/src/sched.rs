@@ -87,7 +87,8 @@ pub fn try_policy(policy: Policy) -> io::Result<()> {
     attributes.give(0)
 }
 
-/// A policy as the kernel's structure. Make it beforehand for code that must not allocate.
+/// A policy as the kernel's structure. Code that must not allocate needs a policy that was made
+/// before.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes(SchedAttr);
 
@@ -209,7 +210,7 @@ pub fn policy_name(policy: u32) -> &'static str {
 /// Sets the timer slack of the calling thread, in ns. Real-time threads have no timer slack.
 ///
 /// # Errors
-/// Returns errors of prctl(2).
+/// Returns the errors of prctl(2).
 pub fn set_timer_slack(slack: u32) -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and reads no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack)) })
@@ -219,7 +220,7 @@ pub fn set_timer_slack(slack: u32) -> io::Result<()> {
 /// Returns the calling thread's timer slack in ns.
 ///
 /// # Errors
-/// Returns errors of prctl(2).
+/// Returns the errors of prctl(2).
 pub fn timer_slack() -> io::Result<u32> {
     // SAFETY: PR_GET_TIMERSLACK takes no argument.
     crate::check(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|slack| slack as u32)

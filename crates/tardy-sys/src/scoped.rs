@@ -1,5 +1,5 @@
-//! Starts threads, and works without them if the kernel refuses them. It does so (EAGAIN) when a
-//! user, a control group or the machine has reached its limit of processes.
+//! Starts threads, and works without them if the kernel refuses them. The kernel refuses a thread
+//! (EAGAIN) when a user, a control group or the machine has reached its limit of processes.
 //!
 //! Readers continue with fewer threads, because others may use up a container's limit at any time,
 //! and a summary is the same on one thread. A measurement reports the limit instead, because with
@@ -38,7 +38,7 @@ pub fn refused(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns whether `error` is the one that [`refused`] makes at a limit on threads.
+/// Returns whether [`refused`] made `error` because of a limit on threads.
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     error
@@ -50,7 +50,8 @@ pub fn is_refusal(error: &io::Error) -> bool {
 /// policy and groups of this thread.
 ///
 /// # Errors
-/// Returns errors of starting a thread, with the remedy of [`refused`]; `Other` if `work` panicked.
+/// Returns an error with the remedy of [`refused`] if a thread cannot be started, or `Other` if
+/// `work` panicked.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scope(|scope| {
         let thread = Builder::new().spawn_scoped(scope, work).map_err(refused)?;
@@ -91,7 +92,7 @@ pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R 
     let left = Mutex::new(items.into_iter().enumerate());
     share(count, || {
         loop {
-            // A thread that panics in `make` holds neither lock.
+            // A thread that panics in `make` holds neither of the two locks.
             let next = left
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -44,7 +44,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// available bytes. Returns the previous setting.
 ///
 /// # Errors
-/// Returns EINVAL for a speed that the system does not define; errors of tcgetattr(3) and
+/// Returns EINVAL for a speed that the system does not define, or the errors of tcgetattr(3) and
 /// tcsetattr(3).
 pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Setting> {
     let fd = terminal.as_raw_fd();
@@ -78,7 +78,7 @@ pub struct Setting(libc::termios);
 /// Restores the setting from before [`make_raw`].
 ///
 /// # Errors
-/// Returns errors of tcsetattr(3).
+/// Returns the errors of tcsetattr(3).
 pub fn restore(terminal: &File, setting: &Setting) -> io::Result<()> {
     // SAFETY: the call reads the termios behind the pointer, which is valid.
     crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &setting.0) })
@@ -105,7 +105,7 @@ fn speed_code(bits_per_second: u32) -> Option<libc::speed_t> {
 /// Discards unread input and unsent output.
 ///
 /// # Errors
-/// Returns errors of tcflush(3).
+/// Returns the errors of tcflush(3).
 pub fn discard(terminal: &File) -> io::Result<()> {
     // SAFETY: tcflush takes two integers.
     crate::check(unsafe { libc::tcflush(terminal.as_raw_fd(), libc::TCIOFLUSH) }).map(drop)

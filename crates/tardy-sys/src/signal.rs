@@ -57,7 +57,7 @@ impl SignalFd {
     /// Returns the next pending signal, if any.
     ///
     /// # Errors
-    /// Returns errors of read(2).
+    /// Returns the errors of read(2).
     pub fn take(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = std::mem::size_of::<libc::signalfd_siginfo>();
@@ -112,7 +112,7 @@ pub fn set_default(signal: i32) {
 /// The function is async-signal-safe, as required between fork and exec.
 ///
 /// # Errors
-/// Returns errors of pthread_sigmask(3), which does not fail here.
+/// Returns the errors of pthread_sigmask(3), which does not fail here.
 pub fn unblock_all() -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset fills the set behind the pointer, which is valid for writing.
@@ -129,7 +129,7 @@ pub fn unblock_all() -> io::Result<()> {
 /// readable.
 ///
 /// # Errors
-/// Returns errors of ppoll(2) except EINTR, after which nothing is reported as readable.
+/// Returns the errors of ppoll(2) except EINTR, after which nothing is reported as readable.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
     wait_readable_within(
         fds,

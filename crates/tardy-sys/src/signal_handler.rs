@@ -47,7 +47,7 @@ extern "C" fn count_fault(signal: libc::c_int) {
 /// Installs the counting handler for SIGUSR1, which replaces any other.
 ///
 /// # Errors
-/// Returns errors of sigaction(2), which does not fail here.
+/// Returns the errors of sigaction(2), which does not fail here.
 #[inline]
 pub fn install() -> io::Result<()> {
     set_action(libc::SIGUSR1, count as *const () as libc::sighandler_t).map(drop)
@@ -56,7 +56,7 @@ pub fn install() -> io::Result<()> {
 /// Allows [`NUDGE`] to interrupt waiting system calls with EINTR.
 ///
 /// # Errors
-/// Returns errors of sigaction(2), which does not fail here.
+/// Returns the errors of sigaction(2), which does not fail here.
 pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
@@ -64,7 +64,7 @@ pub fn allow_nudges() -> io::Result<()> {
 /// Lets this process continue after SIGINT (Ctrl-C). Programs that it starts are still interrupted.
 ///
 /// # Errors
-/// Returns errors of sigaction(2), which does not fail here.
+/// Returns the errors of sigaction(2), which does not fail here.
 pub fn survive_interrupts() -> io::Result<()> {
     set_action(libc::SIGINT, do_nothing as *const () as libc::sighandler_t).map(drop)
 }

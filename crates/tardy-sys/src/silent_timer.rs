@@ -54,7 +54,7 @@ impl SilentTimer {
     /// was disarmed, the result depends on the kernel.
     ///
     /// # Errors
-    /// Returns errors of timer_gettime(2).
+    /// Returns the errors of timer_gettime(2).
     pub fn left(&self) -> io::Result<i64> {
         let mut setting = MaybeUninit::<libc::itimerspec>::uninit();
         // SAFETY: the timer exists until drop, and the setting is valid for writing.

@@ -24,7 +24,7 @@ pub struct Datagram {
 /// interface delivers the datagram.
 ///
 /// # Errors
-/// Returns errors of setsockopt(2).
+/// Returns the errors of setsockopt(2).
 pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SO_TIMESTAMPNS, 1)
 }
@@ -55,11 +55,11 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
 }
 
 /// Receives the next datagram into `buffer`; a longer datagram is truncated. With `wait`, waits for
-/// a datagram; without, returns `None` if there is none.
+/// a datagram; otherwise returns `None` if there is none.
 ///
 /// # Errors
-/// Returns errors of recvmsg(2), such as ECONNREFUSED if the peer's port is closed. After EAGAIN
-/// and EINTR, returns `None` instead of an error.
+/// Returns the errors of recvmsg(2), such as ECONNREFUSED if the peer's port is closed. After
+/// EAGAIN and EINTR, returns `None` instead of an error.
 #[inline]
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)

@@ -1,6 +1,6 @@
 //! Lines for people on standard error.
 //!
-//! Text on standard error may be lost, results on standard output may not. A run of a week
+//! Text on standard error may be lost; results on standard output must not be lost. A run of a week
 //! continues if the disk of its log fills up; an export that cannot be written ends with exit code
 //! 3. `eprintln!` and `println!` would end the program in both cases, so a lint bans them from the
 //! code that users run.

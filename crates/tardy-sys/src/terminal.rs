@@ -23,7 +23,7 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
 /// Returns the previous setting.
 ///
 /// # Errors
-/// Returns ENOTTY if `terminal` is not a terminal; errors of tcgetattr(3) and tcsetattr(3).
+/// Returns ENOTTY if `terminal` is not a terminal, or the errors of tcgetattr(3) and tcsetattr(3).
 pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let mut setting = MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the call fills the termios behind the pointer, which is valid for writing.
@@ -45,7 +45,7 @@ pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
 /// Restores the setting from before [`read_single_keys`].
 ///
 /// # Errors
-/// Returns errors of tcsetattr(3).
+/// Returns the errors of tcsetattr(3).
 pub fn restore(terminal: BorrowedFd<'_>, setting: &Setting) -> io::Result<()> {
     set(terminal, &setting.0)
 }
@@ -58,7 +58,7 @@ fn set(terminal: BorrowedFd<'_>, setting: &libc::termios) -> io::Result<()> {
 /// Reads the input since the last call, as far as it fits into `room`.
 ///
 /// # Errors
-/// Returns errors of read(2); missing input is no error.
+/// Returns the errors of read(2); missing input is no error.
 pub fn read(terminal: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the length of `room`.
     let read = unsafe { libc::read(terminal.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };

@@ -49,7 +49,7 @@ impl BlockedSignal {
     /// Waits for the next signal to the calling thread or to the process, and removes it.
     ///
     /// # Errors
-    /// Returns errors of rt_sigtimedwait(2) except EINTR, after which the wait continues.
+    /// Returns the errors of rt_sigtimedwait(2) except EINTR, after which the wait continues.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
@@ -74,7 +74,7 @@ impl BlockedSignal {
     /// false if no signal came.
     ///
     /// # Errors
-    /// Returns EINTR, EINVAL for a negative time.
+    /// Returns EINTR, or EINVAL for a negative time.
     pub fn wait_for(&self, timeout: i64) -> io::Result<bool> {
         let time = crate::clock::timespec(timeout);
         match self.wait_until_timeout(&time) {

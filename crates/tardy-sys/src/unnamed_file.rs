@@ -12,8 +12,8 @@ use std::path::Path;
 /// Creates a file without a name on the file system of `folder`.
 ///
 /// # Errors
-/// Returns EOPNOTSUPP, EISDIR or EINVAL if that file system does not support such files; errors of
-/// open(2).
+/// Returns EOPNOTSUPP, EISDIR or EINVAL if that file system does not support such files, or the
+/// errors of open(2).
 pub fn create(folder: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -26,7 +26,7 @@ pub fn create(folder: &Path) -> io::Result<File> {
 /// Gives the file a name that must not exist yet.
 ///
 /// # Errors
-/// Returns EEXIST; ENOENT if /proc is not mounted; ENOSPC; errors of linkat(2).
+/// Returns EEXIST; ENOENT if /proc is not mounted; ENOSPC; or the errors of linkat(2).
 pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;

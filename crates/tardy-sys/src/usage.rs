@@ -36,7 +36,7 @@ pub struct Usage {
 /// Reads the counts.
 ///
 /// # Errors
-/// Returns errors of getrusage(2).
+/// Returns the errors of getrusage(2).
 pub fn usage(scope: UsageScope) -> io::Result<Usage> {
     let who = match scope {
         UsageScope::Thread => libc::RUSAGE_THREAD,

@@ -1,9 +1,10 @@
 //! Interrupt contexts of the CPUs: the timer function, interrupt or softirq that interrupts the
-//! thread of a CPU. They identify the waker of a thread, and the time at which the waker started.
-//! They also identify the interrupt or softirq that had a CPU while a thread waited for this CPU.
+//! thread of a CPU. These contexts identify the waker of a thread, and the time at which the waker
+//! started. The contexts also identify the interrupt or softirq that had a CPU while a thread
+//! waited for this CPU.
 //!
 //! Required events: the entries and exits of timers' functions, interrupts and softirqs. Without
-//! them, a waker in an interrupt has no name and no entry.
+//! these events, a waker in an interrupt has no name and no entry.
 
 use std::collections::VecDeque;
 
@@ -39,9 +40,9 @@ const HELD_MAX: usize = 16;
 pub struct Held {
     /// The interrupt or softirq.
     pub by: Waker,
-    /// Its entry, in ns of the trace's clock.
+    /// When the interrupt or softirq was entered, in ns of the trace's clock.
     pub start: i64,
-    /// Its exit.
+    /// When it was left.
     pub end: i64,
 }
 
@@ -54,7 +55,8 @@ impl Held {
     }
 }
 
-/// Interrupt context of a CPU, which may wake a thread. Each part has the time of its entry.
+/// Interrupt context of a CPU, which may wake a thread. The timer's function, the interrupt and the
+/// softirq each have the time of their entry.
 #[derive(Debug, Clone, Default)]
 struct Context {
     timer: Option<(u64, u64)>,

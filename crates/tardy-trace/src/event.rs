@@ -20,8 +20,8 @@ pub struct Event {
     pub kind: Kind,
 }
 
-/// Fields that all events share. They describe the context that wrote the event, except that the
-/// first event of an interrupt describes the interrupted context.
+/// Fields that all events share. These fields describe the context that wrote the event, except
+/// that the first event of an interrupt describes the interrupted context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// TRACE_FLAG_* of include/linux/trace_events.h.
@@ -135,12 +135,12 @@ pub enum Kind {
         /// Name of the event.
         name: Text,
     },
-    /// A CPU sends an interrupt to another.
+    /// A CPU sends an interrupt to another CPU.
     IpiSend {
         /// The target CPU.
         cpu: u32,
     },
-    /// A CPU sends an interrupt to several.
+    /// A CPU sends an interrupt to several CPUs.
     IpiSendMany {
         /// The target CPUs.
         cpus: CpuMask,
@@ -236,13 +236,12 @@ pub enum Kind {
         /// FUTEX_* with its flags.
         operation: i64,
     },
-    /// A thread starts another.
+    /// A thread starts another thread.
     TaskStart {
         /// CLONE_* of include/uapi/linux/sched.h.
         flags: i64,
     },
-    /// The functions that led to the previous event of the same CPU, as a trigger at that event
-    /// records them.
+    /// The call stack at the previous event of the same CPU, recorded by a trigger of that event.
     Stack {
         /// Index of the stack in the trace, if stacks are stored.
         place: Option<u32>,
@@ -259,7 +258,7 @@ pub enum Kind {
         /// The start of the written text.
         text: Text,
     },
-    /// A thread reached one of the two functions between which the time is measured.
+    /// A thread reached one of the two functions between which `tardy attach` measures the time.
     Mark {
         /// Whether the measured time ends at this function.
         is_end: bool,
@@ -275,8 +274,8 @@ pub enum Kind {
     Other,
 }
 
-/// Names of the events that occur at the two functions between which time is measured: the start
-/// and the end of the measured time.
+/// Names of the events at the two functions between which `tardy attach` measures time: the event
+/// at the start and the one at the end.
 pub const MARKS: [&str; 2] = ["tardy_from", "tardy_to"];
 
 /// Makes an event from its fields.
@@ -550,8 +549,8 @@ impl Decoder {
         Self::of_wakings(formats, "sched_waking")
     }
 
-    /// Makes a decoder for a trace without `sched_waking`. It uses `sched_wakeup` instead, which
-    /// the kernel emits a little later, once the thread is in the run queue.
+    /// Makes a decoder for a trace without `sched_waking`. The decoder uses `sched_wakeup` instead,
+    /// which the kernel emits a little later, once the thread is in the run queue.
     #[must_use]
     pub fn of_wakeups(formats: &[EventFormat]) -> Self {
         Self::of_wakings(formats, "sched_wakeup")

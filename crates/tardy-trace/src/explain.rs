@@ -1,9 +1,9 @@
 //! Explains each wake-up of a thread: which tasks and interrupts held the CPU between the due time
 //! and the time the thread ran.
 //!
-//! The interval is cut twice. First it is cut into [`Component`]s at the events that lead to the
-//! thread: due time, timer interrupt, call of the timer's function, wake-up and switch. Each
-//! component is then cut into [`Piece`]s by the holder of the CPU. Pieces are whole ns of the
+//! The interval is cut twice. First, the interval is cut into [`Component`]s at the events that
+//! lead to the thread: due time, timer interrupt, call of the timer's function, wake-up and switch.
+//! Each component is then cut into [`Piece`]s by the holder of the CPU. Pieces are whole ns of the
 //! trace's clock and follow one another without a gap, so their sum always equals the interval.
 //! Each piece states how certain its holder is. Only time that lies before the trace, or during
 //! lost events, is unexplained.
@@ -29,7 +29,7 @@ use crate::event::Thread;
 use crate::symbols::Symbols;
 use crate::text::Text;
 
-/// Facts that the trace lacks and that decide between causes.
+/// Facts that are not in the trace, but are needed to decide between possible causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     /// Whether the kernel preempts kernel code, if known.
@@ -80,13 +80,14 @@ impl Default for Facts {
 /// When a kernel preempts its own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// Never, or at few points: `preempt=none`, `preempt=voluntary`.
+    /// The kernel preempts its own code never, or at few points: `preempt=none`,
+    /// `preempt=voluntary`.
     No,
-    /// Wherever nothing forbids it: `preempt=full`, PREEMPT_RT.
+    /// The kernel preempts its own code wherever nothing forbids this: `preempt=full`, PREEMPT_RT.
     Full,
 }
 
-/// A part of the way from due to running.
+/// A part of the time from a due time until the thread ran, or until its first clock read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
@@ -104,8 +105,8 @@ pub enum Component {
     Waker,
     /// From the wake-up to the switch to the thread.
     Switch,
-    /// From the last event before the thread ran to its first clock read, if the switch to it is
-    /// not traced.
+    /// From the last event before the thread ran to the thread's first clock read, if the switch to
+    /// the thread is not traced.
     SwitchAndReturn,
     /// From the switch to the thread's first clock read.
     Return,
@@ -154,7 +155,7 @@ pub enum Cause {
     PreemptionOff,
     /// A thread was in kernel code that this kernel does not preempt.
     KernelCode,
-    /// Something ran before the thread that serves the softirq.
+    /// Something else had the CPU, so the thread that serves the softirq did not run yet.
     BeforeSoftirq,
     /// The switch itself.
     Switch,
@@ -237,7 +238,7 @@ pub enum Certainty {
     Seen,
     /// Events of the trace leave no other likely cause.
     Inferred,
-    /// The cause is either the named one, or this one.
+    /// The cause is either the one that the piece names, or this one.
     CannotTell(Cause),
 }
 
@@ -250,8 +251,9 @@ pub struct Holder {
     pub name: Text,
     /// The kernel's priority of a thread, as in [`Thread::priority`].
     pub priority: Option<i32>,
-    /// The address of the function that a kernel worker was running as a work item, or that an
-    /// interrupt sent by another CPU ran on this one.
+    /// For a kernel worker: the address of the function that it ran as a work item. For an
+    /// interrupt that another CPU sent: the address of the function that the interrupt ran on this
+    /// CPU.
     pub work: Option<u64>,
     /// For an interrupt that a CPU sent to another: the thread on the sending CPU. For the owner of
     /// a mutex: the donor.
@@ -273,9 +275,9 @@ pub struct Piece {
     pub start: u64,
     /// When the piece ends.
     pub end: u64,
-    /// Index of the stack of functions that the waking interrupt interrupted.
+    /// Index of the call stack that the waking interrupt interrupted.
     pub stack: Option<u32>,
-    /// Index of the stack of functions that finally gave up the CPU.
+    /// Index of the call stack with which the holder finally gave up the CPU.
     pub ended: Option<u32>,
 }
 
@@ -362,8 +364,9 @@ pub enum Waker {
 }
 
 impl Waker {
-    /// Returns whether a timer that the trace lacks may have caused the wake-up. The waker can then
-    /// also be a thread, because threads serve softirqs on PREEMPT_RT and under load.
+    /// Returns whether a timer that the trace lacks may have caused the wake-up. If a timer may
+    /// have caused the wake-up, the waker can also be a thread, because threads serve softirqs on
+    /// PREEMPT_RT and under load.
     #[must_use]
     pub fn may_be_timer(&self) -> bool {
         match self {
@@ -394,8 +397,8 @@ pub struct WakeUp {
     pub waking: u64,
     /// The CPU from which the thread was woken.
     pub waking_cpu: u32,
-    /// When the thread ran. If the trace lacks the switch, this is the last event before the thread
-    /// is known to run, so that the latency is a lower bound.
+    /// When the thread ran. If the trace lacks the switch, this time is that of the last event
+    /// before the thread is known to run, so that the latency is a lower bound.
     pub ran: u64,
     /// The first event of the thread, if the trace lacks the switch.
     pub first_sign: Option<u64>,

@@ -205,7 +205,7 @@ struct Parts {
     options: Options,
 }
 
-/// Options. Their numbers are the same in both versions.
+/// The options of a file. Option numbers are the same in versions 6 and 7.
 #[derive(Debug, Default)]
 struct Options {
     kernel: Option<String>,
@@ -319,8 +319,8 @@ impl Parts {
 
 /// Refuses a file in which two CPUs have the same pages.
 fn no_shared_pages(buffers: &[Buffer<'_>]) -> Result<(), FileError> {
-    /// Size of the word that counts a CPU's chunks. Some versions of trace-cmd include it in the
-    /// length of a CPU's data, so the data of two CPUs may seem to overlap by this much.
+    /// Size of the word that counts a CPU's chunks. Some versions of trace-cmd include this word in
+    /// the length of a CPU's data, so the data of two CPUs may seem to overlap by the word's size.
     const COUNT_BYTES: usize = 4;
     let cpus = buffers.iter().flat_map(|buffer| &buffer.cpus);
     let mut filled: Vec<_> = cpus.filter(|cpu| !cpu.bytes.is_empty()).collect();

@@ -173,8 +173,8 @@ impl Field {
         })?
     }
 
-    /// Returns the field as a number, sign-extended. Returns `None` if it is not a number, or lies
-    /// outside the data.
+    /// Returns the field as a number, sign-extended. Returns `None` if the field is not a number,
+    /// or lies outside the data.
     #[must_use]
     #[expect(clippy::cast_possible_wrap, reason = "addresses keep their bits")]
     pub fn number(&self, data: &[u8]) -> Option<i64> {
@@ -266,7 +266,7 @@ print fmt: \"field:%s\", REC->prev_comm\n";
 
     #[test]
     fn a_blank_of_two_bytes_is_no_end_of_a_word() {
-        // Found by the fuzz target trace_format: U+0085 is white space.
+        // The fuzz target trace_format found this case: U+0085 is white space.
         let line = "name: a\nID: 1\n\tfield:unsigned\u{85}int a;\toffset:0;\tsize:4;\tsigned:0;\n";
         let format = EventFormat::parse("sched", line).expect("it is a format");
         assert_eq!(format.fields[0].name, "a");

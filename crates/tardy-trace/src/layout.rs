@@ -44,7 +44,7 @@ impl PageLayout {
     /// Reads the text of the file `header_page`.
     ///
     /// # Errors
-    /// Returns an error if it is not a layout of a known kernel.
+    /// Returns an error if the text is not a layout of a known kernel.
     pub fn parse(text: &str) -> Result<Self, LayoutError> {
         // The text has the same lines as an event's format, except for the format's head.
         let format = EventFormat::parse("header", &format!("name: header_page\nID: 0\n{text}"))?;

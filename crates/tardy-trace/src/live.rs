@@ -2,8 +2,8 @@
 //! of all CPUs in the order of time. Pages are merged one by one, as they are read.
 //!
 //! The stream advances to a time before which the reader has read the pages of every CPU. Memory is
-//! bounded: while more than `WAITING_MAX` events wait, events at and after that time are emitted,
-//! too.
+//! bounded: while more than `WAITING_MAX` events wait, the stream also emits events at and after
+//! that time.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -29,7 +29,7 @@ pub struct Live {
     decoder: Decoder,
     layout: PageLayout,
     streams: Vec<Stream>,
-    /// The time of the next item of each stream that has one, with the index of the stream.
+    /// For each stream that has a next item: the time of this item, and the index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: usize,
     counts: Counts,
@@ -159,7 +159,7 @@ impl Live {
     }
 
     /// Returns the next item before `until`, in the order of time. While too many items wait, also
-    /// returns later ones.
+    /// returns later items.
     pub fn next_before(&mut self, until: u64) -> Option<Item> {
         let mut next = self.next.peek_mut()?;
         let Reverse((time, place)) = *next;
@@ -172,8 +172,8 @@ impl Live {
             Some(item) => *next = Reverse((item.time(), place)),
             None => drop(PeekMut::pop(next)),
         }
-        // The queue of a busy CPU is never empty. If it were not shrunk here, it would keep the
-        // capacity for its largest burst.
+        // The queue of a busy CPU is never empty. If the queue were not shrunk here, it would keep
+        // the capacity for its largest burst.
         if queue.capacity() > ROOM_KEPT && queue.len() < queue.capacity() / 4 {
             queue.shrink_to(queue.capacity() / 2);
         }

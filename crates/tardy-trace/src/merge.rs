@@ -50,7 +50,7 @@ pub enum Damage {
 /// Merges the pages of all CPUs into one stream.
 pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
-    /// The time of the next item of each stream that has one, with the index of the stream.
+    /// For each stream that has a next item: the time of this item, and the index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// The first cases of damage that were found, each with its CPU.
     damage: Vec<(u32, Damage)>,
@@ -60,8 +60,8 @@ pub struct Merge<'a> {
 const DAMAGE_MAX: usize = 20;
 
 impl<'a> Merge<'a> {
-    /// Starts to merge the CPUs' pages of a buffer, from its start. `rate` converts times to ns if
-    /// they are values of a CPU counter.
+    /// Starts to merge the pages of all CPUs, from the start of a buffer. `rate` converts times to
+    /// ns if they are values of a CPU counter.
     #[must_use]
     pub fn new(buffer: &Buffer<'a>, decoder: &'a Decoder, rate: Option<CounterRate>) -> Self {
         let stream = |pages: &CpuPages<'a>| Stream {

@@ -14,8 +14,8 @@ const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 /// An absolute stamp has 59 bits; the upper bits are those of the previous stamp.
 const STAMP_BITS: u32 = 59;
-/// The upper bits of the length word are flags of the kernel's reader. One means that events were
-/// lost before this page, another that their number follows the data.
+/// The upper bits of the length word are flags of the kernel's reader. One flag means that events
+/// were lost before this page, another that the number of lost events follows the data.
 const LENGTH_MASK: u64 = (1 << 27) - 1;
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;

@@ -20,11 +20,12 @@ use crate::merge::Item;
 
 /// Number of CPUs above which Perfetto refuses a file.
 const CPUS_MAX: u32 = 1024;
-/// Maximum bytes of events that wait for other events of their CPU.
+/// Maximum size, in bytes, of the events of a CPU that wait for further events of this CPU.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of parallel tracks for overlapping wake-ups of one thread.
 const LANES_MAX: usize = 16;
-/// Sequences of packets: the kernel's events, and tracks.
+/// Numbers of the two sequences of packets: the one with the kernel's events, and the one with
+/// tracks.
 const KERNEL: u64 = 1;
 const TRACKS: u64 = 2;
 /// BUILTIN_CLOCK_* of the schema.

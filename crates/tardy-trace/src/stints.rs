@@ -2,9 +2,9 @@
 //! wake-up.
 //!
 //! The stints of a thread follow one another without a gap. Required events: `sched_switch` from
-//! and to the threads, `sched_waking` of them, and a kernel stack after each switch by which a
-//! thread went to sleep. The entries and exits of timer functions, interrupts and softirqs identify
-//! the waker; without them, a waker in an interrupt has no name.
+//! and to the followed threads, `sched_waking` of these threads, and a kernel stack after each
+//! switch by which a thread went to sleep. The entries and exits of timer functions, interrupts and
+//! softirqs identify the waker; without them, a waker in an interrupt has no name.
 //!
 //! The time of interrupts and softirqs that come while a thread runs is part of the running time.
 

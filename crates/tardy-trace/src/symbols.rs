@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 
 /// Returns the name of a function as it is written in the source, if the Rust compiler encoded the
-/// name. Programs and Linux modules in Rust have such names. Other names stay as they are.
+/// name. Programs and Linux modules in Rust have such names. Names that the Rust compiler did not
+/// encode stay as they are.
 #[must_use]
 pub fn shown(name: &str) -> Cow<'_, str> {
     match rustc_demangle::try_demangle(name) {
-        // The alternate form omits the hash at the end of the name, because the hash differs from
-        // build to build.
+        // The function uses the form of a Rust name without the hash at the end, because the hash
+        // differs from build to build.
         Ok(decoded) => Cow::Owned(format!("{decoded:#}")),
         Err(_) => Cow::Borrowed(name),
     }

@@ -6,11 +6,11 @@
 
 use serde::Serialize;
 
-/// Maximum distance in ns between the monotonic clock at an expiry and the time that the timer then
-/// read from its own clock, if that clock is the monotonic one.
+/// If a timer uses the monotonic clock, the time that its interrupt read is at most this many ns
+/// from the time of the expiry's event.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
-/// The same distance for a clock that can be set. Such a clock is compared by its offset at the
-/// last reading.
+/// The same limit for a clock that can be set. Such a clock is recognised by its offset at the last
+/// reading.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
 /// How a program set a timer, as the timer's function shows.
@@ -43,7 +43,7 @@ impl TimerKind {
         }
     }
 
-    /// Returns the word used in JSON.
+    /// Returns the kind's name in JSON.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -67,9 +67,10 @@ pub enum TimerClock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
-    /// A clock that matches no offset of the last reading, because it was set since then. Due times
-    /// are then relative to the moment of the expiry, and too late by at most the time from the
-    /// interrupt's reading of the clock to the timer's function.
+    /// A clock whose offset was not among those that were last read, because the clock was set
+    /// since then. Due times on such a clock are computed from the moment of the expiry. Such due
+    /// times are too late by at most the time from the interrupt's reading of the clock to the
+    /// timer's function.
     Set,
 }
 

@@ -3,9 +3,9 @@
 //!
 //! A wake-up is due at its reference time. If the wait is ended by a timer that a followed thread
 //! set, the reference is the time that the program asked for. If an interrupt or a softirq wakes
-//! the thread, the reference is the entry of this interrupt or softirq. If another thread wakes it,
-//! the reference is the event `sched_waking`. Each `sched_waking` of a followed thread is either
-//! measured, or counted with the reason why it is not ([`WakingCounts`]).
+//! the thread, the reference is the entry of this interrupt or softirq. If another thread wakes the
+//! thread, the reference is the event `sched_waking`. Each `sched_waking` of a followed thread is
+//! either measured, or counted with the reason why it is not ([`WakingCounts`]).
 //!
 //! Each timer that a followed thread sets has exactly one outcome ([`TimerCounts`]): wake-up,
 //! unawaited, cancelled, lost, or pending.
@@ -16,14 +16,14 @@
 //! the offsets between the kernel's clocks.
 //!
 //! A program's timer is due at the time that the program asked for, not at the end of its slack.
-//! The latency is therefore the one that the program experiences; the slack is one of its parts.
+//! The latency is therefore what the program experiences, and the slack is one part of the latency.
 //!
 //! A timer ended a wait if the wake-up lies between the entry and the exit of the timer's function.
 //! The exit event is needed, because without it, an unrelated wake-up in the same interrupt could
 //! count as caused by the timer, with a latency as long as the wait.
 //!
-//! After lost events, all pending timers count as lost. If the lost events set one of them again,
-//! its latency would be too large by a whole period.
+//! After lost events, all pending timers count as lost. If the lost events set one of these timers
+//! again, its latency would be too large by a whole period.
 
 use foldhash::{HashMap, HashSet};
 use serde::Serialize;
@@ -39,8 +39,9 @@ use crate::timers::{ClockOffsets, TimerClock, TimerCounts, TimerKind};
 
 /// Maximum number of timers that are set at the same time; a further one counts as lost.
 const ARMED_MAX: usize = 1 << 18;
-/// Maximum number of nested timer functions on a CPU. Two are possible: one in a softirq thread of
-/// PREEMPT_RT, and one in an interrupt of that thread. If there are more, the trace is damaged.
+/// Maximum number of nested timer functions on a CPU. Two nested functions are possible: one in a
+/// softirq thread of PREEMPT_RT, and one in an interrupt of that thread. If there are more nested
+/// functions, the trace is damaged.
 const NESTED_MAX: usize = 16;
 /// Maximum number of threads that are checked against the rules for real-time loops.
 const JUDGED_MAX: usize = 1024;
@@ -84,8 +85,8 @@ impl Cause {
 }
 
 /// Parts of the latency between the due time and the time when the thread ran, in ns. The parts
-/// follow one another, and their sum is always the latency. Only wake-ups by timers have the first
-/// three.
+/// follow one another, and their sum is always the latency. Only wake-ups by timers have the parts
+/// `armed`, `slack` and `timer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
     /// From the due time until the thread set the timer, if it set the timer after the due time.
@@ -237,7 +238,7 @@ pub struct WakeUpWatch {
 }
 
 impl WakeUpWatch {
-    /// Creates a watch for the timers with these functions, by address.
+    /// Creates a watch for the timers that call one of these functions, which are given by address.
     #[must_use]
     pub fn new(functions: impl IntoIterator<Item = (u64, TimerKind)>) -> Self {
         Self {
@@ -297,7 +298,7 @@ impl WakeUpWatch {
     }
 
     /// Stops following a thread that has ended, because another program may reuse its ID. Timers
-    /// that it set for other threads stay.
+    /// that the thread set for other threads stay.
     pub fn unfollow(&mut self, thread: i32) {
         self.end_unseen(thread);
         self.followed.remove(&thread);
@@ -321,7 +322,7 @@ impl WakeUpWatch {
         self.wakings
     }
 
-    /// Returns the number of wake-ups of followed threads by anything but their timers.
+    /// Returns how often followed threads were woken by anything other than their timers.
     #[must_use]
     pub fn other_wake_ups(&self) -> u64 {
         self.other_wake_ups
@@ -391,9 +392,9 @@ impl WakeUpWatch {
                 previous_state,
                 next,
             } => {
-                // A thread that is still runnable here had not left its CPU when another CPU woke
-                // it. The trace does not show whether it continued at once, or was on its way to
-                // sleep until now.
+                // A woken thread that is still runnable when it loses the CPU had not left its CPU
+                // when another CPU woke it. The trace does not show whether the thread continued at
+                // once, or was on its way to sleep until now.
                 if previous_state == 0 || previous_state >= PREEMPTED {
                     self.end_unseen(previous.pid);
                 }
@@ -451,7 +452,7 @@ impl WakeUpWatch {
             return;
         };
         let nested = self.expiring.entry(event.cpu).or_default();
-        // Another timer may meanwhile have the address of a lost one.
+        // Another timer may meanwhile have the address of a lost timer.
         if self.kinds.get(&function) != Some(&armed.kind) || nested.len() >= NESTED_MAX {
             self.counts[armed.kind as usize].lost += 1;
             return;

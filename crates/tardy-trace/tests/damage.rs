@@ -66,7 +66,7 @@ fn files_that_are_not_read_are_refused_by_name() {
 fn a_damaged_page_costs_its_own_events() {
     let mut bytes = data("local.dat");
     // The first page of CPU 1 starts at a page boundary of the file. The test writes an impossible
-    // length into it.
+    // length into this page.
     let start =
         TraceFile::parse(&bytes).expect("it is whole").buffers[1].cpus[0].stored_bytes() + 0x6000;
     bytes[start + 8..start + 11].copy_from_slice(&[255, 255, 3]);

@@ -673,7 +673,7 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     .collect();
     let (found, explainer) = explain(Facts::default(), &items);
     sums_are_whole(&found);
-    // There are 300 cycles. Each ends with one sleep, and no timer is missing.
+    // There are 300 cycles. Each cycle ends with one sleep, and no timer is missing.
     let timed: Vec<&WakeUp> = found
         .iter()
         .filter(|wake_up| wake_up.due_from == DueFrom::Timer)
@@ -709,8 +709,8 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
         "{} of {all} ns",
         of("interference")
     );
-    // Each 50th cycle touches a page. At the end, the loop joins its threads and is woken by the
-    // last of them; one more page fault occurs there.
+    // Every 50th cycle of the loop touches a page. At the end, the loop joins its threads and is
+    // woken by the last of them; one more page fault occurs there.
     assert_eq!(
         explainer.rules().page_faults_user,
         6 + 1,

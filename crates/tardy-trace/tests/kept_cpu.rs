@@ -100,7 +100,7 @@ fn holders(facts: Facts, items: &[Item]) -> Vec<(Cause, String, String, Certaint
         .collect()
 }
 
-/// Facts of a preemptible kernel with both features, from its symbols.
+/// Returns the facts, derived from its symbols, about a preemptible kernel with both features.
 fn facts() -> Facts {
     let symbols = Symbols::parse(
         "ffffffff81000000 T schedule\nffffffff81000100 t rseq_slice_expired\n\
@@ -204,7 +204,7 @@ fn the_owner_of_a_mutex_runs_for_its_donor() {
         301_000,
     );
     assert_eq!(holders(facts(), &lent(OTHER))[0], owner);
-    // Preemption off is possible as well, if no event excludes it.
+    // The cause may also be that preemption was off, unless an event excludes this.
     let unknown = Facts {
         preemption: None,
         ..facts()

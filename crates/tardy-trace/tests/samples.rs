@@ -453,7 +453,7 @@ fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
     assert_eq!(told(&delay)[0].1, Cause::Waker);
 }
 
-/// A gap in the events of another CPU. The lost events may be those of any thread.
+/// Events of another CPU were lost. The lost events may be those of any thread.
 fn gap(made: &mut EventStream, time: u64) {
     made.items.push(Item::Lost {
         cpu: 1,
@@ -478,8 +478,8 @@ fn a_wait_with_lost_events_in_it_is_not_explained() {
         let told = told(delay).into_iter();
         told.map(|piece| (piece.0, piece.1, piece.4)).collect()
     };
-    // The event that ended this wait may be among the lost ones. The wake-up that is seen may then
-    // have ended a later wait.
+    // The event that ended this wait may be among the lost ones. In that case, the wake-up that the
+    // trace shows may have ended a later wait.
     let mut made = EventStream::new(PROBE);
     made.at(10_000, Kind::ContentionBegin { flags: 8 });
     sleeps(&mut made, 11_000);
@@ -668,7 +668,8 @@ fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up()
     assert_eq!(
         functions,
         [
-            // These pieces are too short for their functions to matter.
+            // The explanation names no functions for these pieces, because the pieces are too
+            // short.
             (Component::Timer, Cause::InterruptsOff, None, None),
             (Component::Interrupt, Cause::Interrupt, None, None),
             (Component::Expiry, Cause::Interrupt, None, None),

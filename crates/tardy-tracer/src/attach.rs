@@ -1,6 +1,6 @@
-//! Follows the wake-ups of a running program through the kernel's trace. It reads nothing of the
-//! program itself except its files in /proc, and it never stops the program. For the time between
-//! two functions, the kernel uses uprobes.
+//! Follows the wake-ups of a running program through the kernel's trace. This module reads nothing
+//! of the program itself except its files in /proc, and never stops the program. For the time
+//! between two functions, the kernel uses uprobes.
 
 mod error;
 mod filters;
@@ -83,7 +83,7 @@ pub struct Recording {
     pub counts: Vec<(TimerKind, TimerCounts)>,
     /// Outcomes of the wake-ups of the followed threads.
     pub wakings: WakingCounts,
-    /// Number of wake-ups by anything but the threads' own timers.
+    /// Number of wake-ups by anything other than the threads' own timers.
     pub other_wake_ups: u64,
     /// Names of other threads that woke followed threads.
     pub wakers: BTreeMap<i32, String>,
@@ -110,7 +110,7 @@ pub trait Observer {
     /// Waits for `pause`, and returns whether to stop following.
     fn wait(&mut self, pause: Duration) -> bool;
 
-    /// Receives a wake-up of this kind, of the thread with this name.
+    /// Receives a wake-up, with its kind and the name of the woken thread.
     fn wake_up(&mut self, wake_up: &WakeUp, kind: &WakeUpKind, name: &str);
 
     /// Receives the threads that are no longer followed.
@@ -161,8 +161,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Starts to record the threads of `target`; with `between`, the time between these two
-    /// functions of the program instead of wake-ups.
+    /// Starts to record the wake-ups of the threads of `target`. If `between` is given, records
+    /// instead the time that the threads take between these two functions of the program.
     ///
     /// # Errors
     /// Returns [`NotAttached`]; the tracefs instance is then removed.
@@ -174,7 +174,7 @@ impl Attachment {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
         // The kernel also hides its symbols from a user without rights. Tracefs is opened first,
-        // because the error of opening it names the missing right.
+        // because if this fails, the error names the missing right.
         Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         let symbols = kernel_symbols();
         let functions = functions(&symbols);
@@ -348,8 +348,8 @@ impl Attachment {
             && let Some(recorded) = self.traces.next_before(until)
         {
             let Recorded::Item(item) = recorded else {
-                // The cycles need not know about this loss, because a cycle in which a sleep may
-                // lack its stack is cut off.
+                // This loss is not reported to the code that measures cycles, because that code
+                // cuts off any cycle in which the stack of a sleep may be missing.
                 self.watch.lose_explanations();
                 continue;
             };
@@ -373,8 +373,8 @@ impl Attachment {
                 if self.is_between_functions {
                     continue;
                 }
-                // A sleep that ended before the wake-up does not belong to it, because the thread
-                // was then woken before it slept again.
+                // If a sleep ended before the wake-up, the sleep does not belong to this wake-up:
+                // the thread was woken before it slept again.
                 let slept = self.slept.get(&wake_up.thread);
                 let call = slept
                     .filter(|(end, _)| *end >= wake_up.woken())
@@ -404,8 +404,8 @@ impl Attachment {
             }
             self.ended = ended;
             self.mark(&item, observer);
-            // This call must come after the stints, because this event may be the first that shows
-            // the waker running.
+            // The stints must be processed before this call, because this event may be the first
+            // that shows the waker running.
             self.link(&item);
         }
     }
@@ -470,8 +470,8 @@ impl Attachment {
                     }
                 }
             }
-            // Only linked threads are handled here. The runs of followed threads come from their
-            // stints.
+            // Only linked threads are handled here. The stints of followed threads show when these
+            // threads run.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, None, false);
@@ -504,7 +504,7 @@ impl Attachment {
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
             self.slept.remove(&thread);
-            // The result names ended threads, too, up to this number.
+            // The result also names threads that have ended, up to this total number of threads.
             if self.threads.len() > NAMES_MAX {
                 self.threads.remove(&thread);
             }

@@ -1,5 +1,5 @@
-//! Calibrates with wake-ups of the tool's own threads before the measurement. How much can be
-//! explained depends on the events that this kernel traces for such wake-ups.
+//! Calibrates with wake-ups of the tool's own threads before the measurement. The events that this
+//! kernel traces for such wake-ups show how much can be explained.
 //!
 //! Threads announce themselves by a write to `trace_marker`. In a container a thread does not know
 //! the number that the trace has for it.
@@ -31,8 +31,8 @@ const MARK: &str = "tardy: calibration";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CalibrationResult {
     pub(crate) found: Calibration,
-    /// Whether the trace and this process use the same thread numbers. In a PID namespace they do
-    /// not.
+    /// Whether the trace and this process use the same thread numbers. In a PID namespace, the
+    /// numbers do not.
     pub(crate) are_numbers_shared: bool,
 }
 

@@ -14,7 +14,8 @@ use tardy_trace::live::Live;
 use tardy_trace::symbols::Symbols;
 use tardy_trace::text::Text;
 
-/// Maximum number of distinct holders; names of threads keep changing.
+/// Maximum number of distinct holders. Without this limit, the number of holders would grow
+/// forever, because names of threads keep changing.
 const HOLDERS_MAX: usize = 1 << 16;
 /// Number of holders above which all holders are forgotten, once no chunk of a file needs them.
 const HOLDERS_KEPT: usize = 1 << 12;
@@ -49,9 +50,9 @@ fn is_schedulers(name: &str) -> bool {
     name.starts_with("__schedule")
 }
 
-/// Returns the number of innermost frames that belong to the recording. These are all frames up to
-/// the end of the first run of adjacent frames that `is_own` accepts. In a stack of a softirq, the
-/// interrupt's frames are further out.
+/// Returns the number of innermost frames that belong to the recording. The recording's frames are
+/// all frames up to the end of the first run of adjacent frames that `is_own` accepts. In a stack
+/// of a softirq, the interrupt's frames are further out.
 fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
     let first = names
         .iter()
@@ -89,8 +90,8 @@ impl Holders {
         }
     }
 
-    /// Forgets all holders if there are many, and returns whether it did. Indices returned earlier
-    /// are then invalid.
+    /// Forgets all holders if there are many. Returns whether the holders were forgotten. Indices
+    /// returned earlier are then invalid.
     fn forget(&mut self) -> bool {
         let are_many = self.words.len() > HOLDERS_KEPT;
         if are_many {

@@ -1,9 +1,10 @@
-//! The events that explanations use, on any kernel.
+//! The list of events that explanations use, for all kernels.
 //!
-//! A program's loop is identified by the thread ID that it reports. This has two requirements: the
-//! ID that the calibration's thread has in the trace is the one that this thread sees itself, and
-//! the thread with the reported ID has mapped the loops' memory. Only such runs record futex calls,
-//! because the event sends all threads through the slow path of system calls.
+//! A program's loop is identified by the thread ID that it reports. The ID is used on two
+//! conditions. First, the ID that the calibration's thread has in the trace is the one that this
+//! thread sees itself. Second, the thread with the reported ID has mapped the loops' memory. Only
+//! runs that measure a program's loop record futex calls, because the event sends all threads
+//! through the slow path of system calls.
 //!
 //! Page faults, locks and new threads are recorded for measuring threads only, by filters that name
 //! these threads once they have announced themselves. Loads fault a hundred thousand times a
@@ -16,7 +17,7 @@ pub struct WantedEvent {
     pub system: &'static str,
     /// Name of the event, such as `sched_switch`.
     pub event: &'static str,
-    /// Whether explanations require it.
+    /// Whether explanations require the event.
     pub is_needed: bool,
 }
 
@@ -29,10 +30,10 @@ impl std::fmt::Display for WantedEvent {
 /// Every event that explanations use. Few events come with each wake-up, because each costs about a
 /// quarter of a microsecond on the measured CPU.
 ///
-/// Two events are left out. `hrtimer_expire_exit` is not needed, because the end of the interrupt
-/// gives the same time. `hrtimer_cancel` is not needed, because a cancelled timer that expires
-/// later was enqueued again, which `hrtimer_start` shows (`enqueue_hrtimer` of
-/// kernel/time/hrtimer.c). Both occur with every wake-up, or with every exit from idle.
+/// The list leaves out two events. `hrtimer_expire_exit` is not needed, because the end of the
+/// interrupt gives the same time. `hrtimer_cancel` is not needed, because a cancelled timer that
+/// expires later was enqueued again, which `hrtimer_start` shows (`enqueue_hrtimer` of
+/// kernel/time/hrtimer.c). These two events occur with every wake-up, or with every exit from idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
@@ -67,12 +68,12 @@ pub const OF_PROBES: &[WantedEvent] = &[
 /// system through the slow path of its system calls, so other runs omit them.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
-/// Start of the name of the event with which a monitor of the kernel's runtime verification reports
-/// violations. The monitor's name follows. These events are recorded if the loop of a program is
-/// judged, for the monitors that are enabled.
+/// Each monitor of the kernel's runtime verification reports violations by an event. The event's
+/// name starts with this text, and the monitor's name follows. The events of all enabled monitors
+/// are recorded if the loop of a program is judged.
 pub const VIOLATIONS: &str = "rv:error_";
 
-/// Systems of events: interrupts between CPUs, and CPU-local timers. Only the systems are listed,
+/// Event systems for interrupts between CPUs and for CPU-local timers. Only the systems are listed,
 /// because each architecture has its own events. All events of these systems that end in `_entry`
 /// or `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];

@@ -17,7 +17,7 @@ const PAGES_MAX: usize = 64;
 /// Time in ns before the due time, and after the clock read, for which pages are stored.
 const AROUND: u64 = 1_000_000;
 /// Offset of a byte in a page, and the bit in this byte that reports lost events before the page.
-/// This is the highest bit of the lower 32 bits of `commit`, which are little-endian
+/// The bit is the highest of the lower 32 bits of `commit`, which are little-endian
 /// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
@@ -119,7 +119,7 @@ impl Evidence {
         pages.map(|(_, page)| page.bytes.len() as u64).sum()
     }
 
-    /// Replaces the file if there are new samples. `cpus` are the CPUs by index.
+    /// Replaces the file if there are new samples. `cpus` has the CPU for each index.
     pub(crate) fn write(&mut self, path: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         match self.changed(|| head.clone(), cpus) {
             Some(bytes) => reserved_file::replace(path, &bytes),

@@ -25,15 +25,15 @@ use crate::tap::Batch;
 /// A sample is explained when the stream is this many ns past it, because the thread's first event
 /// after the clock read may decide the explanation.
 const SETTLED_NS: u64 = 20_000_000;
-/// Events are kept from this many ns before the last sample on. The second constant is the limit
-/// for a series without samples.
+/// Events are forgotten if they are more than this many ns older than the last sample of every
+/// series. Series that had no sample in the last `REMEMBERED_MAX_NS` do not keep older events.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
 /// Maximum number of samples per series that wait for the trace; it is reached only if the trace
 /// stalls.
 const WAITING_MAX: usize = 1 << 20;
-/// Number of events after which samples are explained. A late reader gets more events at once than
-/// are stored per CPU.
+/// Number of events after which samples are explained. A reader that is late gets more events at
+/// once than are stored per CPU.
 const STEP_EVENTS: usize = 1 << 14;
 /// Prefix of the text that a measuring thread writes into the trace; the probe's index follows.
 pub(crate) const MARK: &str = "tardy ";
@@ -52,7 +52,7 @@ pub(crate) struct SeriesFollower {
     pub(crate) explained_until: u64,
 }
 
-/// The loop of a program. Its thread writes nothing into the trace.
+/// The loop of a program. The loop's thread writes nothing into the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct FollowedLoop {
     /// Index of the probe that measures the loop.
@@ -244,7 +244,8 @@ mod tests {
     const PROBE: i32 = 10;
     const LOAD: i32 = 20;
 
-    /// Returns the text of a format with these fields of four bytes after the common ones.
+    /// Returns the text of a format in which these fields, of four bytes each, follow the common
+    /// fields.
     fn format(system: &str, name: &str, id: u16, fields: &[&str]) -> EventFormat {
         let mut text = format!("name: {name}\nID: {id}\n");
         let common = [

@@ -99,9 +99,9 @@ impl Follower {
         self.write_evidence();
     }
 
-    /// Reads the available pages. If there may be more pages, returns a time before which the
-    /// unread pages have no events. A backlog is explained while it is read, because its events
-    /// take several times the memory of the pages.
+    /// Reads the available pages. If more pages may be available, returns a time; the unread pages
+    /// contain no event before this time. A backlog is explained while it is read, because its
+    /// events take several times the memory of the pages.
     fn read(&mut self) -> Option<u64> {
         let mut unread: Option<u64> = None;
         for place in 0..self.reader.cpus().len() {

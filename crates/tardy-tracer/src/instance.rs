@@ -4,9 +4,9 @@
 //! If tracefs is not mounted, the tool mounts it without a mount point. The tool reaches the mount
 //! by a descriptor. No other process sees the mount, and the mount disappears with the process.
 //!
-//! New events overwrite old ones in a full buffer. Only in this mode does the kernel mark the page
-//! before which events were lost, and count them; in the other mode the position of a loss is
-//! unknown (kernel/trace/ring_buffer.c).
+//! New events overwrite old ones in a full buffer. Only in this overwrite mode does the kernel mark
+//! the page before which events were lost, and count them; in the other mode the position of a loss
+//! is unknown (kernel/trace/ring_buffer.c).
 //!
 //! Stacks are recorded on request, by triggers of two events. Triggers need no tracer, and their
 //! filters leave the idle thread out; but unwinding takes longer than everything else that is
@@ -28,13 +28,13 @@ use crate::attach::function::Function;
 use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, WantedEvent};
 use crate::second_opinion::TIMERLAT;
 
-/// Interrupts that a probe's timer may use. The first is that of x86. Other architectures need all
-/// device interrupts, which include the timer's.
+/// Interrupts that a probe's timer may use. On x86, the timer has its own interrupt event. On other
+/// architectures, the event of all device interrupts is needed, which include the timer's.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
-/// Functions of the scheduler's own timers. The first two are the names of the tick's function
-/// (kernel/time/tick-sched.c): up to Linux 6.8, and since then. The third ends a thread's slice
-/// (kernel/sched/core.c); Debian's kernels 7.2 and 7.3 use it: 228 of the 311 timers set in the
-/// golden trace of 7.3-rt.
+/// Functions of the scheduler's own timers. The first two are names of the tick's function
+/// (kernel/time/tick-sched.c): the first up to Linux 6.8, the second since then. The third ends a
+/// thread's slice (kernel/sched/core.c). Debian's kernels 7.2 and 7.3 use the third: in the golden
+/// trace of 7.3-rt, 228 of the 311 timers that are set call it.
 const SCHEDULER_TIMERS: [&str; 3] = ["tick_sched_timer", "tick_nohz_handler", "hrtick"];
 /// Maximum number of threads in a filter. For more threads, the filter of stacks selects by
 /// priority, and other filters select only the first threads.
@@ -44,7 +44,7 @@ const FILTER_PIDS_MAX: usize = 64;
 const FILE_BYTES_USUAL: usize = 64 << 10;
 /// Size of the largest buffer for a file of tracefs, in bytes. Larger files are refused.
 const FILE_BYTES_MAX: usize = 16 << 20;
-/// Buffer size per CPU in KiB. It suffices for one second with 200,000 events of 40 bytes.
+/// Buffer size per CPU in KiB. This size suffices for one second with 200,000 events of 40 bytes.
 pub(crate) const BUFFER_KIB: u32 = 8192;
 /// The clock of the trace, which is also that of samples.
 pub(crate) const CLOCK: &str = "mono";
@@ -407,7 +407,7 @@ impl Instance {
     pub fn record_stacks_of_sleeps(&self, of_threads: &str) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
         // An event can have only one trigger of a kind, so the previous one is removed first. The
-        // first time there is none, so the error is ignored.
+        // first time there is none, so removing it fails, and this error is ignored.
         let _ = self.write(TRIGGER, "!stacktrace");
         // The kernel adds TASK_REPORT_MAX to the state of a thread that was preempted.
         let sleeps = "prev_state != 0 && prev_state < 256";
@@ -436,7 +436,7 @@ impl Instance {
     pub fn record_stacks_of_switches_to(&self, pids: &[i32]) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
         // An event can have only one trigger of a kind, so the previous one is removed first. The
-        // first time there is none, so the error is ignored.
+        // first time there is none, so removing it fails, and this error is ignored.
         let _ = self.write(TRIGGER, "!stacktrace");
         let named: Vec<String> = pids
             .iter()
@@ -526,8 +526,8 @@ fn violations_of(enabled: &str) -> impl Iterator<Item = String> {
 /// Returns a filter of `hrtimer_start` that leaves out [`SCHEDULER_TIMERS`]; `None` if `symbols`
 /// contains no address of them.
 fn without_scheduler_timers(symbols: &str) -> Option<String> {
-    // There are 200,000 lines. A cheap comparison of their ends comes first and excludes most of
-    // them.
+    // There are 200,000 lines. A cheap comparison of the ends of lines comes first and excludes
+    // most of them.
     let is_like = |line: &&str| SCHEDULER_TIMERS.iter().any(|name| line.ends_with(name));
     let address = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -547,8 +547,8 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.stop();
         let _ = self.write("current_tracer", "nop");
-        // If another process is reading the instance, it stays until the journal or the next run
-        // removes it.
+        // If another process is reading the instance, the instance stays until the journal or the
+        // next run removes it.
         let _ = self.tracefs.remove_instance(&self.name);
     }
 }

@@ -44,8 +44,8 @@ impl KeptPages {
         }
     }
 
-    /// Writes the head. The lengths of the pages in it are 0; the reader that makes a trace.dat of
-    /// the head and the pages fills them in.
+    /// Writes the head. The head states 0 for the lengths of all pages. The reader that makes a
+    /// trace.dat from the head and the pages fills in the lengths.
     pub(crate) fn write_head(folder: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
         fs::write(folder.join("head.dat"), head.encode(&vec![0; count]))

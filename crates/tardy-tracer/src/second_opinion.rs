@@ -3,8 +3,8 @@
 //!
 //! timerlat reads the clock in its timer's function and again in its thread, and writes both
 //! distances from its due time into the trace (kernel/trace/trace_osnoise.c, `timerlat_irq` and
-//! `timerlat_main`). The first is compared with the time from due to the timer's function, the
-//! second with the time from due to the thread's record.
+//! `timerlat_main`). The distance at the timer's function is compared with the time from due to
+//! this function, and the distance in the thread with the time from due to the thread's record.
 
 use std::collections::VecDeque;
 
@@ -37,7 +37,7 @@ struct TimerlatRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Opinions {
     waiting: VecDeque<TimerlatRecord>,
-    /// The latency of the last interrupt of each CPU.
+    /// For each CPU: the latency that its last timerlat interrupt recorded.
     in_interrupt: Vec<Option<u64>>,
     pub(crate) found: SecondOpinion,
 }

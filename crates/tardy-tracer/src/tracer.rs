@@ -38,10 +38,10 @@ const STACK_BYTES: usize = 512 << 10;
 /// per second and series. Further batches are dropped and counted.
 const BATCHES_MAX: usize = 4096;
 /// Nice value of the reader. The loads have lower priority, and the recorder has higher priority.
-/// Events that it loses cannot be explained.
+/// If the reader loses events, samples cannot be explained.
 const NICE: i32 = -10;
-/// Minimum share of the calibration's wake-ups in the trace. With a smaller share, the trace
-/// explains nothing.
+/// Minimum share of the calibration's wake-ups that must be in the trace. With a smaller share, the
+/// trace explains nothing.
 const WAKE_UPS_MIN: f64 = 0.5;
 
 /// Why a run is not recorded.
@@ -63,7 +63,7 @@ pub enum NotTraced {
     System {
         /// The operation that failed.
         what: &'static str,
-        /// The error of the system.
+        /// The error that the system reported.
         error: io::Error,
     },
     /// The trace lacks events that it should have.
@@ -314,7 +314,7 @@ impl Tracer {
         };
         drop(kallsyms);
         if options.keep_all {
-            // Written at the start, so that a killed run has a head, too.
+            // The head is written at the start, so that a killed run has one, too.
             KeptPages::write_head(&folder, &follower.head(), follower.reader.cpus())
                 .map_err(failed("cannot keep the trace's pages"))?;
         }
@@ -373,7 +373,7 @@ impl Tracer {
     /// recorder passes samples. `loops` are loops of programs.
     ///
     /// # Errors
-    /// Returns errors of creating the files.
+    /// Returns an error if a file cannot be created.
     pub fn follow(
         &self,
         series: &[FollowedSeries],
@@ -409,7 +409,7 @@ impl Tracer {
                 explained_until: 0,
             });
         }
-        // If the thread has ended, joining it reports this.
+        // If the tracing thread has ended, the code that joins it reports this.
         let _ = self.new_series.send((followed, loops));
         Ok(taps)
     }
@@ -472,7 +472,7 @@ pub(crate) fn demand_clock_of_trace(root: &Root) -> Result<(), NotTraced> {
     Ok(())
 }
 
-/// Returns facts of the machine that decide between causes.
+/// Returns the facts about the machine that are needed to decide between possible causes.
 fn facts(options: &Options<'_>, symbols: &Symbols) -> Facts {
     let machine = options.machine;
     let preemption = machine

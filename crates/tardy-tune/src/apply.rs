@@ -50,7 +50,7 @@ pub enum ApplyError {
     Start(String, String, std::io::Error),
 }
 
-/// The error if another process has applied settings.
+/// The error that is returned if another process has applied settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("another `tardy tune` or `tardy run --tune` has settings in force: wait until it ends")]
 pub struct InForce;
@@ -214,7 +214,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SIGTERM comes first, because a load of this tool then undoes its own changes.
+        // SIGTERM is sent first, because a load of this tool then undoes its own changes.
         let group = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
         let _ = process::kill_group(group, signal::TERMINATE);
         for _ in 0..40 {

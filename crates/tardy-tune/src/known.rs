@@ -1,5 +1,5 @@
 //! The settings that the tool knows, each with its recommended values on this machine. The row of
-//! the same name in `tardy doctor` gives reason and source (`tardy_machine::checks`).
+//! the same name in `tardy doctor` states the reason and the source (`tardy_machine::checks`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -167,7 +167,7 @@ const KNOWN: &[KnownSetting] = &[
             &[("sys/kernel/debug/sched/ext_server/cpu*/runtime", "0")],
         )
     },
-    // Without SMT, half of the CPUs are gone.
+    // Without SMT, half of the CPUs are unavailable.
     KnownSetting {
         only_named: true,
         ..known("smt", &[("sys/devices/system/cpu/smt/control", "off")])

@@ -2,8 +2,8 @@
 //! an experiment that measures the effect of each.
 //!
 //! [`known`] lists settings with their recommended values. [`apply`] writes values with a journal.
-//! [`design`] and [`search`] are the experiment. [`boot`] has the settings that need a reboot. This
-//! crate does not start runs itself: [`search::Bench`] measures.
+//! [`design`] and [`search`] contain the experiment. [`boot`] has the settings that need a reboot.
+//! This crate does not start runs itself: [`search::Bench`] measures.
 #![forbid(unsafe_code)]
 
 pub mod apply;

@@ -13,8 +13,8 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns how many of the smallest values of a rank statistic have at most `probability` together;
-/// 0 if the smallest value alone is more probable.
+/// Returns how many of the smallest values of a rank statistic have a total probability of at most
+/// `probability`; 0 if the smallest value alone is more probable.
 ///
 /// `ways[value]` is the number of orders of ranks that give the statistic this value.
 pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {

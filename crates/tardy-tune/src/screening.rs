@@ -13,7 +13,7 @@ pub struct Trial {
     pub replicate: usize,
     /// Whether each setting was on.
     pub on: Vec<bool>,
-    /// Logarithm of the goal.
+    /// Logarithm of the metric's value.
     pub value: f64,
 }
 

@@ -177,7 +177,7 @@ fn of_words(words: &[String], line: &str) -> Standing {
 /// selected choice.
 ///
 /// # Errors
-/// Returns errors of reading the file.
+/// Returns an error if the file cannot be read.
 pub fn current(path: &Path) -> std::io::Result<String> {
     let text = text_file(path)?;
     let text = text.trim();

@@ -17,7 +17,7 @@ pub(crate) struct Guests {
     architecture: Architecture,
     /// The binary in the guests.
     binary: PathBuf,
-    /// Values of `--add` for scripts.
+    /// Values of `--add` for guests that run scripts.
     added: Vec<String>,
 }
 
@@ -29,7 +29,8 @@ impl Guests {
         Self::new(tardy, architecture)
     }
 
-    /// Returns the guests of an architecture. Builds their binary, unless `tardy` is for it.
+    /// Returns the guests of an architecture. Builds the binary for this architecture, unless
+    /// `tardy` is such a binary.
     pub(super) fn new(tardy: &Path, architecture: Architecture) -> Result<Self> {
         let binary = if architecture.is_here() {
             tardy.to_owned()
@@ -44,7 +45,7 @@ impl Guests {
         })
     }
 
-    /// Adds a file of this machine to the guests of scripts.
+    /// Adds a file of this machine to the guests that run scripts.
     pub(super) fn add(&mut self, file: &Path, path: &str) {
         self.added.push(format!("{}:{path}", file.display()));
     }
@@ -143,8 +144,9 @@ pub(super) fn listed<'a>(
     Ok(document[key].as_array().cloned().unwrap_or_default())
 }
 
-/// Returns a static busybox: this machine's, or one for another architecture from the package
-/// sources, with the lists that `tardy lab kernels --refresh` has put into the user's cache.
+/// Returns a static busybox. The busybox is this machine's, or, for another architecture, comes
+/// from the package sources, with the lists that `tardy lab kernels --refresh` has put into the
+/// user's cache.
 fn busybox(architecture: Architecture) -> Result<PathBuf> {
     let is_file = |path: &PathBuf| path.is_file();
     let missing = |advice| Failure::new(format!("there is no static busybox: {advice}"));
@@ -155,7 +157,7 @@ fn busybox(architecture: Architecture) -> Result<PathBuf> {
     }
     let architecture = architecture.of_debian();
     let folder = workspace::target_folder()?.join(format!("busybox-{architecture}"));
-    // Releases up to bookworm have it in the first folder.
+    // Packages of releases up to bookworm contain busybox in the first folder.
     let unpacked = || {
         ["bin/busybox", "usr/bin/busybox"]
             .map(|path| folder.join(path))
@@ -170,7 +172,7 @@ fn busybox(architecture: Architecture) -> Result<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| Some(std::env::home_dir()?.join(".cache")))
         .unwrap_or_default();
-    // The second word is apt's configuration for one release and this architecture.
+    // In the script, `$apt` is apt's configuration for one release and this architecture.
     let script = "for apt in \"$0\"/tardy/apt/*-\"$1\"/apt.conf; do \
                   APT_CONFIG=$apt apt-get -q download busybox-static && break; done && \
                   dpkg-deb --extract *.deb .";

@@ -4,7 +4,8 @@ use super::guests::{order, series};
 use crate::static_build::Architecture;
 use crate::table_page::TablePage;
 
-/// The table's columns for commands, and the names of the commands in a guest's script.
+/// The table's columns for commands. Each column has its title, and the name of the command in a
+/// guest's script.
 const COLUMNS: [(&str, &str); 7] = [
     ("run", "run"),
     ("probes", PROBE),
@@ -14,7 +15,7 @@ const COLUMNS: [(&str, &str); 7] = [
     ("lab run --watch", "watch"),
     ("doctor", "doctor"),
 ];
-/// Start of the names of probes' runs in a guest's script.
+/// In a guest's script, the name of a run that tests a probe starts with this text.
 const PROBE: &str = "probe:";
 
 /// A command in a guest: its name, exit code, and first error message.
@@ -76,7 +77,7 @@ pub(super) fn remove(page: &mut TablePage, architecture: Architecture, kernels: 
     });
 }
 
-/// Returns the names of all rows and of the new one, in their order.
+/// Returns the names of all rows, including the new one, in the order of the table.
 pub(super) fn in_order(page: &TablePage, new: &str) -> Vec<String> {
     let mut names: Vec<String> = page.rows().iter().map(|row| row[0].to_owned()).collect();
     names.push(new.to_owned());

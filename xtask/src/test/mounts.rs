@@ -30,7 +30,7 @@ impl Mounts {
         })
     }
 
-    /// Returns the command, to run in a namespace with these mounts.
+    /// Returns a command that runs `command` in a namespace with these mounts.
     pub(super) fn around(self, command: &Command) -> Command {
         let script = match self {
             Self::Systemd => {

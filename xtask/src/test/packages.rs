@@ -1,5 +1,5 @@
-//! The packages that tests and benchmarks need besides Rust (packages.txt). Each line has a
-//! package, the programs that are used, and the reason.
+//! The packages that tests and benchmarks need besides Rust (packages.txt). Each line of
+//! packages.txt has a package, the programs that are used, and the reason.
 
 /// A package of Debian or Ubuntu.
 #[derive(Debug)]

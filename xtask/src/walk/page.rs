@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// Starts of lines that depend on the machine, such as verdicts, warnings, and notes about left-out
-/// rows. These lines are not compared.
+/// rows. Lines with these starts are not compared.
 const VARYING: [&str; 9] = [
     "FAILED",
     "INCONCLUSIVE",
@@ -74,7 +74,8 @@ fn commands(line: &str) -> Vec<Example> {
         .collect()
 }
 
-/// Commands that need an argument. Without one, the page only mentions them.
+/// Commands that cannot run without an argument. If a page names such a command without an
+/// argument, the page only mentions the command.
 const NAMED: [&str; 4] = [
     "tardy attach",
     "tardy explain",
@@ -167,8 +168,8 @@ impl Example {
             .to_owned()
     }
 
-    /// Checks that each shown line resembles a printed line: a share of [`ALIKE`] of its words must
-    /// be in that line. Numbers may differ.
+    /// Checks that each shown line resembles a printed line: the printed line must contain at least
+    /// the share [`ALIKE`] of the shown line's words. Numbers may differ.
     pub(super) fn compare(&self, printed: &str) -> Result<(), String> {
         let printed: Vec<BTreeSet<String>> = printed.lines().map(words).collect();
         for line in &self.shown {

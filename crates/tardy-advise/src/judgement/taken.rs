@@ -15,9 +15,9 @@ use tardy_results::summary::model::{ProbeSummary, Summary};
 use tardy_results::summary::read::SummaryError;
 use tardy_results::summary::summarize::summarize;
 
-/// Quantity of a series of completions.
+/// Name of the quantity in a series of completions.
 const COMPLETION: &str = "completion";
-/// Quantity of a series of start latencies.
+/// Name of the quantity in a series of start latencies.
 const START: &str = "latency";
 
 /// The series of one probe of one run, summarised against the deadline.
@@ -40,8 +40,8 @@ pub(super) struct JudgedProbe {
 /// The times that a series can measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeasuredTime {
-    /// The time from due to done. Contains the time that the work takes without interruption, if
-    /// the plan records it.
+    /// The time from the due time of work until the work is done. Contains the time that the work
+    /// takes without interruption, if the plan records it.
     Completion(Option<Nanos>),
     /// The start latency.
     Start,
@@ -89,7 +89,8 @@ impl JudgedProbe {
 }
 
 /// Returns the runs of `kernel` that can be judged together. Completions are preferred to start
-/// latencies. Among completions, the unit of work that is closest to the user's work is chosen.
+/// latencies. Among runs of completions, those are chosen whose unit of work is closest in length
+/// to the user's work.
 pub(super) fn take(
     kernel: &Kernel,
     task: &Task,

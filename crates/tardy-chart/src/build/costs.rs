@@ -9,7 +9,7 @@ use tardy_run::cost::Group;
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 
-/// Fraction of a metric's space on the axis that its bars fill.
+/// How much of a metric's space on the axis its bars fill, as a fraction.
 const FILLED: f64 = 0.76;
 
 /// Returns a chart for each group of metrics in the runs, in the order of [`Group`]. All runs must
@@ -50,13 +50,13 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
             .filter(|value| *value > 0.0)
     };
     let (least, most) = (ends().reduce(f64::min)?, ends().reduce(f64::max)?);
-    // A margin below the bars, and space for a number above the highest bar.
+    // The axis has a margin below the bars, and space for a number above the highest bar.
     let room = (most / least).powf(0.03).max(1.02);
     let (low, high) = (least / room, most * room.powi(3));
     for range in bars.iter_mut().flatten() {
         range.min = range.min.max(low);
     }
-    // Each tick of a time axis has a unit (ns to s), so the title of a time axis has none.
+    // Each tick of a time axis has a unit (ns to s), so the title of a time axis has no unit.
     let (title, values) = if unit.is_time() {
         (
             "time of one operation (logarithmic)".to_owned(),

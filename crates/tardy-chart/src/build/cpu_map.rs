@@ -20,8 +20,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let (first, last) = (data.map.rows.first()?, data.map.rows.last()?);
         let cells = cells(data);
         let largest = cells.iter().map(|cell| cell.count).max()?;
-        // Latencies are colours in this chart, so a deadline cannot be drawn as a line; the note
-        // states the deadline.
+        // Colours stand for latencies in this chart, so a deadline cannot be drawn as a line; the
+        // note states the deadline.
         let limits: Vec<String> = rules(data, false)
             .into_iter()
             .map(|rule| format!(" The {}.", rule.text.replacen(' ', " is ", 1)))

@@ -11,9 +11,9 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, latency_axis, of_probe, rules, rules_of_all};
 
-/// Points drawn per factor of ten of the share or of the latency.
+/// Number of points drawn for each factor of ten in the share or in the latency.
 const POINTS_A_DECADE: f64 = 40.0;
-/// Rows of the table per factor of ten of the share.
+/// Number of table rows for each factor of ten in the share.
 const ROWS_A_DECADE: f64 = 6.0;
 
 /// A value, with the number of samples at or above it and the number at or below it.
@@ -40,8 +40,8 @@ impl Point {
         self.count(kind) as f64 / self.samples as f64
     }
 
-    /// Returns the two-sided 95 % interval of the share, by Clopper and Pearson with the effective
-    /// number of samples.
+    /// Returns the two-sided 95 % interval of the share, computed by the method of Clopper and
+    /// Pearson from the effective number of samples.
     fn interval(self, kind: Kind, dependence: &Dependence) -> (f64, f64) {
         let above = if kind == Kind::Cdf {
             self.samples - self.at_or_below
@@ -329,7 +329,7 @@ const NO_BAND: &str = "The confidence band is left out: the samples are too few 
 /// An interval wider than this bounds the share so little that it is omitted.
 const NO_BOUND: f64 = 0.999;
 
-/// Returns the intervals of those shares that the samples bound.
+/// Returns the intervals for the shares that the samples bound.
 fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {

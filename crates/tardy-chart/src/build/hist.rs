@@ -98,8 +98,8 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
     })
 }
 
-/// Returns a layer for each group. The layer of all samples and those of the loads with the largest
-/// latencies are visible. The layers of CPUs are visible only if there are no loads.
+/// Returns a layer for each group. The layer of all samples and the layers of the loads with the
+/// largest latencies are visible. The layers of CPUs are visible only if there are no loads.
 pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
     let mut loads: Vec<&Group> = of(data, GroupKind::Load).collect();
     loads.sort_by_key(|group| std::cmp::Reverse(group.histogram.max()));

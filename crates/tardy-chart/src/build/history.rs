@@ -1,4 +1,4 @@
-//! Numbers of boards over many builds, with the build at which they changed.
+//! Charts the numbers of boards over many builds, and marks the build at which they changed.
 
 use tardy_results::history::{History, LastingChange, Series};
 

@@ -10,10 +10,10 @@ use super::super::scale::Scale;
 use super::super::words;
 use super::bars::BAR_READS;
 
-/// Fraction of a probe's space on the axis that its bars fill.
+/// How much of a probe's space on the axis its bars fill, as a fraction.
 const FILLED: f64 = 0.76;
-/// Share of the axis left free at each end. At the upper end, the number at the highest bar needs
-/// this space.
+/// Share of the axis that is left free at each end. At the upper end, the number at the highest bar
+/// needs this space.
 const ROOM: f64 = 0.06;
 
 /// The samples of a run with load, or those without load.

@@ -32,10 +32,10 @@ pub struct PhaseSpan {
 /// Options of a summary.
 #[derive(Debug, Clone)]
 pub struct SummaryOptions {
-    /// Latencies that count as in time.
+    /// The range of latencies that count as in time.
     pub window: Option<Window>,
-    /// Length of the stall that real-time throttling causes on the machine of the run; `None` if
-    /// nothing throttles there.
+    /// Length of a stall that real-time throttling causes on the run's machine; `None` if that
+    /// machine does not throttle.
     pub stall: Option<Nanos>,
     /// Start and end of each phase.
     pub phases: Vec<PhaseSpan>,
@@ -108,7 +108,7 @@ pub struct SeriesAccumulator {
     /// Runs of consecutive misses.
     pub miss_runs: MissRuns,
     pub early: EarlyCounts,
-    /// Number of stalls that are as long as the stalls that throttling causes.
+    /// Number of stalls that are as long as a stall due to throttling.
     pub stalls: u64,
     /// Number of samples that skipped due times.
     pub skipping: u64,
@@ -129,13 +129,13 @@ pub struct SeriesAccumulator {
 /// Counts of samples that are no longer stored individually.
 #[derive(Debug, Clone, Copy)]
 pub struct EarlierSamples<'a> {
-    /// Due time of the first of the samples.
+    /// Due time of the first of these samples.
     pub first_due: Nanos,
     /// Time of the last wake-up.
     pub last_wake: Nanos,
-    /// Number of the samples that skipped due times.
+    /// Number of these samples that skipped due times.
     pub skipping: u64,
-    /// Samples that were lost between them.
+    /// Number of samples that were lost between these samples.
     pub gaps: Gap,
     /// Counts of the samples, including misses of the requested window.
     pub cell: &'a Cell,
@@ -255,7 +255,7 @@ impl SeriesAccumulator {
         self.cells.insert(phases, cell);
     }
 
-    /// Counts a chunk that crosses the edge of a phase: finds the phases of each sample.
+    /// Counts a chunk that crosses the edge of a phase, by finding the phases of each sample.
     fn add_one_by_one(&mut self, chunk: &Chunk, candidates: &[usize], place: u64) {
         let mut place = place;
         let mut previous = self.last_latency;
@@ -320,8 +320,8 @@ impl SeriesAccumulator {
         if let Some(window) = self.questions.window {
             let itself = u64::from(window.misses(sample.latency));
             let skipped = self.late_skipped(sample, &window);
-            // The first of the skipped due times have the largest latencies, so the skipped due
-            // times that miss directly follow the sample.
+            // The earliest skipped due times have the largest latencies. So the skipped due times
+            // that miss the window come directly after the sample.
             self.miss_runs.add(place + 1 - itself, itself + skipped);
             cell.misses += itself + skipped;
             cell.misses_skipped += skipped;
@@ -479,8 +479,8 @@ impl SeriesAccumulator {
     }
 }
 
-/// Adds a chunk to the intervals. In a long series, nearly all chunks lie within one interval, so
-/// only the first and the last due time are checked.
+/// Adds a chunk's samples to the counts by time interval. In a long series, nearly all chunks lie
+/// within one interval, so only the first and the last due time are checked.
 fn add_to_batches(
     batches: &mut Batches,
     stratum: Stratum,

@@ -271,8 +271,8 @@ impl Batches {
         self.join_to_fit();
     }
 
-    /// Visits all intervals in order. The current one lacks the samples that are not yet in its
-    /// buckets.
+    /// Visits all intervals in order of time. The current one lacks the samples that are not yet in
+    /// its buckets.
     fn for_each(&self, mut take: impl FnMut((Stratum, i64), &Batch)) {
         read_packed(&self.packed).for_each(|(key, batch)| take(key, &batch));
         self.batches
@@ -335,8 +335,8 @@ impl Batches {
     }
 }
 
-/// An interval summed over many series. A counter for each bucket takes 30 KB, so a sum has
-/// counters only if it has many entries.
+/// The counts of one interval, summed over many series. A counter for each bucket takes 30 KB, so a
+/// sum has counters only if it has many entries.
 #[derive(Default)]
 struct Sum {
     of_counts: Batch,
@@ -347,7 +347,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Number of entries above which counters are faster.
+    /// Number of entries above which counters are faster than a list.
     const ENTRIES_MOST: usize = BUCKETS / 4;
 
     fn add(&mut self, batch: &Batch) {
@@ -375,7 +375,7 @@ impl Sum {
         }
     }
 
-    /// Returns the counters, which contain all entries.
+    /// Moves all entries into the counters, and returns these.
     fn counts(&mut self) -> &mut [u64; BUCKETS] {
         let counts = self.counts.get_or_insert_with(|| Box::new([0; BUCKETS]));
         count(counts, &std::mem::take(&mut self.entries));

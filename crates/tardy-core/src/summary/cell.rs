@@ -10,8 +10,8 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// Maximum number of skipped due times in a series that get latencies. The limit keeps a damaged
-/// file from occupying a reader for hours.
+/// Maximum number of skipped due times in a series for which latencies are computed. The limit
+/// keeps a damaged file from occupying a reader for hours.
 pub const EXPANDED_MAX: u64 = 100_000_000;
 
 /// Numbers of due times that miss a window.
@@ -19,13 +19,13 @@ pub const EXPANDED_MAX: u64 = 100_000_000;
 pub struct Misses {
     /// Number of samples and skipped due times that miss.
     pub all: u64,
-    /// Number of skipped due times among them.
+    /// Number of skipped due times among these misses.
     pub skipped: u64,
     /// Number of skipped due times that may miss the window; not included in `all`.
     pub undecided: u64,
 }
 
-/// Counts of a set of samples of a series.
+/// Counts for a set of samples from one series.
 #[derive(Debug, Clone)]
 pub struct Cell {
     /// Latencies as measured.

@@ -20,7 +20,7 @@ const TAIL_SAMPLES: f64 = 1000.0;
 /// How the samples of a set depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependence {
-    /// In ascending order of the fraction of samples above the level.
+    /// The levels, in ascending order of the fraction of samples above them.
     levels: Vec<Level>,
     samples: f64,
     series: usize,
@@ -59,8 +59,8 @@ impl Dependence {
         };
         let is_assumed = serial.iter().any(|serial| serial.is_assumed);
         let of_known = known(&levels, samples as f64);
-        // If one series alone has too few samples to show the duration of an event, all series
-        // together give it.
+        // If a series alone has too few samples to show the duration of an event, the duration is
+        // computed from all series together.
         let size = |serial: &Serial| {
             if serial.size.is_finite() {
                 serial.size
@@ -77,7 +77,7 @@ impl Dependence {
             sizes
         };
         let misses: u64 = cells.iter().map(|cell| cell.misses).sum();
-        // Too few clusters do not allow an estimate of their size.
+        // If there are too few clusters, their size cannot be estimated.
         let clusters_min = clusters_min(&levels);
         let of_misses = of_misses.map(|found| {
             if misses as f64 / found < clusters_min {
@@ -99,7 +99,8 @@ impl Dependence {
         }
     }
 
-    /// Makes the dependence of samples of which only the number and the extremal index are known.
+    /// Computes the dependence of samples from their number and extremal index, if nothing else is
+    /// known.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
@@ -117,7 +118,7 @@ impl Dependence {
         }
     }
 
-    /// Makes the dependence of the samples of `series` series if only the number of the samples is
+    /// Computes the dependence for `series` series of which only the total number of samples is
     /// known.
     #[must_use]
     pub fn unknown(samples: u64, series: usize) -> Self {

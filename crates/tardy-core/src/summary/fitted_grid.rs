@@ -6,8 +6,8 @@
 //! touches the earliest events.
 //!
 //! Interval errors are stored, and latencies are computed later, because the fit needs the whole
-//! run. The grid is the line below all events with the smallest sum of distances. This line is an
-//! edge of the events' lower convex hull. Its slope is the timer's rate.
+//! run. Among all lines below the events, the grid is the one with the smallest sum of distances to
+//! them. This line is an edge of the events' lower convex hull. Its slope is the timer's rate.
 
 use crate::units::Nanos;
 
@@ -109,7 +109,7 @@ impl GridFit {
             return;
         }
         match self.hull.last_mut() {
-            // If two events belong to one expiry, the earlier one is kept.
+            // If two events belong to one expiry, only the earlier one is used.
             Some(last) if last.0 >= point.0 => last.1 = last.1.min(point.1),
             _ => self.hull.push(point),
         }

@@ -25,13 +25,13 @@ pub struct Percentile {
     pub upper_ns: Option<i64>,
     /// Minimum number of samples for an interval with both ends.
     pub samples_needed: Option<u64>,
-    /// Number of independent samples that would bound this percentile equally well.
+    /// Number of independent samples that would give an equally narrow interval of this percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_samples: Option<f64>,
 }
 
 impl Percentile {
-    /// Returns whether there are enough samples for an upper end.
+    /// Returns whether there are enough samples for an upper end of the interval.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.upper_ns.is_some()
@@ -69,7 +69,7 @@ pub struct Numbers {
     /// Number of skipped due times among the misses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_skipped: Option<u64>,
-    /// The clustering of misses; absent without a window.
+    /// How much the misses cluster; absent without a window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_clustering: Option<Clustering>,
     /// Number of samples whose value is known only to 1/64, because memory was bounded.

@@ -6,7 +6,7 @@ use tardy_statistics::dispersion::{
 
 use crate::summary::batches::{Batch, Batches, Stratum};
 
-/// Minimum number of clusters for an estimate of their size.
+/// Minimum number of clusters from which their size can be estimated.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
 /// Minimum number of clusters at a level if the dispersion of another level is infinite. The other
 /// level drifts, so this level may drift too, and few clusters would not show its drift.
@@ -17,7 +17,8 @@ const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 pub(super) struct Level {
     /// The level's share of all samples.
     pub(super) share_above: f64,
-    /// Variance of the number of samples above the level, relative to independent samples.
+    /// Variance of the number of samples above the level, divided by the variance for independent
+    /// samples.
     pub(super) dispersion: f64,
 }
 
@@ -119,7 +120,7 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
                 dispersion: dispersion(stretches, freedom_min)?,
             })
         };
-        // The highest bucket comes first, because it has the fewest samples above it.
+        // The highest bucket comes first, because the fewest samples are above it.
         stretches.iter().rev().filter_map(level).collect()
     };
     let found = levels(FREEDOM_OF_INDEPENDENT);

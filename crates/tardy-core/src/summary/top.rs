@@ -50,7 +50,7 @@ impl Top {
     /// Drops values that [`Top::extremal_index`] cannot use in a series of `samples` samples or in
     /// a part of it.
     pub fn trim(&mut self, samples: u64) {
-        // The value after the last exceedance is kept as the threshold.
+        // The value that follows the last exceedance stays as the threshold.
         let needed = usize::try_from(samples / SAMPLES_PER_EXCEEDANCE + 1).unwrap_or(usize::MAX);
         while self.largest.len() > needed {
             self.largest.pop();

@@ -5,7 +5,8 @@ use tardy_statistics::confidence::Confidence;
 use super::{Outcome, Verdict};
 use crate::units::Nanos;
 
-/// Upper limit of the number of samples: at one per microsecond, 1e16 samples take 300 years.
+/// Upper limit of the number of samples. At one sample per microsecond, 1e16 samples take 300
+/// years.
 const SAMPLES_MAX: f64 = 1e16;
 
 /// Returns the total number of samples that would decide `verdict` if the rate and the clustering

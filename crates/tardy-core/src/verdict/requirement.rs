@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Window;
 use crate::units::Nanos;
 
-/// The latencies that are in time, and how many due times may be late or skipped. Without a window
-/// and without `skipped_allowed`, nothing is required.
+/// Which latencies are in time, and how many due times may be late or skipped. Without a window and
+/// without `skipped_allowed`, nothing is required.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
     /// Allowed latencies.
@@ -22,7 +22,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Makes a requirement of latencies within `window`, if given.
+    /// Makes a requirement that latencies lie within `window`, if it is given.
     #[must_use]
     pub fn window(window: Option<Window>) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Requirement {
         }
     }
 
-    /// Makes a requirement of latencies up to `latest`.
+    /// Makes a requirement that latencies are at most `latest`.
     #[must_use]
     pub fn deadline(latest: Nanos) -> Self {
         Self::window(Some(Window::deadline(latest)))
@@ -47,7 +47,7 @@ impl Requirement {
         }
     }
 
-    /// Returns whether there is a requirement.
+    /// Returns whether anything is required.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.window.is_some() || self.skipped_allowed.is_some()

@@ -1,11 +1,11 @@
-//! The sentence of a verdict: the observation, the bound that follows, and the reason if the
-//! verdict is inconclusive.
+//! The sentence that states a verdict: the observation, the bound that follows from it, and the
+//! reason if the verdict is inconclusive.
 
 use super::{Evidence, Outcome, Stress, Verdict};
 
-/// Returns the sentence of `verdict`. `by_misses` and `by_skipped` are the outcomes by misses and
-/// by skipped periods. `decided` is the outcome of the samples alone, without regard to a degraded
-/// set-up or lost samples.
+/// Returns the sentence that states `verdict`. `by_misses` is the outcome if only misses count, and
+/// `by_skipped` the outcome if only skipped periods count. `decided` is the outcome of the samples
+/// alone, without regard to a degraded set-up or lost samples.
 pub(super) fn sentence(
     verdict: &Verdict,
     (by_misses, by_skipped): (Outcome, Outcome),
@@ -22,7 +22,7 @@ pub(super) fn sentence(
         verdict.window.map(|_| misses(verdict, by_misses)),
         skipped(verdict, by_skipped),
     ];
-    // If skipped periods alone cause the failure, they come first.
+    // If skipped periods alone cause the failure, the sentence starts with them.
     if verdict.fails_by_skipped_periods_alone() {
         parts.reverse();
     }

@@ -3,8 +3,8 @@
 //!
 //! Skipped due times get a latency only if the wake-up's latency covers them. If the wake-up was in
 //! time and the work after it took too long, the time at which the probe was ready is not known
-//! exactly. The probe was ready before the next due time that it did not skip. The histogram then
-//! stays uncorrected, and verdicts use the bound.
+//! exactly. The probe was ready before the first due time after the skipped ones. The histogram
+//! then stays uncorrected, and verdicts use the bound.
 
 use super::Window;
 use crate::sample::Sample;
@@ -18,7 +18,7 @@ pub enum SkippedLateness {
     /// The wake-up was so late that its latency covers the skipped due times.
     Known { latency: Nanos },
     /// The wake-up was in time, and the work after it took too long. The probe was ready before the
-    /// next due time that it did not skip, which bounds the latencies.
+    /// first due time after the skipped ones, which bounds the latencies.
     AtMost {
         /// Time from the sample's due time to the next due time that was not skipped, including
         /// dither.

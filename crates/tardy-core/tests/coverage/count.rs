@@ -22,7 +22,7 @@ pub(crate) const PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 /// The fraction of samples that miss the first of the two deadlines.
 pub(crate) const SHARE_SEEN: f64 = 1e-3;
 const PERIOD: i64 = 1_000_000;
-/// Samples in a chunk. The recorder writes a chunk every 125 ms, and the rate is 1 kHz.
+/// Number of samples in a chunk. The recorder writes a chunk every 125 ms, and the rate is 1 kHz.
 const SAMPLES_A_CHUNK: usize = 125;
 
 /// Results for one kind of bound, over several runs.
@@ -34,8 +34,8 @@ pub(crate) struct Tally {
     pub(crate) unbounded: u32,
     /// Number of bounds that held.
     pub(crate) held: u32,
-    /// Distance of the bound from the true value, and distance of the exact bound from it, each
-    /// summed over the runs that have both bounds.
+    /// Distances of the bound and of the exact bound from the true value, each summed over the runs
+    /// that have both bounds.
     pub(crate) excess: (f64, f64),
     /// Sum of the bounds, and sum of the exact bounds.
     pub(crate) bounds: (f64, f64),
@@ -55,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// Returns the fraction of runs whose bound held or that reported no bound.
+    /// Returns the fraction of runs in which the bound held or was not reported.
     pub(crate) fn coverage(&self) -> f64 {
         f64::from(self.held + self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
@@ -65,8 +65,8 @@ impl Tally {
         f64::from(self.unbounded) / f64::from(self.bounded + self.unbounded)
     }
 
-    /// Returns the ratio of the bound's distance from the true value to the exact bound's distance;
-    /// `None` if no run has both.
+    /// Divides the bound's distance from the true value by the exact bound's distance from it;
+    /// `None` if no run has both bounds.
     pub(crate) fn excess_ratio(&self) -> Option<f64> {
         (self.excess.1 > 0.0).then(|| self.excess.0 / self.excess.1)
     }
@@ -94,12 +94,12 @@ impl Tally {
 /// Results for one kind of process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BoundTally {
-    /// Upper bounds of [`PERCENTILES`].
+    /// Results for the upper bounds of [`PERCENTILES`].
     pub(crate) percentiles: [Tally; 4],
-    /// Upper bounds of the share of misses: for a deadline that the fraction [`SHARE_SEEN`] of the
-    /// samples misses, and for a deadline that is hardly ever missed.
+    /// Results for the upper bounds of the share of misses: first for a deadline that the fraction
+    /// [`SHARE_SEEN`] of the samples misses, then for a deadline that is hardly ever missed.
     pub(crate) misses: [Tally; 2],
-    /// Lower bounds of the same shares.
+    /// Results for the lower bounds of the same shares.
     pub(crate) misses_lower: [Tally; 2],
 }
 

@@ -16,8 +16,8 @@ pub(crate) enum Process {
     /// Gumbel latencies in clusters, with an extremal index of 0.25: each value is the larger of a
     /// new value and the decayed previous value.
     MaxAutoregressive,
-    /// Log-normal latencies at one of two levels. All CPUs change the level at the same times, on
-    /// average after 500 samples.
+    /// Log-normal latencies at one of two levels. All CPUs change the level simultaneously, on
+    /// average every 500 samples.
     OnOff,
     /// Independent latencies, and this many stalls per run on average. Each stall hits all CPUs in
     /// the same period.
@@ -93,7 +93,7 @@ pub(crate) struct MadeRun {
     process: Process,
     length: usize,
     seed: u64,
-    /// For each sample, whether the second level applies; empty for most kinds.
+    /// Whether the second level applies to each sample; empty for most kinds of process.
     is_on: Vec<bool>,
     /// Index and length of each stall.
     stalls: Vec<(usize, f64)>,

@@ -1,4 +1,4 @@
-//! A file for metrics that map or reread a file. All of it is in the page cache.
+//! A file for metrics that map or reread a file. The whole file is in the page cache.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use crate::metric::{Place, Unavailable};
 /// Length of the file: the same as the blocks of the memory metrics, so that rereading a file is
 /// comparable with reading memory.
 pub(super) const FILE_BYTES: usize = super::memory::BLOCK_BYTES;
-/// Bytes per write and read.
+/// Number of bytes that each write or read transfers.
 pub(super) const PORTION_BYTES: usize = 64 << 10;
 
 /// Returns the file, opened for reading and writing. The first metric that needs the file writes

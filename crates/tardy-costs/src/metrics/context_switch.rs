@@ -2,7 +2,8 @@
 //! its memory before it passes the token on.
 //!
 //! The cost of the same writes, reads and memory reads in a single process, without switches, is
-//! subtracted. To subtract it exactly, both are measured alternately, in short batches.
+//! subtracted. To subtract this cost exactly, the costs with and without switches are measured
+//! alternately, in short batches.
 //!
 //! The memory is read through atomics. With ordinary loads, the compiler could move a load out of
 //! the loop in one of the two measurements and not in the other, and the subtracted cost would be
@@ -153,8 +154,8 @@ fn memory(kib: usize) -> Vec<AtomicU64> {
         .collect()
 }
 
-/// Reads each word, every time. A compiler could compute the sum of unchanged plain words once, in
-/// one of the processes and not in another.
+/// Reads each word, every time. If the words were plain, a compiler could compute the sum of
+/// unchanged words only once in one process, and each time in another.
 fn read(memory: &[AtomicU64]) {
     black_box(memory.iter().fold(0, |sum: u64, word| {
         sum.wrapping_add(word.load(Ordering::Relaxed))

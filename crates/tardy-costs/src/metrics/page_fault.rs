@@ -24,7 +24,7 @@ pub(super) const FILE: Metric = Metric {
     prepare: file,
 };
 
-/// Faults in new memory.
+/// Page faults in new memory.
 pub(super) const NEW: Metric = Metric {
     name: "page-fault-new",
     group: Group::FileAndMemory,

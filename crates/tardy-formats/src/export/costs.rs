@@ -19,7 +19,8 @@ pub const FORMATS: [&str; 4] = ["csv", "json", "markdown", "openmetrics"];
 /// Writes the run in `format`, one of [`FORMATS`].
 ///
 /// # Errors
-/// Returns [`ExportError::CostFormat`] for other formats, and if the output cannot be written.
+/// Returns [`ExportError::CostFormat`] for other formats; also returns an error if the output
+/// cannot be written.
 pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), ExportError> {
     let text = match format {
         "csv" => trials(run),

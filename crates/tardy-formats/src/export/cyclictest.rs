@@ -20,7 +20,7 @@ pub struct Thread {
     /// The thread's probe, which identifies the thread's series in the run together with `cpu`.
     pub probe: String,
     pub cpu: CpuId,
-    /// Real-time priority of the thread; 0 for a task without one.
+    /// Real-time priority of the thread; 0 if the thread has none.
     pub priority: u32,
     pub interval: Nanos,
 }
@@ -74,7 +74,7 @@ impl Unit {
 /// The histogram that `-h` or `-H` requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistogramShape {
-    /// Number of buckets, each one unit wide, from 0.
+    /// Number of buckets. Each is one unit wide; the first starts at 0.
     pub buckets: u32,
     /// Whether the output has a column with the sum of all threads (`-H`).
     pub has_sum: bool,

@@ -2,9 +2,9 @@
 //! the value, their number, and 1/(1-share).
 //!
 //! The share rises in steps: five steps halve the remaining distance to 100 %, and the next steps
-//! are half as large. Values are exact, while HdrHistogram writes the ends of its buckets. The last
-//! line states the buckets that HdrHistogram needs for three significant digits. Source:
-//! HdrHistogram, `outputPercentileDistribution`.
+//! are half as large. This format has exact values, while HdrHistogram writes the ends of its
+//! buckets. The last line states the buckets that HdrHistogram needs for three significant digits.
+//! Source: HdrHistogram, `outputPercentileDistribution`.
 
 use std::io::Write;
 

@@ -5,9 +5,10 @@ use super::run::ExportedRun;
 /// One number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Metric {
-    /// Parts of letters, digits, `.` and `_`, joined by `-`: every test system accepts such names.
+    /// The name: parts made of letters, digits, `.` and `_`, joined by `-`. Every test system
+    /// accepts such names.
     pub(super) name: String,
-    /// The value, in `unit`.
+    /// The value of the metric, in `unit`.
     pub(super) value: f64,
     /// Unit of the value: `us` or `count`.
     pub(super) unit: &'static str,

@@ -114,7 +114,8 @@ pub struct DocumentHead {
     /// The user's command line.
     pub command_line: String,
     pub return_code: u8,
-    /// Number of buckets that each thread lists, from value 0 on; 0 for none.
+    /// Number of buckets that each thread lists, starting with the bucket of value 0; 0 if threads
+    /// list no buckets.
     pub buckets: u32,
     pub unit: Unit,
 }
@@ -122,7 +123,7 @@ pub struct DocumentHead {
 /// Writes the document, with these series as threads 0, 1 and so on.
 ///
 /// # Errors
-/// Returns errors of the disk.
+/// Returns an error if writing fails.
 pub fn write(
     run: &ExportedRun,
     series: &[&ExportedSeries],

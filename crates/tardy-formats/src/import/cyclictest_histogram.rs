@@ -67,8 +67,8 @@ fn begins(lines: &[&str]) -> Vec<usize> {
         .collect()
 }
 
-/// Maximum number of columns, more than the CPUs of any machine. A file with more has another
-/// format.
+/// Maximum number of columns, which is more than the number of CPUs of any machine. A file with
+/// more has another format.
 const COLUMNS_MAX: usize = 65_536;
 
 #[derive(Default)]
@@ -152,8 +152,8 @@ fn read(
         let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
         let samples = in_rows.saturating_add(overflows);
         let max = maxima[thread];
-        // The rows contain no sample of this thread, yet it has a maximum: all its samples lie
-        // beyond the rows, and only the overflow line could state their number.
+        // The rows contain no sample of this thread, but the thread has a maximum. So all its
+        // samples lie beyond the rows, and only the overflow line could state their number.
         if samples == 0 && max > 0 && value("Histogram Overflows", thread).is_none() {
             let expected = format!("`# Histogram Overflows:` with {threads} counts");
             return Err(source.expected(table.last_line, expected, "the end of the file"));
@@ -295,7 +295,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
 /// Width in digits to which the numbers below the rows are padded.
 const DIGITS: usize = 5;
 
-/// Shell prompt of NuttX, in a log of a serial line.
+/// Shell prompt of NuttX, which a log of a serial line may contain.
 const NUTTX_PROMPT: &str = "nsh>";
 
 const FOOTERS: [&str; 5] = [

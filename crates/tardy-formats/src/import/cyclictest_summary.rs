@@ -1,6 +1,6 @@
-//! cyclictest's summary lines, printed once with -q, and repeatedly without it: `T: 0 ( 1234) P:95
-//! I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean are known; of
-//! repeated lines the last one counts.
+//! cyclictest's summary lines, printed once with -q, and repeatedly without it:
+//! `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean
+//! are known; if a line is repeated, the last one counts.
 
 use std::collections::BTreeMap;
 
@@ -108,8 +108,9 @@ impl ThreadLine {
         (self.thread, self.process, self.cycles)
     }
 
-    /// Copies the extremes and the mean into `stated`. If the thread made no cycle, they are left
-    /// out, because the minimum is then the initial value of the tool's variable.
+    /// Copies the extremes and the mean into `stated`. If the thread made no cycle, the extremes
+    /// and the mean are left out, because the minimum is then the initial value of the tool's
+    /// variable.
     pub(super) fn state_extremes(&self, stated: &mut StatedTotals) {
         if self.cycles > 0 {
             stated.min_ns = Some(Nanos(self.min));

@@ -41,14 +41,14 @@ pub(super) const FORMAT: Format = Format {
 const BUFFER_BYTES: usize = 1 << 20;
 /// Maximum length of a line; cyclictest writes shorter ones.
 const LINE_BYTES_MAX: usize = 4096;
-/// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
+/// Number of samples that cyclictest's ring holds for each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
 /// If this many successive values equal those 16,384 cycles later, the ring was overwritten before
 /// it was read. This rule applies only if an eighth of the values differ from their predecessor.
 const ALIASED_MIN: u32 = 512;
 /// Maximum number of samples that are held back until their unit is known.
 const HELD_MAX: usize = 4096;
-/// Maximum number of threads. Thread numbers from this one on cannot come from cyclictest.
+/// Maximum number of threads. Thread numbers at or above this limit cannot come from cyclictest.
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
 struct Thread {
@@ -89,7 +89,7 @@ struct Reader<'a> {
     threads: Vec<Thread>,
     /// Index in `threads` of each thread number.
     places: Vec<Option<usize>>,
-    /// The lines below the samples, after a stop.
+    /// The lines that cyclictest prints below the samples after a stop.
     stop: Stop,
 }
 
@@ -593,7 +593,7 @@ impl Cursor<'_> {
         let mut value = 0_u64;
         let mut digits = 0;
         while let [digit @ b'0'..=b'9', rest @ ..] = self.bytes {
-            // Nineteen digits cannot overflow.
+            // A number of nineteen digits cannot overflow.
             if digits == 19 {
                 return None;
             }

@@ -1,5 +1,5 @@
 //! hwlatdetect of rt-tests: gaps between clock reads with interrupts off, above a threshold. The
-//! gaps are no wake-up latencies, and are never compared with them.
+//! gaps are not wake-up latencies, and are never compared with them.
 //!
 //! Each line `ts:` describes one sampling window by its two longest gaps: one within an iteration
 //! of the loop, one between two iterations. The longer one counts. Gaps below the threshold have no

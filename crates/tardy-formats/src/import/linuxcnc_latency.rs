@@ -68,7 +68,7 @@ fn value(text: &str, key: &str) -> Option<i64> {
     nanos(&behind[..end], Unit::Us)
 }
 
-/// Returns whether the last value of the line still has its unit, so that the line is complete.
+/// Returns whether the line is complete: its last value is followed by a unit.
 fn is_whole(text: &str) -> bool {
     text.contains("sdev:") && text.ends_with(['s', 'S'])
 }

@@ -190,7 +190,7 @@ fn read_json(
 }
 
 /// Limits the highest bucket to the maximum, if the maximum lies in it. This is necessary because,
-/// from rt-tests 2.7 on, the name of a bucket is larger than all of its values. If the maximum lies
+/// since rt-tests 2.7, the name of a bucket is larger than all of its values. If the maximum lies
 /// beyond the last bucket, the values in that bucket are unknown.
 fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
     let ends = series.iter().flat_map(|counted| &counted.buckets);

@@ -16,7 +16,8 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Returns the text with the lines of other parts made empty, which keeps line numbers.
+    /// Returns the text with the lines of other parts made empty, so that line numbers stay the
+    /// same.
     pub(super) fn apply(self, source: &Source, text: String) -> Result<String, ImportError> {
         let lines: Vec<&str> = text.lines().collect();
         let mut begins = (self.parts)(&lines);

@@ -86,7 +86,7 @@ fn is_ended(line: &str) -> bool {
     behind.is_some_and(|value| !value.is_empty())
 }
 
-/// Returns whether a line is the second half of a broken one: the last names and values.
+/// Returns whether a line is the second half of a broken line: it has the last names and values.
 fn is_rest(line: &str) -> bool {
     let mut words = line.split_whitespace().peekable();
     words.peek().is_some()

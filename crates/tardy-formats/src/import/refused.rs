@@ -13,7 +13,7 @@ enum Sign {
     Anywhere(&'static str),
 }
 
-/// Sign, tool, and why its output is refused.
+/// The sign of a file, the tool that wrote the file, and why the tool's output is refused.
 const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Magic(b"PERFILE2"),

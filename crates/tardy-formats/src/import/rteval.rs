@@ -152,7 +152,7 @@ fn read(
     Ok(imported)
 }
 
-/// Returns whether the file contains cyclictest's own maxima. This is so from rteval 3.8 on, which
+/// Returns whether the file contains cyclictest's own maxima. This is so since rteval 3.8, which
 /// omits all statistics if a sample lies beyond the histogram.
 pub(super) fn has_true_maxima(version: &str) -> bool {
     let mut numbers = version
@@ -250,7 +250,7 @@ fn counted<'a, 'input>(
 }
 
 /// Counts the samples beyond the highest bucket at the stated maximum. If the maximum is the
-/// highest bucket itself, only a lower bound of their latencies is known.
+/// highest bucket itself, only a lower bound of the latencies of these samples is known.
 fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     let (beyond, max) = (
         samples.saturating_sub(counted.in_buckets()),
@@ -487,7 +487,8 @@ mod tests {
         let whole = include_str!("../../../tardy/tests/data/import/rteval-summary.synth.xml");
         let core = r#"<samples>100</samples><minimum unit="us">17</minimum><maximum unit="us">40</maximum>"#;
         assert!(whole.contains(core));
-        // The text that rteval writes if three of 103 samples lie beyond -h.
+        // The text that rteval writes if three of 103 samples lie beyond the histogram's limit
+        // (-h).
         let beyond = whole.replace(core, r#"<samples>103</samples><minimum unit="us">20</minimum><maximum unit="us">20</maximum>"#);
         let mut sink = StatedSink(Vec::new());
         let imported = FORMAT

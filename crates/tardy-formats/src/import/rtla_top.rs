@@ -1,6 +1,7 @@
 //! `rtla timerlat top`: a row per CPU with the extremes and the mean of the timer's interrupt, the
-//! kernel's thread, and the return to user space. Each of the three becomes a separate probe, as in
-//! `timerlat hist`. The table is printed repeatedly; the last one counts.
+//! kernel's thread, and the return to user space. The interrupt, the thread and the return to user
+//! space each become a separate probe, as in `timerlat hist`. The table is printed repeatedly; the
+//! last one counts.
 //!
 //! Caution: `COUNT` counts the interrupts, so a row with 0 may still have a latency of the
 //! thread. The line `ALL` includes CPUs whose rows were removed, but its count is rounded and
@@ -28,7 +29,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 /// Returns the lines at which runs start. These are the header of the first table, and each header
-/// whose duration is smaller than that of the header before.
+/// whose duration is smaller than the duration of the header before.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let tables = lines.iter().enumerate().filter_map(|(at, line)| {
         header(line)?;

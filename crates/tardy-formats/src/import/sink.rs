@@ -13,7 +13,7 @@ use tardy_run::imported::{Overflow, StatedTotals};
 use super::text::{NEAR_TIME, is_near};
 use super::{ImportError, Source};
 
-/// Maximum number of samples. Sums of such counts stay exact as floating point.
+/// Maximum number of samples. Sums of counts up to this limit are exact in floating point.
 const SAMPLES_MAX: u64 = 1 << 53;
 
 /// A consumer of imported data.
@@ -21,13 +21,13 @@ pub trait Sink {
     /// Opens a series of samples. The returned number identifies it in later calls.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     fn open(&mut self, descriptor: Descriptor) -> io::Result<usize>;
 
     /// Adds a record to a series.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     fn push(&mut self, series: usize, record: Record) -> io::Result<()>;
 
     /// Records the totals that the other tool states for a series of samples.
@@ -36,7 +36,7 @@ pub trait Sink {
     /// Adds a series that has only a histogram, or only stated totals.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     fn whole(
         &mut self,
         descriptor: Descriptor,
@@ -45,7 +45,7 @@ pub trait Sink {
     ) -> io::Result<()>;
 }
 
-/// The data of a file besides its series.
+/// The content of an imported file, except its series.
 #[derive(Debug, Clone, Default)]
 pub struct ImportedRun {
     /// Name of the tool that wrote the file, and the tool's version if stated.
@@ -110,8 +110,8 @@ impl BucketSeries {
             .fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// Returns a time that readers of runs would refuse. Formats that know the line of such a time
-    /// report it earlier, with the line.
+    /// Returns a stated time of this series that readers of runs would refuse, if there is one.
+    /// Formats that know the line of such a time report it earlier, with the line.
     fn far_time(&self) -> Option<f64> {
         let StatedTotals {
             min_ns,
@@ -188,7 +188,7 @@ impl BucketSeries {
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
             // One of the samples beyond the buckets is the maximum. The other samples beyond the
-            // buckets may lower the mean as far as the stated mean allows. The stated mean is
+            // buckets may lower the mean, but not below the stated mean. The stated mean is
             // truncated towards 0.
             let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
             let within = |stated: f64| {
@@ -276,7 +276,7 @@ impl BucketSeries {
     /// Passes the series to the sink.
     ///
     /// # Errors
-    /// Returns errors of the disk.
+    /// Returns an error if writing fails.
     pub fn hand_over(&self, sink: &mut dyn Sink) -> io::Result<()> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         self.buckets
@@ -462,7 +462,7 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
 ///
 /// # Errors
 /// Returns [`ImportError::Expected`] if there are no samples, or too many series or samples, or a
-/// time is too large; [`ImportError::Unwritable`].
+/// time is too large; returns [`ImportError::Unwritable`] if writing fails.
 pub fn hand_over_all(
     series: &mut [BucketSeries],
     imported: &mut ImportedRun,

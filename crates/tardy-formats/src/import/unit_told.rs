@@ -7,8 +7,8 @@
 
 use super::{ImportError, Settings, Source, Unit};
 
-/// Smaller values are us. As ns, they would be below 1 us, and no wake-up is that fast; as us, they
-/// are below 1 ms, as nearly all wake-ups are.
+/// Values below this one are in us. As ns, they would be below 1 us, and no wake-up is that fast;
+/// as us, they are below 1 ms, as nearly all wake-ups are.
 const DIVIDE: i64 = 1_000;
 
 /// The typical value of a thread in the file's unit, and its interval in us.
@@ -25,7 +25,7 @@ pub(super) struct UnitChoice {
     pub(super) note: Option<String>,
 }
 
-/// Returns the unit that the user gave, or the one that follows from the values.
+/// Returns the unit that the user gave, or the unit that follows from the values.
 ///
 /// # Errors
 /// Returns [`ImportError::Ask`] if both units are possible.

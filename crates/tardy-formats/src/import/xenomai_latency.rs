@@ -119,7 +119,7 @@ fn begins(lines: &[&str]) -> Vec<usize> {
 
 const TORN_NOTE: &str = "the last line is cut off, and is left out";
 
-/// Width of a bucket, unless the user chose another (-B).
+/// Width of a bucket, unless the user chose another width (-B).
 const BUCKET_NS: i64 = 1_000;
 /// Maximum accepted difference between the stated mean and the mean of the buckets, in buckets. If
 /// the difference is larger, the assumed width is rejected.
@@ -432,8 +432,8 @@ impl Statements {
         }
     }
 
-    /// Returns whether data lines come at fixed times. The data lines of RTAI's `preempt` do not,
-    /// and `preempt` counts no overruns.
+    /// Returns whether data lines come at fixed times. The data lines of RTAI's `preempt` do not
+    /// come at fixed times, and `preempt` counts no overruns.
     fn is_periodic(&self) -> bool {
         self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }

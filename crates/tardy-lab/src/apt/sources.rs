@@ -1,8 +1,8 @@
 //! The machine's package sources, read from both of apt's formats (sources.list(5)), and the same
 //! sources for another release.
 //!
-//! The tool contains no server addresses. It fetches other releases of Debian from the source of
-//! the machine's own release.
+//! The tool contains no server addresses. The tool fetches other releases of Debian from the source
+//! of the machine's own release.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use tardy_sys::regular_file;
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Debian's releases with kernels worth comparing, oldest first. The machine's own sources decide
-/// which of them can be fetched.
+/// which of these releases can be fetched.
 pub const RELEASES: [&str; 5] = ["bullseye", "bookworm", "trixie", "forky", "sid"];
 
 /// Names that a sources file may use instead of a release's code name.

@@ -1,12 +1,12 @@
 //! The parts of an atlas, and the name of each cell: a digest of the inputs of the cell's run.
 //!
 //! The name of a cell must be known before anything is booted. The digest therefore covers only the
-//! inputs that the guest has before its boot. It omits the snapshot from which the cell starts,
-//! because the snapshot does not exist yet.
+//! inputs that the guest has before its boot. The digest omits the snapshot from which the cell
+//! starts, because the snapshot does not exist yet.
 //!
-//! All cells of a kernel in one replica are a group: one worker makes them, and their snapshot.
-//! Each group has a file lock, so that several labs can share an atlas. The holder of the lock
-//! removes the unfinished folders that a killed lab left in the group.
+//! All cells of a kernel in one replica form a group. One worker makes these cells and the snapshot
+//! from which they start. Each group has a file lock, so that several labs can share an atlas. The
+//! holder of the lock removes the unfinished folders that a killed lab left in the group.
 
 use std::io;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl Index {
     /// Creates the index, with the computed names of all cells.
     ///
     /// # Errors
-    /// Returns errors of reading the guests' files.
+    /// Returns an error if a file for the guests cannot be read.
     pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
         // The initial file system contains only the part of the job before the snapshot, which is
         // the same for all loads.
@@ -127,7 +127,8 @@ impl Index {
     /// Reads the index in this folder. Returns `None` if there is none.
     ///
     /// # Errors
-    /// Returns errors of reading the file and its JSON, and `InvalidData` for another version.
+    /// Returns an error if the file cannot be read or its JSON cannot be parsed, and `InvalidData`
+    /// if the file has another version.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
         let bytes = match regular_file::read(&folder.join(INDEX_NAME), BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,5 +1,5 @@
-//! A user's program in the guest. Its output and its exit status are stored separately from those
-//! of the process that measures it.
+//! A user's program in the guest. The program's output and exit status are stored separately from
+//! those of the process that measures the program.
 //!
 //! A program to be measured by `tardy attach` is started by the first process. A program that makes
 //! the calls of include/tardy.h is started by `tardy run`, through a launcher that writes the
@@ -27,7 +27,7 @@ use crate::packing::PATH;
 const LAUNCH: &str = "launch-for-guest";
 /// Exit code of `tardy attach` if the process to measure does not exist.
 const NO_PROCESS: i32 = Exit::Usage as i32;
-/// Time for the program to end after SIGTERM, in the guest's time.
+/// How long the program may take to end after SIGTERM, in the guest's time.
 const END_MAX: Duration = Duration::from_secs(2);
 
 /// Starts the program, measures it, and ends it. Returns how the measurement ended.
@@ -85,7 +85,7 @@ pub(super) fn run(app: &App, job: &GuestJob) -> io::Result<Ending> {
     })
 }
 
-/// Stops the loads. Returns whether they had already ended.
+/// Stops the loads. Returns whether the loads had already ended.
 fn stop(loads: &mut Option<Child>) -> io::Result<bool> {
     let Some(loads) = loads else { return Ok(false) };
     // If the loads were already collected, `try_wait` returns an error.
@@ -94,7 +94,7 @@ fn stop(loads: &mut Option<Child>) -> io::Result<bool> {
     Ok(have_ended)
 }
 
-/// Asks the program to end, and kills it if it does not.
+/// Asks the program to end, and kills it if it does not end in time.
 fn end(mut child: Child, started: Instant) -> io::Result<()> {
     process::kill(child.id().cast_signed(), signal::TERMINATE)?;
     let ending = match collect_until_ended(child.id(), Instant::now() + END_MAX)? {
@@ -167,7 +167,7 @@ pub fn launcher(app: &AppCommand) -> Vec<String> {
 /// ends the launcher, and the program with it.
 ///
 /// # Errors
-/// Returns errors of starting the program.
+/// Returns an error if the program cannot be started.
 pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<()>> {
     let is_launcher = arguments.nth(1)? == LAUNCH;
     let app = arguments.next().filter(|_| is_launcher)?;

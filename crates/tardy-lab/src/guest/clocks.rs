@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     /// Returns the reading that [`undisturbed`] chooses from successive readings of these lengths.
-    /// A reading's count is its number.
+    /// The `count` of each reading is its position in the sequence.
     fn of_lengths(lengths: &[i64]) -> Reading {
         let (mut count, mut now) = (0, Nanos::ZERO);
         undisturbed(|| {

@@ -2,7 +2,7 @@
 //! the run.
 //!
 //! In a measurement, the delays start when the measurement has made its files, not when its program
-//! starts. With `--explain`, this is seconds later.
+//! starts. With `--explain`, the files are made seconds after the start.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
 /// Real-time priority of the process that causes the injected delays.
 const PRIORITY: u32 = 10;
 
-/// Maximum time for a measurement to start.
+/// Maximum wait for a measurement to start.
 const START_MAX: Duration = Duration::from_secs(30);
 const START_STEP: Duration = Duration::from_millis(10);
 

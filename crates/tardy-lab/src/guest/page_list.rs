@@ -3,9 +3,9 @@
 //! The kernel frees the initial file system's archive page by page. The kernel keeps freed pages on
 //! a list of the CPU, up to the low watermark. In a guest of 768 MB with Linux 6.1, the list holds
 //! 9555 pages after the boot, and the watermark is 9816. In Linux 5.18 to 6.6, the exit of some
-//! later process frees the whole list, with interrupts off for 12 ms. This would happen in an
-//! arbitrary phase of the measurement and be unrelated to its load (docs/lab.md). A guest therefore
-//! empties the list before its snapshot.
+//! later process frees the whole list, with interrupts off for 12 ms. This exit could occur in any
+//! phase of the measurement, and would be unrelated to the phase's load (docs/lab.md). A guest
+//! therefore empties the list before its snapshot.
 
 use std::io;
 
@@ -15,13 +15,14 @@ use tardy_sys::process::{self, WaitResult};
 use super::system;
 
 /// The process touches an amount of memory that is the guest's memory divided by this number. This
-/// is more than the list holds, which is at most the low watermark. The low watermark is at most a
-/// sixteenth of the memory: a twentieth that is kept free for huge pages, plus a quarter of this
-/// twentieth. Source: set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux 6.1.
+/// amount exceeds what the list holds, which is at most the low watermark. The low watermark is at
+/// most a sixteenth of the memory: a twentieth that is kept free for huge pages, plus a quarter of
+/// this twentieth. Source: set_recommended_min_free_kbytes and __setup_per_zone_wmarks of Linux
+/// 6.1.
 const PART_OF_MEMORY: usize = 12;
 
-/// Starts a process that touches more pages than the list holds. When it ends, the kernels named
-/// above empty the list.
+/// Starts a process that touches more pages than the list holds. When this process ends, the
+/// kernels named above empty the list.
 ///
 /// # Errors
 /// Returns an error if the process cannot be made, or fails.
@@ -34,7 +35,7 @@ pub(super) fn empty() -> io::Result<()> {
     }
 }
 
-/// Touches this much memory. The memory is freed only when the process ends.
+/// Allocates and touches this many bytes, which are freed only when the process ends.
 fn touch(bytes: usize) -> io::Result<()> {
     let mut area = Mapping::anonymous(bytes)?;
     // Kernels without huge pages refuse this call and do not need it.

@@ -18,7 +18,7 @@ const STOP: u8 = 1;
 /// Stops the machine, and returns the job after the host has resumed the machine.
 ///
 /// # Errors
-/// Returns errors for missing devices, and `InvalidData` if the host has left no job.
+/// Returns an error if a device is missing, and `InvalidData` if the host has left no job.
 pub(super) fn pause_for_job() -> io::Result<GuestJob> {
     // Everything is prepared before the machine stops, because every run that starts here would
     // have to repeat any later work.

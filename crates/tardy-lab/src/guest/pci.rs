@@ -25,7 +25,8 @@ const PAGE: usize = 4096;
 /// Returns the memory shared with the host.
 ///
 /// # Errors
-/// Returns `NotFound` if the machine has no such memory, and errors of opening and mapping.
+/// Returns `NotFound` if the machine has no such memory, and an error if it cannot be opened or
+/// mapped.
 pub(super) fn shared_memory() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     let length = std::fs::metadata(&resource)?.len();
@@ -65,8 +66,8 @@ pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
 }
 
 fn map(device: &Path, resource: &Path, length: usize) -> io::Result<SharedMapping> {
-    // The device must be enabled, otherwise writes to it are lost. On amd64, the firmware has done
-    // this.
+    // The device must be enabled, otherwise writes to it are lost. On amd64, the firmware has
+    // enabled the device.
     std::fs::write(device.join("enable"), "1")?;
     let file = File::options().read(true).write(true).open(resource)?;
     SharedMapping::new(file.as_fd(), length)

@@ -1,5 +1,5 @@
-//! The best programs of a round. For each call path of long sections, this is the program with the
-//! longest such section. The program with the largest latency is also kept.
+//! The best programs of a round: for each call path of long sections, the program that caused the
+//! longest section with this path, and also the program with the largest latency.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use tardy_run::operations::Program;
 /// The key of the program with the largest latency. All other keys contain call paths.
 const LATENCY: &str = "latency";
 
-/// The sections of a guest in which no program runs. They come from the tool and the kernel
-/// themselves.
+/// The sections of a guest in which no program runs. These sections come from the tool and the
+/// kernel themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Idle(BTreeMap<String, Nanos>);
 
-/// If an idle guest has a section with the same call path, a section counts only if it is longer
-/// than this percentage of the idle guest's section.
+/// If an idle guest has a section with the same call path as a program's section, the program's
+/// section counts only if it is longer than this percentage of the idle guest's section.
 const LONGER_PERCENT: i64 = 125;
 
 impl Idle {
@@ -189,7 +189,7 @@ pub(super) mod tests {
             .iter()
             .map(|entry| entry.program.to_string())
             .collect();
-        // The last one has the largest latency.
+        // The last program has the largest latency.
         assert_eq!(best, ["timers=9", "kill,timers=8", "timers=5"]);
         let longest = longest_of_paths(results.iter(), &idle);
         let programs: Vec<String> = longest
@@ -206,8 +206,8 @@ pub(super) mod tests {
         let mut corpus = Corpus::new(&idle);
         let results = results(&["timers=125", "kill,timers=5"]);
         results.iter().for_each(|result| corpus.add(result));
-        // Both programs are kept, for their latency or call path. Only the second has a longer
-        // section than the idle guest.
+        // Both programs are kept, for their latency or call path. Only the second program has a
+        // longer section than the idle guest.
         assert_eq!(corpus.best()[0].program.to_string(), "kill,timers=5");
         assert_eq!(longest_of_paths(results.iter(), &idle).len(), 1);
     }

@@ -3,8 +3,8 @@
 //! `hunt.json` has the question, and `idle.json` has the sections that occur while no program runs.
 //! `guided` and `random` have a folder for each round, with a file for each guest. The files of
 //! guests contain nothing about the host, so they are the same wherever the guest ran. The time
-//! that a guest took on the host is in a separate file beside them. `findings` has a folder for
-//! each finding.
+//! that a guest took on the host is in a separate file beside the guest's file. `findings` has a
+//! folder for each finding.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -34,8 +34,8 @@ pub struct GuestBench<'a> {
 }
 
 impl GuestBench<'_> {
-    /// Runs the programs in one guest, whose run stays in `folder`. Returns the result of each, and
-    /// the digest of the samples.
+    /// Runs the programs in one guest, whose run stays in `folder`. Returns the result of each
+    /// program, and the digest of the samples.
     ///
     /// # Errors
     /// Returns why there is no result.

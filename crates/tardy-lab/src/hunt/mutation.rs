@@ -21,7 +21,7 @@ const NEED_MAX: Need = Need {
     files: 20_000,
     signals: 10_000,
 };
-/// Share of new programs among the programs of a guided search.
+/// Share of a guided search's programs that are new; the others are mutations.
 const NEW: f64 = 0.2;
 /// Share of mutations that start from one of the programs with the longest sections. The other
 /// mutations start from any kept program.
@@ -134,7 +134,8 @@ fn change_amount(random: &mut Random, step: &mut Step) {
     .clamp(1, most);
 }
 
-/// Repeatedly halves the amount of the step that needs most, until a guest can execute the program.
+/// Halves the amount of the step with the largest demand, again and again, until a guest can
+/// execute the program.
 fn fitted(mut program: Program) -> Program {
     while !program.need().fits(NEED_MAX) {
         let need_of = |step: &Step| {

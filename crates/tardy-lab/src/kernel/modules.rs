@@ -16,7 +16,7 @@ use crate::deb;
 ///
 /// # Errors
 /// Returns [`KernelError::NoModule`] if the kernel's package has no module of that name, or the
-/// kernel comes from no package; errors of fetching and reading the package.
+/// kernel comes from no package. Also returns an error if the package cannot be fetched or read.
 pub fn modules(
     kernel: &Kernel,
     names: &[&str],

@@ -31,7 +31,7 @@ impl Flavour {
     const ALL: [Self; 3] = [Self::Stock, Self::Rt, Self::Cloud];
 
     /// Returns the part of package names that states the flavour, with its hyphen. The architecture
-    /// follows it.
+    /// follows this part.
     fn infix(self) -> &'static str {
         match self {
             Self::Stock => "",
@@ -53,7 +53,7 @@ impl Flavour {
 /// the lists of bullseye-security named seven kernels for arm64 that its server had removed.
 const OLDER_TRIED: usize = 12;
 
-/// A kernel package by version and flavour, optionally of a certain release.
+/// A kernel package, identified by version, flavour and optionally release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackagedKernel {
     /// Release such as `trixie` or `bookworm-backports`; absent for any release.
@@ -382,7 +382,7 @@ pub fn fetch_companions(
     for release in &releases {
         let turned = sources::for_release(&all_sources, release);
         let apt = PrivateApt::open(cache, release, kernel.architecture, &turned)?;
-        // The lists that named the kernel itself exist already, so none are fetched here.
+        // The lists that named the kernel itself exist already, so no lists are fetched here.
         if !apt.has_lists() {
             continue;
         }

@@ -27,7 +27,7 @@ pub enum ControlError {
     /// The process has ended.
     #[error("QEMU has ended")]
     Ended,
-    /// The time limit on the host's clock is over.
+    /// The time limit on the host's clock has passed.
     #[error("the time limit on the host has expired")]
     WallLimit,
     /// QEMU refused the command.
@@ -99,8 +99,8 @@ impl QemuProcess {
         arguments: Value,
     ) -> Result<Value, ControlError> {
         let line = json!({"execute": command, "arguments": arguments});
-        // A failed write means that the process may have ended. Its standard error then gives the
-        // reason.
+        // A failed write means that the process may have ended. The standard error of QEMU then
+        // gives the reason.
         writeln!(self.input, "{line}")
             .and_then(|()| self.input.flush())
             .map_err(|_| ControlError::Ended)?;
@@ -150,8 +150,8 @@ impl QemuProcess {
         }
     }
 
-    /// Waits until the process has ended. Ends it at the deadline, or when one of the events
-    /// `stopping` arrives.
+    /// Waits until the process has ended. Ends the process at the deadline, or when one of the
+    /// events `stopping` arrives.
     pub(crate) fn wait_for_end(mut self, stopping: &[&str]) -> Result<BootEnd, ControlError> {
         let end = loop {
             match self.next() {

@@ -208,7 +208,7 @@ fn chosen(content: &Content, selected: Option<usize>) -> String {
     }
 }
 
-/// Areas of the parts of a chart.
+/// The areas of the screen in which the parts of a chart are drawn.
 struct Parts {
     margin: Rect,
     bars: Rect,
@@ -249,8 +249,8 @@ fn bars(frame: &mut Frame<'_>, area: Rect, bars: Vec<SparklineBar>, look: Look) 
     );
 }
 
-/// Draws the numbers of the highest and the lowest line. If both would be the same text, the lowest
-/// one is omitted.
+/// Draws the numbers of the highest and the lowest line. If both numbers have the same text, the
+/// lowest one is omitted.
 fn scale(frame: &mut Frame<'_>, area: Rect, high: &str, low: &str) {
     let mut lines = vec![Line::from(format!("{high} ")).right_aligned()];
     if area.height > 1 && low != high {

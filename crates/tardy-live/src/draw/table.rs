@@ -96,7 +96,7 @@ pub(super) fn lines_wanted(content: &Content, width: u16) -> u16 {
     }
 }
 
-/// Returns the number of lines that the table keeps when the charts need space.
+/// Returns the number of lines that the table has when the charts need space.
 pub(super) fn lines_least(content: &Content, width: u16) -> u16 {
     let wanted = lines_wanted(content, width);
     if content.series.len() > ROWS_MAX {

@@ -68,7 +68,7 @@ pub(super) fn time(progress: &RunProgress) -> String {
     };
     let left = planned - progress.elapsed.max(Nanos::ZERO);
     if left >= Nanos::ZERO {
-        // Rounded up, so that a running run never shows zero time left.
+        // The time is rounded up, so that a run in progress never shows zero time left.
         let left = Nanos(left.get() + 999_999_999);
         format!(
             "{} of {}, {} left",

@@ -157,7 +157,7 @@ impl Guardian {
         )))
     }
 
-    /// Returns how the loads are kept from outliving the tool.
+    /// Returns the mechanism that ends the loads when the tool ends.
     #[must_use]
     pub fn containment(&self) -> Containment {
         self.containment

@@ -37,7 +37,7 @@ pub(super) enum Message {
     Event(LoadEvent),
 }
 
-/// How the loads are kept from outliving the tool.
+/// The mechanism that ends the loads when the tool ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
@@ -89,8 +89,8 @@ pub enum LoadEnd {
     Absent,
 }
 
-/// Events of loads. Unless a field says otherwise, a time is when the sender observed the event, on
-/// CLOCK_MONOTONIC. `load` is the label in the plan.
+/// Events of loads. Unless a field's comment states another meaning, a time is when the sender
+/// observed the event, on CLOCK_MONOTONIC. `load` is the label in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {
@@ -116,8 +116,8 @@ pub enum LoadEvent {
         phase: u32,
         /// CPU of the worker; `None` if the worker uses several.
         cpu: Option<CpuId>,
-        /// When the worker saw the request to stop; if the worker was killed, when it was asked to
-        /// stop; if it died, when it died.
+        /// When the worker saw the request to stop. For a worker that was killed, when it was asked
+        /// to stop; for a worker that died, when it died.
         at: Nanos,
         /// How the worker died, if it was not asked to stop.
         died: Option<String>,

@@ -34,7 +34,8 @@ pub(super) struct RunningLoad {
     asked_at: Option<Nanos>,
     /// When the load will be killed, if it was asked to stop.
     kill_at: Option<Nanos>,
-    /// Whether the load got less time to stop than its own limit. Killing it is then not an error.
+    /// Whether the load got less time to stop than its own limit. Killing the load is then not an
+    /// error.
     is_cut: bool,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct RunningLoad {
 struct Slot {
     plan: WorkerPlan,
     process: Option<WorkerProcess>,
-    /// Work of the slot's earlier processes.
+    /// Work that the worker's earlier processes did.
     before: Work,
     current: Work,
     restarts: u32,
@@ -55,7 +56,7 @@ struct Slot {
 #[derive(Debug)]
 struct WorkerProcess {
     pid: i32,
-    /// Standard input of the worker. Closing it asks the worker to stop.
+    /// Standard input of the worker. Closing this input asks the worker to stop.
     stop: Option<ChildStdin>,
     reports: Lines<ChildStdout>,
     killed: bool,

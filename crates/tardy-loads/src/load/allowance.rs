@@ -64,7 +64,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Starts the allowance of a worker, which is its share of the load's rate.
+    /// Starts the allowance of a worker: the worker's share of the load's rate.
     pub(super) fn new(worker: &Worker) -> Self {
         let load = &worker.plan.load;
         let rate = load
@@ -79,8 +79,8 @@ impl Allowance {
     }
 
     /// Returns whether `bytes` may be written now. If so, they count as written. The worker may
-    /// write up to one second's bytes in advance, so a run writes at most the rate times its length
-    /// plus one second.
+    /// write up to one second's bytes in advance. So a run of n seconds writes at most as many
+    /// bytes as n + 1 seconds at this rate.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         self.take_at(bytes, clock::monotonic())
     }

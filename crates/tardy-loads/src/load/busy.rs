@@ -157,8 +157,8 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
 struct BusyInterval {
     start: i64,
     end: i64,
-    /// CPU time that the thread got during the interval; less than its length if a task of higher
-    /// priority, or the host, took the CPU.
+    /// CPU time that the thread got during the interval. It is less than the interval's length if a
+    /// task of higher priority, or the host, took the CPU.
     cpu_time: i64,
 }
 

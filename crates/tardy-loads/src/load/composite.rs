@@ -10,7 +10,7 @@ pub struct Composite {
     pub does: &'static str,
     /// The paper that the list comes from, or `today`.
     pub source: &'static str,
-    /// The loads, with the parameters that the paper states; empty for the list `all`, which
+    /// The loads, with the parameters that the paper states. Empty for the list `all`, which
     /// contains every load that can do no harm and needs no values.
     members: &'static [&'static str],
     /// Whether the list includes loads that otherwise run only by name, because the paper's list

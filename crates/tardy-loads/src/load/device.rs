@@ -19,7 +19,7 @@ pub(super) const FOLDER: Parameter = Parameter::path(
 );
 /// Pause while the load may not write to the device.
 pub(super) const REST: Nanos = Nanos::from_millis(5);
-/// Time for the load to stop. A sync to a busy card takes seconds.
+/// Time that the load gets to stop. A sync to a busy card takes seconds.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 
 /// Returns the folder whose file system gets the load's files, and its storage. The folder is the

@@ -72,7 +72,7 @@ pub enum WorkError {
     System {
         /// The operation that failed.
         doing: &'static str,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         source: io::Error,
     },
     /// The load cannot continue, because a bound was reached, a program failed or the plan lacks an
@@ -86,7 +86,7 @@ pub trait ErrorContext<T> {
     /// Turns the error into a [`WorkError::System`] about `doing`.
     ///
     /// # Errors
-    /// Returns the error with the operation.
+    /// Returns the error together with the failed operation.
     fn doing(self, doing: &'static str) -> Result<T, WorkError>;
 }
 

@@ -133,7 +133,7 @@ fn mount_points<'a>(
     })
 }
 
-/// Number of attempts to enter a group that keeps being removed.
+/// Number of attempts to enter a group that is removed again and again.
 const ENTER_TRIES: usize = 10;
 
 /// The calling process's membership in a group.
@@ -148,7 +148,8 @@ impl MemoryGroup {
     /// controller must be enabled first.
     ///
     /// # Errors
-    /// Returns errors of the files: EACCES, EBUSY, ENOENT if there is no controller.
+    /// Returns the errors of accessing the group's files: EACCES, EBUSY, or ENOENT if there is no
+    /// controller.
     pub(super) fn enter(group: &Path, limit: u64, undo: &[Undo]) -> io::Result<Self> {
         let is_gone = |entered: &io::Result<Self>| {
             let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -192,7 +193,7 @@ impl MemoryGroup {
     /// process left.
     ///
     /// # Errors
-    /// Returns errors of the file of members.
+    /// Returns an error if the file of members cannot be written.
     pub(super) fn leave(mut self) -> io::Result<()> {
         self.home.write_all(b"0")
     }

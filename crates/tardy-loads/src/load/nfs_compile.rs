@@ -1,8 +1,9 @@
 //! `nfs-compile`: compiles over an NFS mount on loopback (williams2002: NFS-COMPILE).
 //!
-//! The server is a program, not the kernel's own server. A program always ends with the load's PID
-//! namespace. Threads of the kernel's server would keep a network namespace alive that no process
-//! can reach. Server, mount and export are in separate mount and network namespaces of the worker.
+//! The server is a program, not the kernel's own server. A program always ends when the load's PID
+//! namespace ends. Threads of the kernel's server would keep a network namespace alive that no
+//! process can reach. Server, mount and export are in separate mount and network namespaces of the
+//! worker.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -52,8 +53,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Memory of one compiler process on the load's small files, and of the server, in bytes: measured
-/// as 40 MiB and 120 MiB, rounded up.
+/// Memory of one compiler process on the load's small files, and memory of the server, in bytes:
+/// measured as 40 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
 /// Space for a C file with its object, and for the server's data, in bytes.

@@ -57,9 +57,10 @@ pub const INFO: LoadInfo = LoadInfo {
 const OTHER_FILES: u64 = 32;
 /// Processes of the load end by themselves after this time, even if the worker is killed.
 const LIFE_MAX: Nanos = Nanos::from_secs(60);
-/// The grid of `align`.
+/// Length of the grid's steps, in ns; the operation `align` waits until a moment of the grid.
 const GRID: i64 = 1_000_000;
-/// Time to arm a timer before all timers fire, in ns; about 1,000 instructions.
+/// Time allowed to arm each timer before all timers fire, in ns; arming takes about 1,000
+/// instructions.
 const TIME_TO_ARM: i64 = 10_000;
 /// Number of small operations, or of MiB, between two checks whether the load must stop.
 const BETWEEN_CHECKS: u64 = 64;
@@ -140,7 +141,7 @@ struct State {
     sets: Vec<Epoll>,
     /// The process group of the children; absent without children.
     group: Option<i32>,
-    /// Time from a whole ms to the moment at which timers fire.
+    /// Time from each whole ms to the moment at which timers fire, in ns.
     offset: i64,
 }
 

@@ -22,8 +22,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Makes the pace of one of several threads on a CPU, for a load that runs with `beside` other
-    /// loads. The paced thread itself must call this.
+    /// Creates the pace of one of several threads on a CPU, for a load that runs at the same time
+    /// as `beside` other loads. The paced thread itself must call this.
     pub(super) fn new(threads_on_cpu: usize, beside: u32) -> Self {
         let times = if beside == 0 {
             0

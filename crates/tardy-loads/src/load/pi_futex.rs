@@ -47,8 +47,8 @@ pub const INFO: LoadInfo = LoadInfo {
 
 /// Stack and kernel memory of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 128 << 10;
-/// How long the first owner of a chain holds its lock. The owner sleeps meanwhile, so that the
-/// others start to wait.
+/// How long the first owner of a chain holds its lock. The owner sleeps while it holds the lock, so
+/// that the others start to wait.
 const HOLD: Duration = Duration::from_micros(50);
 /// Pause of the real-time thread after each round. Without the pause, threads with the lent
 /// priority could occupy a CPU for long.

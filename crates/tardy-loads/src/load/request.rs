@@ -22,7 +22,7 @@ pub struct LoadRequest {
     pub by_name: bool,
     /// The list that contained the load. If a load of a list cannot run, the others still run.
     pub list: Option<&'static str>,
-    /// The given values, by parameter.
+    /// The values that the user gave, by parameter.
     pub given: BTreeMap<&'static str, Value>,
 }
 

@@ -1,8 +1,8 @@
 //! The rights of root that a load keeps. The load drops all others.
 //!
-//! A load's process drops its rights itself. First it takes its share of the CPUs and opens the
-//! files that only root can open; then it drops the rights and starts to work. The guardian keeps
-//! its rights, because it must undo groups and settings.
+//! A load's process drops its rights itself. First the process takes its share of the CPUs and
+//! opens the files that only root can open; then it drops the rights and starts to work. The
+//! guardian keeps its rights, because it must undo groups and settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// The rights of a load that needs none.
+    /// The rights of a load that needs no rights of root.
     pub const NONE: Self = Self::Nobody {
         keeps: &[],
         opens: "",
@@ -216,7 +216,7 @@ mod tests {
             return try_what_the_load_may_do(info, Path::new(&folder));
         }
         if !user::is_root() {
-            // A user without rights has none to drop.
+            // An ordinary user has no rights to drop.
             return assert!(!can_write("/proc/sys/kernel/core_pattern"));
         }
         assert!(can_write("/proc/sys/kernel/core_pattern"));

@@ -19,7 +19,7 @@ const WORK: &str = "work";
 /// made.
 ///
 /// # Errors
-/// Returns errors of open(2).
+/// Returns the errors of open(2).
 pub fn file(folder: &Path) -> io::Result<File> {
     if let Ok(file) = memory_file::create_unnamed(folder) {
         return Ok(file);
@@ -44,7 +44,7 @@ pub fn file(folder: &Path) -> io::Result<File> {
 /// A restarted worker finds its previous folder again.
 ///
 /// # Errors
-/// Returns errors of mkdir(2), and an error if the folder does not belong to this user alone.
+/// Returns the errors of mkdir(2), and an error if the folder does not belong to this user alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     let load =
         worker.plan.load.scratch.as_ref().ok_or_else(|| {
@@ -96,7 +96,7 @@ pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
 /// Works like [`check_floor`], for an existing folder.
 ///
 /// # Errors
-/// Returns the errors of [`check_floor`], and errors of open(2).
+/// Returns the errors of [`check_floor`] and of open(2).
 pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let opened = File::open(folder).doing("open the scratch folder")?;
     check_floor(&opened, folder, bytes)

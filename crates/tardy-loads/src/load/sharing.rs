@@ -3,12 +3,12 @@
 //!
 //! Each worker gets a separate session if the kernel groups tasks by session (sched(7), autogroup),
 //! otherwise a control group if the `cpu` controller is available (cgroups(7), version 1 or 2). If
-//! neither is available, the number of tasks of loads with hundreds of tasks is reduced. The
-//! journal lists the groups.
+//! neither is available, loads with hundreds of tasks get fewer tasks. The journal lists the
+//! groups.
 //!
-//! A load on several CPUs has a group for each worker, not one for the load. The kernel divides a
-//! group's weight among the CPUs by its estimate of the group's load on each of them. With one
-//! group, a load of short-lived or sleeping tasks got three to five times its share.
+//! A load on several CPUs has a group for each worker, not a single group for the load. The kernel
+//! divides a group's weight among the CPUs by its estimate of the group's load on each of them.
+//! With one group, a load of short-lived or sleeping tasks got three to five times its share.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -45,7 +45,7 @@ const LOCAL: u16 = 2;
 const INTERNET: u8 = 2;
 const UP: u32 = 1;
 
-/// The two namespaces. The calling thread is in the near one, where packets are sent.
+/// The two namespaces. The calling thread is in the near namespace, from which packets are sent.
 #[derive(Debug)]
 pub(super) struct Pair {
     near: File,

@@ -41,7 +41,7 @@ pub struct WorkerPlan {
     pub memory: u64,
 }
 
-/// The work since the worker's start.
+/// The work that was done since the worker's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Work {
     /// Number of operations; each load defines them.
@@ -214,7 +214,7 @@ impl Worker {
         };
         let (user, kernel) = cpu_time();
         // The time of living processes is counted in ticks, the time of ended processes exactly.
-        // Taking the maximum keeps the sum from falling when a process ends.
+        // Taking the maximum prevents the sum from falling when a process ends.
         self.work.kernel_time = self
             .work
             .kernel_time

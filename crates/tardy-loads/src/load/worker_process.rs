@@ -12,7 +12,7 @@ use tardy_sys::{affinity, clock, rlimit, sched, signal};
 use super::info::{ErrorContext, Job, LoadInfo, Run, WorkError};
 use super::worker::{Worker, WorkerPlan, WorkerReport};
 
-/// Runs the worker that `plan` (JSON) describes. The returned exit code is the process's.
+/// Runs the worker that `plan` (JSON) describes. Returns the exit code of the process.
 #[must_use]
 pub fn run(plan: &str) -> ExitCode {
     let plan: WorkerPlan = match serde_json::from_str(plan) {

@@ -2,7 +2,7 @@
 //! results.
 //!
 //! If a file is missing from a mounted /proc, /sys, debugfs or tracefs, the kernel lacks the
-//! feature. If the file system is not mounted, a missing file shows nothing.
+//! feature. If the file system is not mounted, a missing file proves nothing.
 
 use std::cell::OnceCell;
 use std::io::{self, ErrorKind, Read};
@@ -23,8 +23,8 @@ use crate::watch::WatchDelta;
 pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or on this machine \
                                    before its last restart: run tardy doctor on the machine of \
                                    the run";
-/// File systems that may be unmounted, or hidden from this user. A file missing there says nothing
-/// about the kernel.
+/// File systems that may be unmounted, or hidden from this user. A missing file there does not
+/// prove that the kernel lacks a feature.
 const MOUNTED: [(&str, &str); 4] = [
     (
         "sys/kernel/debug/",
@@ -51,7 +51,7 @@ pub struct CheckInput<'a> {
     pub facts: &'a MachineFacts,
     /// The machine's files; absent if the facts are from another machine or an earlier boot.
     pub root: Option<&'a Root>,
-    /// The CPUs of interest: those of the real-time tasks.
+    /// The CPUs of interest, on which the real-time tasks run.
     pub cpus: &'a CpuList,
     /// The purpose of the machine.
     pub profile: Profile,
@@ -217,8 +217,8 @@ impl<'a> CheckInput<'a> {
             .map(|online| online.minus(self.cpus))
     }
 
-    /// Returns the CPUs to isolate: those of interest. If these are all CPUs, one of them is left
-    /// out.
+    /// Returns the CPUs to isolate, which are the CPUs of interest. If these are all CPUs, one of
+    /// them is left out.
     pub(super) fn to_isolate(&self) -> CpuList {
         let is_everywhere =
             self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());

@@ -57,7 +57,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(|program| program.threads.iter().map(|thread| thread.priority).max())
         .filter(|&own| own > 0);
     let limit = highest_own.unwrap_or(PRIORITY_OF_PROBES);
-    // Threads of tardy itself are no fault of the machine.
+    // Threads of tardy itself are not a fault of the machine.
     let own_tool: Vec<u32> = examined
         .tasks()?
         .iter()
@@ -126,7 +126,8 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match found.as_slice() {
         [] => State::noted("no daemon sets the clock"),
         [one] => State::good(format!("only {one} sets the clock")),
-        // phc2sys also sets the clock (from a network card), so no other daemon may run beside it.
+        // phc2sys also sets the clock (from a network card), so no other daemon that sets the clock
+        // may run at the same time.
         several => State::improvable(
             several.join(", "),
             "only one of these daemons",

@@ -58,7 +58,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Makes the weight with equal importance for every profile.
+    /// Creates a weight with the same importance for every profile.
     pub(super) const fn of(usual: Importance) -> Self {
         Self { usual, others: &[] }
     }

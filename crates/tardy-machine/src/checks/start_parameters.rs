@@ -3,7 +3,7 @@
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;
 
-/// From this number of CPUs on, simultaneous ticks are assumed to contend for locks.
+/// With at least this many CPUs, simultaneous ticks are assumed to contend for locks.
 const MANY_CPUS: usize = 8;
 
 pub(super) const THREADED_INTERRUPTS: Check = Check {

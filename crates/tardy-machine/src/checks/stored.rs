@@ -15,7 +15,7 @@ pub struct StoredFinding {
     /// Importance of the check for the profile `periodic`.
     pub importance: Importance,
     pub state: StoredState,
-    /// The current value; for unknown settings, the reason.
+    /// The current value of the setting, or the reason why it is unknown.
     pub current: String,
 }
 

@@ -438,7 +438,8 @@ fn a_file_that_is_absent_is_never_a_fault() {
 fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
     let trees = trees();
     for check in CHECKS {
-        // Some checks are good if their file is absent, so a machine with the file is searched for.
+        // Some checks are good if their file is absent, so the test looks for a machine with the
+        // file.
         let has_files = |(_, tree): &&(&Case, FakeRoot)| !files_of(check, tree).is_empty();
         let found = std::iter::once(&trees[first_good(check)])
             .chain(&trees)
@@ -446,7 +447,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
         let (case, tree) = found.unwrap_or_else(|| panic!("{} has no case with files", check.name));
         let files = files_of(check, tree);
         let aside = HiddenFiles::put(tree, files.clone());
-        // A folder instead of the file cannot be read, even by root.
+        // The test replaces the file by a folder, which cannot be read as a file, even by root.
         files
             .iter()
             .for_each(|file| fs::create_dir(tree.path().join(file)).unwrap());

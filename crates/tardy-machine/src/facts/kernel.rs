@@ -94,7 +94,7 @@ pub enum PreemptionSource {
     CommandLine,
     /// The kernel's build configuration: the mode at boot without `preempt=`.
     BuildConfiguration,
-    /// A source that a later version of tardy uses.
+    /// A source that this version of tardy does not know.
     #[serde(other)]
     Unknown,
 }

@@ -29,7 +29,7 @@ pub struct ProcessorFacts {
     pub smt_active: Option<bool>,
     /// The driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
     pub frequency_driver: Option<String>,
-    /// The CPUs by frequency governor.
+    /// The CPUs that use each frequency governor.
     pub governors: BTreeMap<String, CpuList>,
     /// The clock rate of the fastest CPU.
     pub clock_rate: Option<ClockRate>,
@@ -53,7 +53,7 @@ pub enum ClockRateSource {
     CpufreqMax,
     /// `cpu MHz` of /proc/cpuinfo; if the rate varies, the current value.
     Cpuinfo,
-    /// A source that a later version of tardy uses.
+    /// A source that this version of tardy does not know.
     #[serde(other)]
     Other,
 }

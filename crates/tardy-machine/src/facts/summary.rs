@@ -86,7 +86,7 @@ impl MachineFacts {
         })
     }
 
-    /// Returns the deepest idle state that is enabled on some CPU.
+    /// Returns the deepest idle state that is enabled on at least one CPU.
     fn deepest_idle_state(&self) -> Option<String> {
         let usable = self
             .processors

@@ -12,13 +12,13 @@ const DISTURBING: [&str; 3] = ["coretemp", "via_cputemp", "x86_pkg_temp"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sensor {
-    /// Name of the driver or zone, and label or number of the input.
+    /// The sensor's name: the driver or zone, and the label or number of the input.
     pub(super) name: String,
     /// The file with the temperature in thousandths of a degree Celsius.
     pub(super) path: PathBuf,
 }
 
-/// Returns all sensors. If `quiet`, those that interrupt a CPU are left out.
+/// Returns all sensors. If `quiet` is true, sensors that interrupt a CPU are left out.
 pub(super) fn find(root: &Root, quiet: bool) -> Vec<Sensor> {
     let mut sensors = thermal_zones(root);
     sensors.extend(hardware_monitors(root));

@@ -88,7 +88,7 @@ impl ClockWatch {
         }
     }
 
-    /// Returns the first step of each clock as a warning.
+    /// Returns a warning about the first step of each clock that was stepped.
     pub(super) fn into_warnings(self) -> impl Iterator<Item = Warning> {
         self.clocks.into_iter().filter_map(|clock| clock.step)
     }

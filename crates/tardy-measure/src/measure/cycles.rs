@@ -32,7 +32,7 @@ pub(super) struct CycleCount {
 }
 
 impl CycleCount {
-    /// Starts a count of `wanted` cycles, which take `length` on a grid.
+    /// Starts a count of `wanted` cycles, which take the time `length` if the probe has a grid.
     pub(super) fn new(wanted: u64, length: Nanos) -> Self {
         Self {
             wanted,
@@ -63,7 +63,7 @@ impl CycleCount {
         let began = *self.began.get_or_insert(now);
         let is_long_enough = now >= began + self.length;
         let is_known = now >= began + BEHIND;
-        // There is nothing to store or decide yet.
+        // At this time there is nothing to store or to decide.
         if !is_long_enough && (self.before.is_some() || !is_known) {
             return false;
         }

@@ -51,7 +51,7 @@ struct Queue {
     synced: BTreeSet<PathBuf>,
     /// Series whose oldest samples must be folded.
     full: Vec<Arc<Rotation>>,
-    /// Series with a new segment.
+    /// Series whose newest segment must be synced.
     unsettled: Vec<Arc<Rotation>>,
     /// Maximum lengths of growing files.
     lengths_max: BTreeMap<PathBuf, u64>,
@@ -62,7 +62,7 @@ struct Queue {
 #[derive(Debug, Clone)]
 enum Job {
     Replace(PathBuf, Vec<u8>),
-    /// Appends lines to the file. The number is the maximum length of the file.
+    /// Appends lines to the file. The number is the maximum length of the file in bytes.
     Append(PathBuf, Vec<u8>, Option<u64>),
     MakeRoom(Arc<Rotation>),
     Settle(Arc<Rotation>),
@@ -185,7 +185,7 @@ impl KeeperThread {
     /// Starts the thread on `cpus`, for files of `folder`.
     ///
     /// # Errors
-    /// Returns errors of starting a thread.
+    /// Returns an error if the thread cannot be started.
     pub fn start(cpus: &CpuList, folder: FolderIdentity) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let mut broken = BTreeSet::new();

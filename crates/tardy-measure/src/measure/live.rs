@@ -1,5 +1,5 @@
-//! The progress display of a run: a screen; on a terminal, a line that is rewritten; elsewhere, a
-//! line every 10 s. The display is written to standard error.
+//! The progress display of a run: a screen, a line that is rewritten on a terminal, or, elsewhere,
+//! a line every 10 s. The display is written to standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};

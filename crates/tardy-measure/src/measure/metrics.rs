@@ -57,7 +57,7 @@ struct Numbers {
     run: Option<RunStatus>,
 }
 
-/// The status of the run besides its samples.
+/// The status of the run, without its samples.
 #[derive(Debug, Clone)]
 struct RunStatus {
     labels: String,
@@ -255,7 +255,7 @@ impl MetricsServer {
     /// Answers clients of `listener`, from a thread on `cpus`.
     ///
     /// # Errors
-    /// Returns errors of starting a thread.
+    /// Returns an error if the thread cannot be started.
     pub fn start(listener: TcpListener, cpus: &CpuList) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let desk = Arc::new(Desk::default());
@@ -318,7 +318,7 @@ enum RequestState {
 /// Waits once for connections and requests, and answers complete requests.
 ///
 /// # Errors
-/// Returns errors of ppoll(2).
+/// Returns the errors of ppoll(2).
 fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::Result<()> {
     let mut fds = vec![listener.as_fd()];
     fds.extend(readers.iter().map(|reader| reader.stream.as_fd()));
@@ -441,8 +441,8 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// and a port.
 ///
 /// # Errors
-/// Returns a sentence if `place` is neither a port nor an address and a port, or if the address
-/// cannot be used.
+/// Returns an error message if `place` is neither a port nor an address with a port, or if the
+/// address cannot be used.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
@@ -518,7 +518,7 @@ mod tests {
         let _second = TcpStream::connect(address).unwrap();
         serve(&listener, &mut readers, &desk).unwrap();
         assert_eq!(readers.len(), 2);
-        // Only the time during which the thread itself waits counts.
+        // Only the time counts during which the server's thread itself waits.
         let begin = Instant::now();
         while !readers.is_empty() {
             serve(&listener, &mut readers, &desk).unwrap();

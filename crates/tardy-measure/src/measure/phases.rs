@@ -21,7 +21,7 @@ use tardy_run::record::PhaseRecord;
 
 /// The last 1 / `ENDING_PART` of a phase, in which its loads stop and the system settles.
 const ENDING_PART: i64 = 10;
-/// Maximum length of this part.
+/// Maximum length of this last part of a phase.
 const ENDING_MAX: Nanos = Nanos::from_millis(500);
 /// How long loads may still exist after their phase's end and the request to stop. Killed processes
 /// need only a fraction of this.

@@ -25,10 +25,11 @@ use super::keeper::BackgroundWriter;
 use super::metrics::Desk;
 use crate::plan::other_runs::RECORDER;
 
-/// Number of flushes between two writes of the histograms of series that do not store every sample.
+/// Number of flushes after which the histograms of series that do not store every sample are
+/// written again.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
-/// Number of flushes between two syncs of the series: a sync every ten seconds. A power failure
-/// loses at most the samples of this time plus the disk's delay.
+/// Number of flushes after which the series are synced again, which is every ten seconds. A power
+/// failure loses at most the samples of the last ten seconds plus the disk's delay.
 const FLUSHES_A_SYNC: u64 = 80;
 /// Space reserved for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
@@ -231,7 +232,7 @@ impl Work {
         }
     }
 
-    /// Computes the figures that a live view requests, as often as this is cheap.
+    /// Computes the figures that a live view requests; less often if this takes much CPU time.
     fn publish_figures(&mut self) {
         let Some((feed, pace)) = &mut self.feed else {
             return;

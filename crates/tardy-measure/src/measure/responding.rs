@@ -28,7 +28,7 @@ use super::recorder::Recorder;
 use super::session::closing::note_series;
 use super::session::{SessionError, first_record, system};
 
-/// Capacity of a ring: the same as for a probe.
+/// Capacity of a ring in samples, the same as for a probe.
 const RING_SAMPLES: usize = 32_768;
 /// Assumed time between two stimuli. The time is only used to predict due times in the file.
 const REQUEST: Nanos = Nanos::from_millis(1);

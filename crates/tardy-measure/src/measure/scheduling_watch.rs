@@ -2,8 +2,9 @@
 //! managers, tuning daemons and users move and demote threads of other programs. A run with such a
 //! change does not measure the requested system.
 //!
-//! Policy, priority and CPUs are checked once a second, and by each thread itself at its end. The
-//! CPU of each sample is known from [`tardy_sys::post`].
+//! The watch checks the policy, priority and CPUs of the threads once a second. Each thread also
+//! checks its own scheduling when it ends. The CPU of each sample is known from
+//! [`tardy_sys::post`].
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;

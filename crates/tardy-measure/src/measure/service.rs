@@ -88,7 +88,7 @@ impl ServiceNotifier {
     /// `progress` advances and [`Self::turn`] is called.
     ///
     /// # Errors
-    /// Returns errors of starting a thread.
+    /// Returns an error if the thread cannot be started.
     pub(super) fn start(
         manager: ServiceManager,
         cpus: &CpuList,
@@ -188,8 +188,8 @@ struct Mover {
 }
 
 impl Motion {
-    /// Makes a check by which a series hangs if its counter stays the same for longer than both
-    /// `still_max` and two periods of the series.
+    /// Makes a check that considers a series hung if its counter stays the same for longer than
+    /// both `still_max` and two periods of the series.
     fn new(still_max: Nanos) -> Self {
         Self {
             still_max,

@@ -52,7 +52,7 @@ pub enum SessionError {
     )]
     Probe {
         probe: String,
-        /// The error of the system.
+        /// The error that the system reported.
         error: std::io::Error,
     },
     /// The program whose loop is measured failed.
@@ -69,7 +69,7 @@ pub enum SessionError {
     System {
         /// The failed operation.
         what: &'static str,
-        /// The error of the system.
+        /// The error that the system reported.
         error: std::io::Error,
     },
 }
@@ -100,7 +100,7 @@ impl SessionError {
         }
     }
 
-    /// Returns whether the request is wrong. Otherwise this machine cannot make the run.
+    /// Returns true if the request is wrong, and false if this machine cannot make the run.
     #[must_use]
     pub fn is_wrong_use(&self) -> bool {
         match self {
@@ -142,7 +142,7 @@ pub fn run(
 /// Works like [`run`], but resumes a run that exists in the folder `out`.
 ///
 /// # Errors
-/// Returns the errors of [`run`]. An existing run is then intact.
+/// Returns the errors of [`run`]. In case of an error, the existing run stays intact.
 pub fn resume(
     plan: Plan,
     out: &Path,

@@ -2,9 +2,9 @@
 //! loop that never sleeps, at a higher real-time priority and without the kernel's throttling,
 //! would otherwise keep the run from ever ending.
 //!
-//! A thread that is runnable but never ran at ten checks in a row gets priority 99, and four checks
-//! later it may run on the housekeeping CPUs. Nothing is freed before the run's end, because until
-//! then everything that delays a thread is part of the measurement.
+//! A thread that was runnable but had not run at ten checks in a row gets priority 99, and four
+//! checks later it may run on the housekeeping CPUs. Nothing is freed before the run's end, because
+//! until then everything that delays a thread is part of the measurement.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use tardy_sys::{affinity, clock, sched};
 /// Number of consecutive checks, half a second apart, at which a thread must be runnable without
 /// having run, before it gets the highest priority.
 const LOOKS_BEFORE_PRIORITY: u32 = 10;
-/// Number of such checks before a thread is moved to the housekeeping CPUs. If raising the priority
-/// did not help, the loop that starves the thread has the highest priority itself.
+/// Number of such checks before a starved thread is moved to the housekeeping CPUs. If raising the
+/// priority did not help, the loop that starves the thread has the highest priority itself.
 const LOOKS_BEFORE_MOVE: u32 = 14;
 
 /// The tool's threads that wait for a CPU.

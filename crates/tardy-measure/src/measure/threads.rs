@@ -155,7 +155,8 @@ pub(super) fn launch(
             };
             let run = AssertUnwindSafe(|| (member.run)(StartGate::new(&control, wait)));
             let result = catch_unwind(run);
-            // If a thread failed in its loop, the other threads still wait for it to leave.
+            // If this thread failed in its loop, it must leave here, because the other threads
+            // still wait for it.
             if before.get().is_some() && !matches!(result, Ok(Ok(_))) {
                 control.leave();
             }
@@ -202,8 +203,8 @@ impl MeasuringThread {
     }
 }
 
-/// Marks samples that a thread takes on another CPU than the one that it is bound to. If the kernel
-/// does not report the CPU, only the check once a second can find such samples.
+/// Marks samples that a thread takes on a CPU to which it is not bound. If the kernel does not
+/// report the CPU, only the check once a second can find such samples.
 fn post(member: &Member, warnings: &[Warning]) -> Option<Post> {
     let is_bound = member.cpus.len() == 1
         && !warnings

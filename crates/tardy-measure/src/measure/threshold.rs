@@ -70,7 +70,7 @@ impl Threshold {
         self.worst = latency;
         for action in &self.actions {
             let done = match action {
-                // Neither action needs a step here: the trace around the worst samples is stored
+                // Neither action needs a step here. The trace around the worst samples is stored
                 // anyway, and threads continue unless they are stopped.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),

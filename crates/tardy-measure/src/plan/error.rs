@@ -189,7 +189,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Returns whether the machine lacks a requirement. Otherwise the request itself is wrong.
+    /// Returns true if the machine lacks a requirement, and false if the request itself is wrong.
     #[must_use]
     pub fn is_unsupported_here(&self) -> bool {
         matches!(

@@ -96,7 +96,8 @@ pub fn resolve(
     }
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
-    // In the lab, the tables already explain the tool's own work on a guest's only CPU.
+    // In the lab, no warning is necessary, because the tables already explain the tool's own work
+    // on a guest's only CPU.
     if left.is_empty() && clock_kind(root) != ClockKind::Virtual {
         warnings.push(Warning::NoCpuLeft {
             cpus: measured.clone(),

@@ -13,8 +13,8 @@ use tardy_run::plan::Change;
 /// Returns the changes that set the limit of `cpus` to `limit_us`.
 ///
 /// # Errors
-/// Returns the error of the first CPU without this file. Kernels without this kind of power
-/// management do not have it.
+/// Returns the error of reading the limit of the first CPU that lacks this file. Kernels without
+/// this kind of power management do not have it.
 pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Change>> {
     let new = if limit_us == 0 {
         "n/a".to_owned()

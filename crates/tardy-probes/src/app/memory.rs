@@ -61,7 +61,7 @@ impl AppMemory {
     /// of two.
     ///
     /// # Errors
-    /// Returns errors of making and mapping a file in memory.
+    /// Returns an error if no file in memory can be made and mapped.
     pub fn create(loops: usize, slots: usize) -> io::Result<Self> {
         let region_words = RING + SLOT_WORDS * slots;
         let words = SharedWords::create(MEMORY_NAME, HEAD_WORDS + loops * region_words)?;

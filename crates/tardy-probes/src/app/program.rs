@@ -84,7 +84,7 @@ impl Program {
     /// output.
     ///
     /// # Errors
-    /// Returns [`AppError::NotStarted`], [`AppError::System`].
+    /// Returns [`AppError::NotStarted`] or [`AppError::System`].
     pub fn start(name: String, mut command: Command, cpus: &CpuList) -> Result<Self, AppError> {
         let program = name;
         let of_the_system = |error| AppError::System {
@@ -180,7 +180,7 @@ impl Program {
     /// already closed (`is_ending`) gets a moment to end by itself.
     ///
     /// # Errors
-    /// Returns errors of signalling and waiting.
+    /// Returns an error if signalling the program or waiting for it fails.
     pub fn end(mut self, is_ending: bool) -> io::Result<Ending> {
         let begin = Nanos(clock::monotonic());
         loop {
@@ -214,7 +214,8 @@ impl Drop for Program {
     }
 }
 
-/// Returns what the loop has not done yet; `None` if it has completed a cycle.
+/// Returns what the program has not done yet, as text for a message, or `None` if its loop has
+/// completed a cycle.
 fn missing(reader: &LoopReader) -> Option<String> {
     match reader.introduction() {
         None => Some("opened no loop".to_owned()),

@@ -176,7 +176,7 @@ impl Line {
     }
 }
 
-/// Passes one cycle on. `lost` cycles are missing before it.
+/// Passes one cycle on. Before this cycle, `lost` cycles are missing.
 fn take(
     cycle: Cycle,
     lost: u64,

@@ -19,7 +19,7 @@ pub(crate) struct Track {
     /// time.
     last: Nanos,
     held: Option<Sample>,
-    /// Number of cycles lost since the last cycle.
+    /// Number of cycles lost since the last cycle that was added.
     lost: u64,
     producer: Producer,
 }
@@ -122,7 +122,7 @@ impl Track {
         self.producer.close(next_due);
     }
 
-    /// Returns the first due time after the added and lost cycles, as far as known.
+    /// Returns the first due time after all cycles that were added or lost, as far as it is known.
     pub(crate) fn next_due(&self) -> Nanos {
         let cycles = i64::try_from(self.lost)
             .unwrap_or(i64::MAX)

@@ -2,7 +2,8 @@
 //!
 //! A byte's time includes the wire and the device's FIFO: at 115200 bits per second, the wire alone
 //! takes 87 us in each direction. The byte of a stimulus is the low part of the stimulus's number.
-//! Two byte values are reserved for the question whether the other end is present, and its answer.
+//! Two byte values are reserved: one asks whether the other end is present, and one answers this
+//! question.
 
 use std::fmt;
 use std::fs::File;
@@ -124,7 +125,7 @@ impl Terminal {
     /// Opens the device, and sets it up to pass bytes unchanged.
     ///
     /// # Errors
-    /// Returns errors of [`serial::open`] and [`serial::make_raw`].
+    /// Returns the errors of [`serial::open`] and [`serial::make_raw`].
     fn open(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let file = serial::open(device)?;
         let setting = Some(serial::make_raw(&file, bits_per_second)?);
@@ -173,7 +174,7 @@ impl ByteInitiator {
     /// Opens the device, and asks whether a responder is present.
     ///
     /// # Errors
-    /// Returns `TimedOut` if no responder is present; errors of the device.
+    /// Returns `TimedOut` if no responder is present, or an error if the device fails.
     fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let mut terminal = Terminal::open(device, bits_per_second)?;
         for _ in 0..HELLOS {
@@ -196,7 +197,7 @@ impl ByteInitiator {
     /// a pseudo-terminal and to read it at the other end.
     ///
     /// # Errors
-    /// Returns errors of pseudo-terminals.
+    /// Returns an error if a pseudo-terminal cannot be made or fails.
     pub(super) fn floor() -> io::Result<Nanos> {
         let (mut one, mut other) = loopback()?;
         floor(|| {

@@ -18,13 +18,13 @@ pub trait Initiator {
     /// Sends the stimulus with this number.
     ///
     /// # Errors
-    /// Returns errors of the link; the stimulus is then recorded as unanswered.
+    /// Returns an error if the link fails; the stimulus is then recorded as unanswered.
     fn send(&mut self, number: u64) -> io::Result<()>;
 
     /// Polls for an answer.
     ///
     /// # Errors
-    /// Returns errors of the link.
+    /// Returns an error if the link fails.
     fn look(&mut self) -> io::Result<Option<Answer>>;
 
     /// Called after a stimulus without an answer, before the next stimulus. Links whose answers
@@ -52,7 +52,7 @@ pub struct Pace {
     pub time_out: Nanos,
     /// If the time between two polls exceeds this, the round trip is counted as interrupted.
     pub interrupted_above: Nanos,
-    /// Number of stimuli to send; absent to send until stopped.
+    /// Number of stimuli to send; if absent, stimuli are sent until the run ends.
     pub cycles: Option<u64>,
 }
 
@@ -198,9 +198,9 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // The next stimulus is sent at least two time-outs after this one. For at least
-                    // one time-out, the thread sleeps, because continuous polling would take the
-                    // CPU away from all other tasks.
+                    // The next stimulus is sent at least two time-outs after this one. The thread
+                    // sleeps for at least one of these time-outs, because continuous polling would
+                    // take the CPU away from all other tasks.
                     rest = self.pace.time_out.saturating_add(self.pace.time_out)
                         - (now - sent).min(self.pace.time_out);
                 }
@@ -299,7 +299,7 @@ impl<L: Initiator> Exchange<'_, L> {
 /// calls for a stimulus and its answer, without the path in between. `once` makes these calls.
 ///
 /// # Errors
-/// Returns errors of `once`.
+/// Returns the errors of `once`.
 pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
     const TIMES: usize = 201;
     let mut times = Vec::with_capacity(TIMES);
@@ -328,7 +328,7 @@ const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 /// Polls until something arrives, to measure a lower bound.
 ///
 /// # Errors
-/// Returns errors of `look`; `TimedOut` if nothing arrived.
+/// Returns the errors of `look`, or `TimedOut` if nothing arrived.
 pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
     let begin = Nanos(clock::monotonic());
     while !look()? {
@@ -347,7 +347,7 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
 /// measured in this way is shorter, because it does not include the network.
 ///
 /// # Errors
-/// Returns other errors of `loopback`, and errors of local sockets.
+/// Returns the other errors of `loopback`, and the errors of the local sockets.
 pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result<NetworkFloor> {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,

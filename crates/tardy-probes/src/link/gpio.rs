@@ -114,7 +114,7 @@ impl Lines {
     /// Requests both lines of `chip`. If `waits` is set, a read of the input waits for an edge.
     ///
     /// # Errors
-    /// Returns errors of [`gpio_lines::input`].
+    /// Returns the errors of [`gpio_lines::input`].
     fn open(chip: &Path, input: u32, output: u32, waits: bool) -> io::Result<Self> {
         let output = gpio_lines::output(chip, output)?;
         Ok(Self {
@@ -137,7 +137,8 @@ impl GpioInitiator {
     /// Requests the lines, and checks that the other end follows.
     ///
     /// # Errors
-    /// Returns `TimedOut` if the other end does not follow; errors of requesting lines.
+    /// Returns `TimedOut` if the other end does not follow, or an error if the lines cannot be
+    /// requested.
     fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
         let mut initiator = Self {
             lines: Lines::open(chip, input, output, false)?,
@@ -161,7 +162,7 @@ impl GpioInitiator {
     /// and to poll once for an edge, although there is none.
     ///
     /// # Errors
-    /// Returns errors of the chip.
+    /// Returns the errors of the chip's driver.
     fn floor(&mut self) -> io::Result<Nanos> {
         floor(|| {
             self.lines.output.set(self.is_high)?;

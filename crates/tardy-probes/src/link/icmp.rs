@@ -91,7 +91,7 @@ impl IcmpInitiator {
     ///
     /// # Errors
     /// Returns `TimedOut` if the host does not answer; EPERM or EACCES without the right to send
-    /// echo requests; errors of looking up the name.
+    /// echo requests; or an error if the name cannot be resolved.
     fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;

@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 use super::exchange::{Initiator, Pace, Rings, Tally, exchange};
 use super::respond::Responder;
 
-/// Returns whether the run is over at a due time.
+/// A function that returns whether the run has ended by a due time.
 pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 
 /// The exchange over one link: sends stimuli from a given time on, until the run is over or the

@@ -81,7 +81,7 @@ impl LineInitiator {
     ///
     /// # Errors
     /// Returns `TimedOut` if the other end does not follow; ENOTTY or EINVAL if the device has no
-    /// modem lines; errors of opening the device.
+    /// modem lines; or an error if the device cannot be opened.
     fn connect(device: &Path) -> io::Result<Self> {
         let device = serial::open(device)?;
         serial::modem_lines(&device)?;
@@ -105,7 +105,7 @@ impl LineInitiator {
     /// Measures the lower bound of a round trip: sets RTS, and reads CTS once.
     ///
     /// # Errors
-    /// Returns errors of the device.
+    /// Returns an error if the device fails.
     fn floor(&self) -> io::Result<Nanos> {
         let floor = floor(|| {
             // The level stays the same, so the other end notices nothing.
@@ -161,9 +161,9 @@ impl Initiator for LineInitiator {
 
     fn recover(&mut self) {
         self.waits_for = None;
-        // A responder that missed the change sleeps until the next change. A change back wakes the
-        // responder. The wait until the responder follows this change is not recorded as a round
-        // trip.
+        // A responder that missed the change sleeps until the next change. Changing the level back
+        // wakes the responder. The wait until the responder follows this change is not recorded as
+        // a round trip.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }

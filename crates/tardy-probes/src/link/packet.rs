@@ -4,9 +4,9 @@
 //! "tdy1"  u32 kind (0 hello, 1 stimulus, 2 answer, 3 challenge, 4 opening, 5 opened)  u64 conversation  u64 number  i64 ns in the responder  u64 machine
 //! ```
 //! The initiator chooses the number of its conversation at random, so that it does not mistake
-//! answers to an earlier run for answers to this run. The field `machine` is a digest of the
-//! responder's boot. This digest shows the initiator whether the responder runs on the same
-//! machine.
+//! answers to an earlier run for answers to this run. The field `machine` is a digest of the boot
+//! ID of the responder's machine. This digest shows the initiator whether the responder runs on the
+//! same machine.
 //!
 //! Kinds 3 to 5 belong to sessions with a secret. The responder answers a hello with a challenge,
 //! which contains a nonce in the place of number and time. The opening and its answer (opened)
@@ -50,7 +50,7 @@ pub(super) struct Packet {
     /// In an answer: time on the responder's clock, from the kernel's receive time stamp until just
     /// before the answer was sent; below zero if the kernel gave no time stamp.
     pub in_responder: Nanos,
-    /// In an answer: digest of the responder's boot.
+    /// In an answer: digest of the boot ID of the responder's machine.
     pub machine: u64,
 }
 
@@ -128,7 +128,7 @@ impl Packet {
     }
 }
 
-/// Returns a digest of this machine's boot. All processes and network namespaces of a running
+/// Returns a digest of this machine's boot ID. All processes and network namespaces of a running
 /// machine have the same digest, and no other machine has it.
 #[must_use]
 pub(super) fn this_machine() -> u64 {

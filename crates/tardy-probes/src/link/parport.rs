@@ -102,7 +102,8 @@ impl PortInitiator {
     /// Opens the port, and checks that the other end answers.
     ///
     /// # Errors
-    /// Returns `TimedOut` if the other end does not answer; errors of [`ParallelPort::open`].
+    /// Returns `TimedOut` if the other end does not answer, or the errors of
+    /// [`ParallelPort::open`].
     fn connect(device: &Path) -> io::Result<Self> {
         let port = ParallelPort::open(device)?;
         port.write(0)?;
@@ -129,7 +130,7 @@ impl PortInitiator {
     /// polls for interrupts once.
     ///
     /// # Errors
-    /// Returns errors of the port.
+    /// Returns an error if the port fails.
     fn floor(&self) -> io::Result<Nanos> {
         floor(|| {
             self.port.write(0)?;

@@ -20,7 +20,8 @@ pub trait Responder: Debug + Send {
     /// `log` with `note`. Must be called on a thread that is set up like a probe's.
     ///
     /// # Errors
-    /// Returns permanent errors of the link, such as an unplugged device.
+    /// Returns an error if the link fails permanently, for example because its device was
+    /// unplugged.
     fn answer(
         &mut self,
         is_over: &AtomicBool,

@@ -1,8 +1,9 @@
 //! Detects whether an address is outside this machine.
 //!
-//! For a responder, the digest of its machine's boot shows this. The target of echo requests is
-//! assumed to be outside if the network device of its route has hardware. If a link does not leave
-//! this machine, its series has `external=false` and supports no verdict.
+//! If a responder answers, the digest of its machine's boot ID shows whether it is outside. The
+//! target of echo requests is assumed to be outside if the network device of its route has
+//! hardware. If a link does not leave this machine, its series has `external=false` and supports no
+//! verdict.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,8 +15,8 @@ use tardy_machine::root::Root;
 /// machine's own addresses are recognised.
 #[must_use]
 pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
-    // Only a local address can be bound to. Binding to port 0 cannot fail because of other
-    // programs.
+    // A socket can be bound only to an address of this machine. Binding to port 0 cannot fail
+    // because of other programs.
     if to.is_loopback() || std::net::UdpSocket::bind((to, 0)).is_ok() {
         return false;
     }

@@ -39,7 +39,7 @@ pub enum SecretError {
          -c 32 /dev/urandom | base64 > FILE`"
     )]
     Length(PathBuf, usize),
-    /// The link takes no secret.
+    /// A secret was given, but links of this kind take none.
     #[error(
         "{0} takes no secret, because only the other end of the link can reach it: leave the \
          secret out"
@@ -82,7 +82,7 @@ impl Secret {
     /// Makes a secret from the kernel's random numbers.
     ///
     /// # Errors
-    /// Returns errors of /dev/urandom.
+    /// Returns an error if /dev/urandom cannot be read.
     pub(super) fn drawn() -> io::Result<Self> {
         let mut bytes = vec![0; TAG_BYTES];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -101,7 +101,8 @@ impl Secret {
         self.hmac(bytes).finalize().into_bytes().into()
     }
 
-    /// Returns whether `tag` is the tag of `bytes`. Takes the same time whatever the tag is.
+    /// Returns whether `tag` is the tag of `bytes`. The comparison takes the same time for all
+    /// tags.
     pub(super) fn is_tag(&self, bytes: &[u8], tag: &[u8]) -> bool {
         self.hmac(bytes).verify_slice(tag).is_ok()
     }

@@ -167,7 +167,8 @@ impl UdpInitiator {
     ///
     /// # Errors
     /// Returns `TimedOut` or `ConnectionRefused` if no responder is present; `InvalidData` if the
-    /// two ends do not know the same secret; errors of looking up the name, and of sockets.
+    /// two ends do not know the same secret; or an error if the name cannot be resolved or a socket
+    /// fails.
     fn connect(host: &str, port: u16, secret: Option<&Secret>) -> io::Result<(Self, Peer)> {
         let to = address(host, port)?;
         let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;

@@ -68,7 +68,7 @@ impl UdpResponder {
     /// Listens at the address `at` only.
     ///
     /// # Errors
-    /// Returns errors of sockets, and of /dev/urandom.
+    /// Returns an error if the socket cannot be made or /dev/urandom cannot be read.
     pub(super) fn bind(at: SocketAddr, secret: Option<&Secret>) -> io::Result<Self> {
         let socket = UdpSocket::bind(at)?;
         stamped_socket::stamp_received(&socket)?;

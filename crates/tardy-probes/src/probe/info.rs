@@ -17,7 +17,7 @@ use super::series_info::{SeriesInfo, SeriesKind};
 pub struct ProbeInfo {
     /// Name on the command line and in file names: lower case, digits, dashes.
     pub name: &'static str,
-    /// The timed operation, for a line of a list.
+    /// The timed operation, short enough for one line of a list.
     pub about: &'static str,
     /// The timed operation, in one sentence.
     pub times: &'static str,
@@ -43,8 +43,9 @@ pub struct ProbeInfo {
     /// message queue, so these probes are not single.
     pub is_single: bool,
     /// The event that the probe waits for. Three kinds of probes do not count as waiting for a
-    /// timer: pairs of threads, probes whose cycles are started externally, and probes of interval
-    /// errors. Interval errors do not show a constant latency such as that of a tick.
+    /// timer: pairs of threads, probes whose cycles are started externally, and probes that measure
+    /// interval errors. A constant latency, such as that of a tick, does not show in interval
+    /// errors.
     pub waits_for: WaitsFor,
     /// The system calls of the measuring loops, named as in strace: first the one in which the
     /// probe sleeps, then the timed wake-up or work. A clock read through the vDSO is not a system
@@ -163,7 +164,7 @@ impl ProbeInfo {
     /// Checks that the probe supports these clocks.
     ///
     /// # Errors
-    /// Returns the reason, in a fragment that ends with the remedy.
+    /// Returns the reason as a sentence fragment that ends with the remedy.
     pub fn check_clocks(&self, clocks: ProbeClocks) -> Result<(), String> {
         if !self.sets_any_clock && !clocks.timer.is_of_the_run() {
             let names: Vec<&str> = PROBES

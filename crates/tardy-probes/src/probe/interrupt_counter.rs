@@ -16,7 +16,7 @@ const TRACEPOINTS: [(&str, &str); 4] = [
     ("nmi", "nmi_handler"),
 ];
 
-/// Returns the numbers of the tracepoints.
+/// Returns the IDs of the tracepoints.
 ///
 /// # Errors
 /// Returns the missing requirement, as a sentence fragment that ends with the remedy.
@@ -50,7 +50,7 @@ pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
 /// Counts the interrupts of `cpu` from now on.
 ///
 /// # Errors
-/// Returns the errors of [`tracepoints`], and an error if the kernel refuses to count.
+/// Returns the errors of [`tracepoints`], or an error if the kernel refuses to count.
 pub(super) fn open(root: &Root, cpu: u32) -> Result<TracepointCounter, String> {
     let refused = |error| {
         format!(

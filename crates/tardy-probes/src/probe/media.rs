@@ -1,6 +1,6 @@
 //! `media`: audio/video skew and inter-frame time. abeni2002 judged a player by these two numbers.
 //! Measures a built-in player loop or a real player. The built-in loop uses the audio clock of a
-//! sound card or a modelled one. The series have different names in these cases.
+//! sound card or a modelled one. The names of the series differ between these cases.
 //!
 //! Reports of a real player are used as they are. mpv plays an endless clip that libavfilter makes,
 //! without a file. The player's statistics have the frame times and its JSON interface has the
@@ -9,13 +9,14 @@
 //! separate names, so no table mixes a simulated and a real player.
 //!
 //! The time of the audible sound follows from the position of the card's hardware pointer at the
-//! kernel's time stamp. This time is extrapolated to the frame's time at the nominal rate. The
-//! error of this time is as large as the unevenness of the pointer's steps. The run reports this
+//! kernel's time stamp. This time is extrapolated to the frame's time at the nominal rate. If the
+//! pointer moves in uneven steps, this time has an error of the same size. The run reports this
 //! error, and the rate of the card's clock. After an xrun, the sound resumes where it was
 //! interrupted.
 //!
-//! The series `media.alsa` uses the clock of a card, `media` a modelled clock. Without `player=`,
-//! the card's clock is used if there is a card; the run stores the choice with its reason.
+//! The series `media.alsa` uses the clock of a card; the series `media` uses a modelled clock.
+//! Without `player=`, the card's clock is used if there is a card; the run stores the choice with
+//! its reason.
 
 mod alsa;
 mod audio;
@@ -60,9 +61,9 @@ const FRAME: SeriesInfo = SeriesInfo {
 
 /// Value of `delay` for an audio clock without deliberate delay.
 const NO_DELAY: &str = "0ns";
-/// The values of `player`. The first three select the built-in player, with the audio clock of a
-/// card if there is one, with that of a card in any case, or with a modelled clock. The last one is
-/// the external player.
+/// The values of `player`. The first three select the built-in player: the first with a card's
+/// audio clock if there is a card, the second always with a card's clock, and the third with a
+/// modelled clock. The last one is the external player.
 const PLAYERS: &[&str] = &["auto", "alsa", "simulated", "mpv"];
 /// Frame periods that a real player supports.
 const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nanos::from_secs(1);

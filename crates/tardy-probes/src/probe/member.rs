@@ -35,7 +35,8 @@ pub struct ProbeInstance {
     /// The series of the instance, if they are known only after opening. These series replace the
     /// series of the description, and there may be fewer of them.
     pub series: Option<Vec<SeriesInfo>>,
-    /// The grid of due times, if it was found on opening because the plan could not know it.
+    /// The grid of due times, if the plan could not know it and it was determined when the probe
+    /// was opened.
     pub grid: Option<DetectedGrid>,
     /// Whether the measured answers come from outside this machine; absent for probes without
     /// answers.
@@ -169,7 +170,7 @@ impl<'a> StartGate<'a> {
 }
 
 impl Member {
-    /// Makes the main thread of an instance, which is bound to its CPU, scheduled as planned, and
+    /// Makes the main thread of an instance: it is bound to its CPU, scheduled as planned, and
     /// watched.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {

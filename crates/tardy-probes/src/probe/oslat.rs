@@ -71,7 +71,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
-    // After each gap and each ms, the probe asks how often it was switched out.
+    // After each gap and each ms, the probe queries how often its thread was switched out.
     system_calls: &["getrusage"],
     // Reads the counters of interrupts.
     traced_system_calls: &["read"],
@@ -205,8 +205,8 @@ impl Series {
         )
     }
 
-    /// Sets the counts back to those of [`Self::counted`], so that later events are also attributed
-    /// to the next gap.
+    /// Resets the counts to those that [`Self::counted`] returned, so that all events since then
+    /// are attributed to the next gap.
     fn count_from(&mut self, (switches, before): (u64, Option<u64>)) {
         self.switches = switches;
         if let (Some(interrupts), Some(before)) = (&mut self.interrupts, before) {

@@ -141,8 +141,8 @@ struct Pair<C> {
     stamp: AtomicI64,
     /// [`IDLE`], or the number of periods that have passed since the start of the current wake-up.
     under_way: AtomicU64,
-    /// Number of periods that the waker started, if it keeps the time. The number of expected
-    /// samples is then taken from this count, so that it does not depend on the woken thread.
+    /// Number of periods that the waker started, if it keeps the time. This count is then the
+    /// number of expected samples, so that this number does not depend on the woken thread.
     periods: AtomicU64,
     is_ending: AtomicBool,
 }

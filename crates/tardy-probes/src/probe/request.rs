@@ -106,7 +106,7 @@ impl std::fmt::Display for ProbeSpec {
     }
 }
 
-/// Why a text is not a request for a probe.
+/// Why a text is not a valid request for a probe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeRequestError {
     /// The probe is unknown.

@@ -100,7 +100,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     link(probe).map(drop).map_err(Refusal::Request)
 }
 
-/// Returns the link, with its secret. The error gives the reason.
+/// Returns the link, with its secret. The error is the reason why the requested link is not valid.
 fn link(probe: &ProbePlan) -> Result<Link, String> {
     let link: Link = probe
         .parameters

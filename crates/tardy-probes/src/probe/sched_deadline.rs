@@ -133,8 +133,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let start = ready.wait();
         let mut is_first = true;
         by_due_times(&thread.at(start.at), producer, start.control, |due| {
-            // Does the work of the previous period, after its sample. The loop itself needs only a
-            // few us of the runtime.
+            // Does the work of the previous period, whose sample has been taken. The loop itself
+            // needs only a few us of the runtime.
             if work > 0 && !std::mem::take(&mut is_first) {
                 let end = clock::thread_cpu_time() + work;
                 while clock::thread_cpu_time() < end {}

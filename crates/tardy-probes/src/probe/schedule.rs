@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock::Instant;
 
-/// Returns the grid of `plan`, and the grid point before which it ends.
+/// Returns the grid of `plan`, and its end: no grid point is at or after the end.
 pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     let Schedule::Grid {
         start,
@@ -102,9 +102,9 @@ impl GridWalk {
         }
     }
 
-    /// Advances over `expiries` of a timer on the same grid, at most to the first due time at or
-    /// after `end`. Returns the number of skipped due times. Must only be used for a grid without
-    /// dither.
+    /// Advances past `expiries` expiries of a timer on the same grid, at most to the first due time
+    /// at or after `end`. Returns the number of skipped due times. Must only be used for a grid
+    /// without dither.
     #[inline]
     pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;

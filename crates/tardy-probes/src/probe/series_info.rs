@@ -39,8 +39,8 @@ pub enum SeriesKind {
         /// Whether the events come from a device with its own clock.
         has_own_clock: bool,
     },
-    /// Lengths of gaps, of at least the probe's parameter `least`, each with its start: see
-    /// [`Meaning::Gap`].
+    /// Gaps that last at least the time of the probe's parameter `least`. A sample is the start and
+    /// the length of a gap; see [`Meaning::Gap`].
     Gap,
 }
 

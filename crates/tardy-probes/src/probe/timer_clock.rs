@@ -26,7 +26,7 @@ impl TimerClock {
         }
     }
 
-    /// Returns the clock as system calls need it.
+    /// Returns the clock's ID for system calls.
     pub(super) fn clock(&self) -> Clock {
         self.reading.clock.of_the_system()
     }

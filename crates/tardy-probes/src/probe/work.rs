@@ -85,7 +85,8 @@ pub fn kind(probe: &ProbePlan) -> WorkKind {
 
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let (length, period) = (probe.parameters.duration("length"), probe.period);
-    // A fifth is left for other tasks on the CPU. The watchdog stops a thread that uses 95 %.
+    // A fifth of the period is left for other tasks on the CPU. The watchdog stops a thread that
+    // uses 95 %.
     if length.get() > period.get() / 5 * 4 {
         let longest = Nanos(period.get() / 5 * 4).exact();
         return Err(Refusal::Request(format!(

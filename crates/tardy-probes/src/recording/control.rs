@@ -59,7 +59,7 @@ impl Control {
 
     /// Sleeps until every thread that entered has taken its last sample. Each thread must call this
     /// after its loop, before it closes a file, frees memory or ends. On the same CPU and at the
-    /// same priority, this work would delay samples that other threads still take.
+    /// same priority, closing and freeing would delay samples that other threads still take.
     pub fn leave(&self) -> Departure {
         let mut measuring = self.lock_measuring();
         *measuring = measuring.saturating_sub(1);
@@ -90,9 +90,9 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// Returns the end of the run: due times at or after it are not counted as skipped. If the run
-    /// was stopped at once, returns `Nanos::MAX`, because due times that passed before the stop are
-    /// still counted.
+    /// Returns the end of the run: due times at or after it are not counted as skipped. If
+    /// [`Control::stop`] stopped the run, returns `Nanos::MAX`, because due times that passed
+    /// before the stop are still counted.
     #[cold]
     #[must_use]
     pub fn end(&self) -> Nanos {

@@ -76,8 +76,9 @@ pub struct ClosingStatement {
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
-    /// End of the slots known to be free. Equal to `head` while a gap is pending, or if every
-    /// sample is announced. So one comparison detects these cases and a full ring.
+    /// Index at which the slots that are known to be free end. Equal to `head` while a gap is
+    /// pending, or if every sample is announced. So one comparison detects these cases and a full
+    /// ring.
     free_until: u64,
     /// Whether each sample is announced to an observer of the machine, as in every guest of the
     /// lab.

@@ -47,13 +47,13 @@ pub struct SeriesRecorder {
     /// Folds the oldest samples of the series into histograms, in runs with `--disk`.
     rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
-    /// The counts of the part before the run was resumed.
+    /// The counts of the run's part before it was resumed.
     before: Counts,
     tally: Tally,
     failure: Option<StoreFailure>,
 }
 
-/// Counts of the samples from the ring, and the chunk that they go into.
+/// The counts of the samples from the ring, and the chunk to which these samples are added.
 #[derive(Debug)]
 struct Tally {
     keep: KeptSamples,
@@ -87,7 +87,7 @@ impl PreparedSeries {
     /// Creates the series' file in `folder`.
     ///
     /// # Errors
-    /// Returns errors of creating the file.
+    /// Returns an error if the file cannot be created.
     pub fn create(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -103,7 +103,7 @@ impl PreparedSeries {
     /// Makes a series whose oldest samples are folded by `rule`. Continues existing histograms.
     ///
     /// # Errors
-    /// Returns errors of reading existing histograms, and of creating the file.
+    /// Returns an error if existing histograms cannot be read or the file cannot be created.
     pub fn create_rotating(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -204,7 +204,7 @@ impl SeriesRecorder {
     /// Creates the series' file in `folder`, for a series whose start is known.
     ///
     /// # Errors
-    /// Returns errors of creating and writing the file.
+    /// Returns an error if the file cannot be created or written.
     pub fn create(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -467,7 +467,8 @@ impl Tally {
         self.encoder.push(record);
     }
 
-    /// Adds the values that were counted in the ring's bins: they are recorded, but not stored.
+    /// Adds the values that the ring only counted in bins: they are in the histogram and count as
+    /// recorded, but are not stored as samples.
     fn take_bins(&mut self, consumer: &Consumer) {
         for (value, (taken, count)) in self.binned.iter_mut().zip(consumer.bins()).enumerate() {
             let new = count - std::mem::replace(taken, count);

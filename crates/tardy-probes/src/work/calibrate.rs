@@ -109,8 +109,8 @@ mod tests {
             let found = calibrate(Nanos(length), machine(step_ps, fixed)).unwrap();
             let exact = (found.steps * step_ps / 1000) as i64 + fixed;
             let step = (step_ps / 1000) as i64 + 1;
-            // If there are few trials of the unit, each may be disturbed. The number of steps then
-            // comes from the long trial alone.
+            // If there are few trials of the unit, all of them may be disturbed. The number of
+            // steps then comes from the long trial alone.
             let tolerance = step + fixed + length / 500;
             prop_assert!((exact - length).abs() <= tolerance || found.steps == 1, "{exact} for {length}, steps of {step_ps} ps: {found:?}");
         }

@@ -1,5 +1,5 @@
-//! An atlas as one self-contained HTML file: a heat map of the largest latency, and a heat map of
-//! the 99.9 % latency. The file contains no time and no path, so equal atlases give equal files.
+//! An atlas as one self-contained HTML file, with one heat map of the largest latency and one of
+//! the 99.9th percentile. The file contains no time and no path, so equal atlases give equal files.
 
 use maud::{Markup, html};
 use tardy_core::units::Nanos;
@@ -49,7 +49,7 @@ pub fn page(atlas: &Atlas) -> String {
 
 fn style() -> String {
     // The colours of the lower half of the levels are close to the colour of the background, and
-    // those of the upper half are close to the colour of the text. Text on the upper half is
+    // the colours of the upper half are close to the colour of the text. Text on the upper half is
     // therefore drawn in the background's colour.
     let levels = |level: usize| {
         let ink = if level >= HEAT_LEVELS / 2 {

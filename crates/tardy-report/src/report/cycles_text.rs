@@ -19,7 +19,7 @@ use super::table::Table;
 const ROWS_MAX: usize = 8;
 /// Maximum number of wait places shown.
 const PLACES_MAX: usize = 3;
-/// Number of intervals of a cycle on the screen of `attach`.
+/// Maximum number of a cycle's intervals that the screen of `attach` shows.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
 /// Maximum number of chains that are listed.
 pub(super) const CHAINS_MAX: usize = 3;
@@ -255,7 +255,8 @@ pub(super) fn cells(row: &CycleRow) -> [String; HEAD.len()] {
     ]
 }
 
-/// Describes the sleeps inside cycles by wait place, in lines that add up to all sleeps.
+/// Describes the sleeps inside cycles, with a line for each place at which the thread waited; the
+/// lines add up to all sleeps.
 pub(super) fn blocked_lines(row: &CycleRow) -> Vec<String> {
     let shown = row.blocked_in.len().min(PLACES_MAX);
     let (places, rest) = row.blocked_in.split_at(shown);
@@ -287,12 +288,12 @@ fn blocked_words(place: &str, sleeps: u64, sum: Nanos, max: Nanos) -> String {
     format!("blocked in {place}: {sleeps} times, {sum} in all, {max} at most")
 }
 
-/// Names the wait place between cycles.
+/// Names the place at which the thread waits between cycles.
 pub(super) fn ends_in(place: &WaitPlace) -> String {
     format!("cycles end in {} ({})", place.call, place.function)
 }
 
-/// Writes the response times of each thread, and the wait places of the first thread.
+/// Writes the response times of each thread, and the places at which the first thread waited.
 pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     if threads.is_empty() {
         return;

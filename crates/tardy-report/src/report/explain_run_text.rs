@@ -243,7 +243,7 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
     }
 }
 
-/// Joins functions, innermost first.
+/// Joins the names of functions, innermost first.
 fn way(functions: &[String]) -> String {
     let shown: Vec<&str> = functions
         .iter()

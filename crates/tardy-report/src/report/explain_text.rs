@@ -14,7 +14,7 @@ use tardy_trace::explain::DueFrom;
 use super::explain_run_text::places;
 use super::table::Table;
 
-/// Maximum number of holders in the table. The others are summed up.
+/// Maximum number of holders in the table. The other holders are summed up.
 const HOLDERS_SHOWN: usize = 8;
 /// Width of the bar beside a time line.
 const BAR: usize = 32;
@@ -121,7 +121,7 @@ pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     }
 }
 
-/// Formats the median, 99 % and largest latency.
+/// Formats the median, the 99th percentile and the largest latency.
 pub(super) fn late_by(late: Lateness) -> String {
     format!(
         "median {}, 99 % {}, worst {}",

@@ -20,7 +20,8 @@ const OWN_STYLE: &str = "figure{margin:1rem 0 2rem}figcaption p{margin:.2rem \
                          0}svg{width:100%;max-width:68rem;height:auto;font-family:inherit}.\
                          swatch{display:inline-block;width:1.1rem;height:.28rem;border-radius:2px;\
                          margin-right:.4rem;vertical-align:middle}.legend span{white-space:normal}";
-/// Maximum numbers of boards (the worst) and builds (the last) in the map, and of drawn changes.
+/// Maximum number of boards in the map (the worst are shown), of builds in the map (the last are
+/// shown), and of drawn changes.
 const BOARDS_SHOWN: usize = 50;
 const BUILDS_SHOWN: usize = 40;
 const CHANGES_SHOWN: usize = 20;

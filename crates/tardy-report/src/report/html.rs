@@ -6,7 +6,7 @@
 //!
 //! After the first zoom, the script draws the extremes on a canvas, as rectangles with a column per
 //! pixel. An SVG path that changes with every frame would be too slow: the browser would rasterise
-//! it again in every tile that it touches. Printed pages get paths.
+//! it again in every tile that it touches. On printed pages, the extremes are drawn as paths.
 
 mod comparison;
 mod costs;
@@ -43,7 +43,7 @@ use tardy_chart::model::{Chart, Kind};
 pub(super) const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
-/// The kinds of charts of each run, in their order.
+/// The kinds of charts that each run has, in the order in which the page shows them.
 const KINDS: [Kind; 8] = [
     Kind::Timeline,
     Kind::CpuMap,

@@ -143,8 +143,8 @@ fn table(comparison: &CostComparison, metrics: &[&MetricResult]) -> String {
     table.text()
 }
 
-/// Returns the geometric mean of the costs of `variant` divided by those of `first`, minus 1, over
-/// the metrics that both have; `None` if there are none.
+/// Returns by which fraction `variant` costs more than `first`: the geometric mean of the ratios
+/// over the metrics that both have, minus 1; `None` if they share no metric.
 fn mean_excess(first: &CostVariant, variant: &CostVariant) -> Option<f64> {
     let logarithms: Vec<f64> = variant
         .metrics

@@ -1,5 +1,5 @@
-//! The result of a hunt, as text: the longest section beside the census and the random control, and
-//! the findings with their reproducers.
+//! The result of a hunt, as text: the longest section compared with the census and with the random
+//! control, and the findings with their reproducers.
 
 use std::path::Path;
 

@@ -52,7 +52,7 @@ pub(super) fn summary(found: &Reproduction) -> String {
     )
 }
 
-/// Returns a sentence with the number of published numbers beside which the tables show our own.
+/// Returns a sentence that states for how many published numbers the tables also show our own.
 pub(super) fn cells(found: &Reproduction) -> String {
     let cells = found.cells;
     format!(

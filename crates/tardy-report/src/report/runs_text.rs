@@ -122,7 +122,7 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
     text
 }
 
-/// Returns the most important warning that numbers are missing.
+/// Returns the most important of the warnings that numbers are missing.
 fn gravest(summary: &Summary) -> Option<&Warning> {
     summary
         .warnings
@@ -132,7 +132,8 @@ fn gravest(summary: &Summary) -> Option<&Warning> {
 }
 
 /// Returns the load under which the probe's value was largest. If the probe had a larger value
-/// outside of all loads, adds the load's value. `None` if there was only one load.
+/// outside of all loads, the text also states the largest value under that load. `None` if there
+/// was only one load.
 fn worst_load(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;

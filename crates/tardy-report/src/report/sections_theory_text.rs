@@ -1,6 +1,6 @@
 //! The theory about the sections of watched guests, as text: call paths, the bound on the
 //! scheduling latency, the longest interval in which no switch is possible, and the distribution of
-//! the latency by sections.
+//! the latency that follows from the sections.
 
 use tardy_outside::bound::Interrupts;
 use tardy_outside::census::Group;

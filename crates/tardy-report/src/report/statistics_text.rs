@@ -15,7 +15,7 @@ use super::table::Table;
 /// Maximum number of series shown, worst first. The JSON has all series.
 const COLUMNS_SHOWN: usize = 4;
 
-/// Minimum number of samples for a 99.999 % value.
+/// Minimum number of samples for a 99.999th percentile.
 const FIVE_NINES_SAMPLES: u64 = 100_000;
 
 /// One layer of a probe's statistics, or a statement about it: a heading, a table, and sentences

@@ -334,8 +334,8 @@ impl Page<'_> {
         let loads = tables::load_rows(self.summary);
         let mut rows = self.least_rows(&series);
         // Distributes the remaining lines by importance. A line about omitted rows is only
-        // worthwhile if it replaces at least two rows. Each row takes a line, so larger numbers of
-        // rows than of lines are not tried.
+        // worthwhile if it replaces at least two rows. Each row takes a line, so numbers of rows
+        // above the number of lines are not tried.
         let more_loads = |rows: Rows, most: usize| {
             (rows.loads..=loads.min(most).min(left))
                 .rev()

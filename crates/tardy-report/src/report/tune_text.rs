@@ -277,8 +277,8 @@ fn goal(question: &Question) -> String {
     }
 }
 
-/// Formats a difference of logarithms as a time, relative to `base_ns`, the value of the metric
-/// with all settings as found.
+/// Formats a difference of logarithms as a time. `base_ns` is the metric's value with all settings
+/// unchanged.
 fn words(result: &SettingResult, base_ns: f64) -> String {
     let interval = result.difference.interval;
     let by = |logarithm: f64| three_digits((base_ns * logarithm.exp_m1().abs()).round());

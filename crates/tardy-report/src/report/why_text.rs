@@ -42,7 +42,8 @@ fn changed(why: &Why) -> impl Iterator<Item = &FunctionDifference> {
     why.functions.iter().filter(|row| row.base_ns != row.new_ns)
 }
 
-/// Returns the functions that took different times, the largest difference first.
+/// Returns the functions whose times differ between the two latencies, the largest difference
+/// first.
 pub(crate) fn table(why: &Why, is_full: bool) -> Table {
     let changed: Vec<&FunctionDifference> = changed(why).collect();
     let shown = if is_full { changed.len() } else { FUNCTIONS };

@@ -1,10 +1,11 @@
 //! Finds cells that became worse or better from one release to the next with the same preemption
 //! model.
 //!
-//! A replica counts as one number: the 99.9 % quantile of its latencies, or its largest latency.
-//! The test is a permutation test (`tardy_statistics::compare::permutation`) on the logarithms of
-//! these numbers, because latencies under load differ by factors. The reported changes are selected
-//! so that at most 5 % of them are expected to be due to chance (Benjamini and Hochberg 1995).
+//! Each replica is reduced to one number: the 99.9 % quantile of its latencies, or its largest
+//! latency. The test is a permutation test (`tardy_statistics::compare::permutation`) on the
+//! logarithms of these numbers, because latencies under load differ by factors. The reported
+//! changes are selected so that at most 5 % of them are expected to be due to chance (Benjamini and
+//! Hochberg 1995).
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -19,7 +20,7 @@ const FALSE_SHARE: f64 = 0.05;
 /// A fixed seed, so that the same cells give the same text.
 const SEED: u64 = 1;
 
-/// The number of a replica that is compared.
+/// Which number of each replica is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
@@ -117,8 +118,8 @@ pub(super) fn changes(
     (found, compared)
 }
 
-/// Returns the largest probability at which a change is still reported, by the procedure of
-/// Benjamini and Hochberg; a negative number if no change is reported.
+/// Returns the largest p-value with which a change is still reported, by the procedure of Benjamini
+/// and Hochberg; a negative number if no change is reported.
 fn limit(mut probabilities: Vec<f64>) -> f64 {
     probabilities.sort_by(f64::total_cmp);
     let all = probabilities.len() as f64;
@@ -138,8 +139,8 @@ fn size(change: &Change) -> f64 {
     change.ratio.ln().abs()
 }
 
-/// Returns pairs of each kernel and the next kernel with the same model and words, in the order of
-/// the table.
+/// Pairs each kernel with the next kernel that has the same model and words, in the order of the
+/// table.
 fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     let next = |from: usize| {
         let kernel = &kernels[from];

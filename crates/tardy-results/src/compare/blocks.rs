@@ -1,4 +1,4 @@
-//! Reads the samples of a run by time intervals.
+//! Reads the samples of a run, grouped by intervals of time.
 //!
 //! A comparison by time blocks is inconclusive if samples depend on each other for longer than a
 //! block. Without this rule, a second run on the same machine, seconds after the first, can appear

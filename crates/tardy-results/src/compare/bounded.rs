@@ -1,5 +1,6 @@
-//! Selects the quantiles to compare. A quantile is compared if both sides bound it and enough
-//! samples lie beyond it. For quantiles that the user named, only the first condition applies.
+//! Selects the quantiles to compare. A quantile is compared if both sides have enough samples to
+//! bound it and enough samples lie beyond it. For quantiles that the user named, only the first
+//! condition applies.
 
 use tardy_statistics::compare::run_spread::FACTOR_MAX;
 use tardy_statistics::confidence::Confidence;
@@ -81,7 +82,8 @@ pub(super) fn split_by_bounds(
     (known, unknown)
 }
 
-/// Returns by what factor the number of a side's samples must grow; 1 if it is large enough.
+/// Returns the factor by which the number of a side's samples must grow; 1 if there are enough
+/// samples.
 fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
     let for_bounds = if side.bounds(quantile, effective) {
         1.0

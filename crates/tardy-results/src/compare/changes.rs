@@ -56,8 +56,8 @@ pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the search parameters for each of `tracks` numbers. The allowed probability is divided
-/// among the numbers, because among many numbers, some change by chance.
+/// Returns the parameters of the search for changes in each of `tracks` numbers. The allowed
+/// probability is divided among the numbers, because among many numbers, some change by chance.
 pub(super) fn search(tracks: usize) -> Search {
     let one = Search::default();
     Search {
@@ -107,8 +107,8 @@ pub(super) fn changes<'a>(
         .collect()
 }
 
-/// Returns the verdict on the latest changes, and its text. If any number got worse, the number
-/// that got worse most decides. If none got worse, the number that improved most decides.
+/// Returns the verdict on the latest changes, and the text that states it. If any number got worse,
+/// the one that got worse most decides. If none got worse, the number that improved most decides.
 pub(super) fn verdict(
     latest: impl Iterator<Item = (Step, String)>,
     runs: usize,

@@ -27,7 +27,7 @@ use super::model::{Outcome, RUNS_MIN};
 use crate::cost::reference::advantage_percent;
 use crate::cost::summary::{CostSummary, CostSummaryError, MetricSummary, of_record};
 
-/// A baseline against one or more candidates.
+/// The comparison of a baseline with one or more candidates.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostComparison {
     /// The worst verdict of all candidates.
@@ -55,7 +55,7 @@ pub struct CostSide {
     pub machine: [String; 2],
 }
 
-/// A candidate against the baseline.
+/// The comparison of a candidate with the baseline.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostCandidate {
     pub side: CostSide,
@@ -320,7 +320,7 @@ struct RowJudge {
 
 impl RowJudge {
     /// Returns the row of a metric; `None` if one side costs nothing. A cost that was computed by
-    /// subtraction can be zero, which allows no ratio.
+    /// subtraction can be zero, and then there is no ratio.
     fn row(
         self,
         (name, bytes): (&str, Option<u64>),

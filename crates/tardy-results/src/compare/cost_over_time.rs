@@ -13,7 +13,7 @@ use super::margin::Margin;
 use super::model::Outcome;
 use crate::cost::shown::DisplayUnit;
 
-/// Runs of costs in order of time.
+/// Runs that measured costs, in order of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostsOverTime {
     /// The verdict on the latest change of any cost.

@@ -48,7 +48,7 @@ pub struct Key {
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
-    /// Load under which the samples were taken, as the name of its phases. Absent for the whole
+    /// The load under which the samples were taken, named like its phases. Absent for the whole
     /// run.
     pub load: Option<String>,
 }
@@ -274,7 +274,7 @@ pub fn groups(
     Ok(groups)
 }
 
-/// Returns the value from which on the file of an import gives only the number of a probe's
+/// Returns the value at and above which the file of an import gives only the number of a probe's
 /// samples.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
     stated(record, probe)

@@ -1,4 +1,4 @@
-//! Compares the largest values.
+//! Compares the largest values of the sides.
 //!
 //! The maxima of two single runs differ by chance, so the verdict requires a test. The test counts
 //! the samples of one side that exceed the other side's maximum by more than the margin and by more
@@ -14,7 +14,7 @@ use super::model::{BetweenRuns, CHANCE_OF_ANY, Maxima, Outcome, RUNS_MIN, Settin
 use super::pooled::{PooledRuns, middle, tally};
 
 /// Returns the largest values of both sides without a verdict. `tables` is the number of tables in
-/// the comparison, and `between` the spread between runs.
+/// the comparison; `between` is the spread between runs.
 pub(super) fn maxima(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,

@@ -4,7 +4,7 @@
 //! variance of the number of misses, or from the extremal index if the index shows more dependence.
 //! A side with few misses cannot show how they cluster, so the misses of each side are assumed to
 //! cluster at least as much as those of both sides together. With at least four runs per side, each
-//! run counts as one number, its share of misses.
+//! run counts as one number: its share of misses.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;

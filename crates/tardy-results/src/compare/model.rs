@@ -13,7 +13,7 @@ use super::facts::FactDifference;
 use super::group::Key;
 use super::margin::Margin;
 
-/// A baseline against one or more candidates.
+/// The comparison of a baseline with one or more candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The worst verdict of all candidates.
@@ -46,7 +46,7 @@ pub struct Settings {
     /// Standard deviation between runs of one side, as a fraction of their mean level. If absent,
     /// it is estimated from the runs; with too few runs, a documented value is used.
     pub between_runs: Option<f64>,
-    /// Length of blocks. If absent, it is chosen for each run.
+    /// Length of blocks. If absent, the length is chosen for each run.
     #[serde(rename = "block_ns")]
     pub block: Option<Nanos>,
     /// Name of the phases to compare. If absent, all phases are compared.
@@ -105,13 +105,13 @@ pub struct RunFacts {
     pub warnings: Vec<String>,
 }
 
-/// A candidate against the baseline.
+/// The comparison of a candidate with the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateComparison {
     pub side: SideSummary,
     /// The verdict over all tables of the candidate.
     pub verdict: Outcome,
-    /// The number that decides the verdict, in words.
+    /// A description of the number that decides the verdict.
     pub reason: String,
     /// Caveats to read before the numbers.
     pub warnings: Vec<String>,
@@ -129,7 +129,7 @@ pub enum Outcome {
     Better,
     /// The difference is within the margin.
     Equivalent,
-    /// The samples do not decide.
+    /// The samples do not decide between the other verdicts.
     Inconclusive,
     /// The candidate is higher by more than the margin.
     Worse,
@@ -206,8 +206,8 @@ pub enum SpreadSource {
     Runs,
 }
 
-/// Minimum number of runs per side for which each run counts as one number. Fewer runs cannot
-/// exclude chance at 95 %.
+/// Number of runs per side from which each run counts as one number. With fewer runs, chance cannot
+/// be excluded at 95 %.
 pub const RUNS_MIN: usize = 4;
 
 /// Where the intervals come from.
@@ -314,7 +314,7 @@ pub struct Pair {
     pub candidate_ns: f64,
     /// Whether both sides bound the number from above.
     pub is_bounded: bool,
-    /// Whether the comparison has a verdict on the number other than inconclusive.
+    /// Whether the comparison has a verdict on this number that is not "inconclusive".
     #[serde(default)]
     pub is_decided: bool,
 }
@@ -353,15 +353,16 @@ pub struct Body {
 pub struct Row {
     /// The quantile as a fraction: 0.99 is the value that 99 % of the samples do not exceed.
     pub quantile: f64,
-    /// Value in the baseline. If each run counts as one number, it is the median of the runs.
+    /// Value in the baseline. If each run counts as one number, this is the median of these
+    /// numbers.
     pub base_ns: f64,
     /// Value in the candidate.
     pub candidate_ns: f64,
     /// Candidate minus baseline.
     pub difference_ns: f64,
     /// Interval of the difference; absent if it is unbounded, or if the table is undecided. If each
-    /// run counts as one number, it is the interval of the shift between the sides' runs, extended
-    /// to the difference if the difference lies outside.
+    /// run counts as one number, this is the interval of the shift between the sides' runs; it is
+    /// extended if it does not contain the difference.
     pub interval_ns: Option<Interval>,
     /// How far the spread between runs extends the lower and the upper half of the interval. The
     /// spread and each half are combined as independent errors.

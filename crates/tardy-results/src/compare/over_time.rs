@@ -36,7 +36,7 @@ pub struct OverTime {
     pub changes: Vec<Change>,
 }
 
-/// One number per run, over all runs.
+/// A quantile of one probe and quantity, followed over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Track {
     /// The probe and quantity.

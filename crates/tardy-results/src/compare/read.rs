@@ -527,7 +527,7 @@ fn share(share: f64) -> String {
 /// Returns a warning about lab guests that started from different states. The results of such
 /// guests differ as much as those of two replicas, even if everything else is the same.
 fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
-    // Without a record of the start, there is nothing to compare.
+    // The starts can be compared only if both runs recorded how their guest started.
     let (from, to) = (
         GuestStart::read(&from.folder)?,
         GuestStart::read(&to.folder)?,

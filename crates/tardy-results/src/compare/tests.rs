@@ -179,7 +179,7 @@ fn run_with_bursts(random: &mut Pcg64, bursts: impl Fn(&mut Pcg64) -> usize) -> 
     )
 }
 
-/// Draws from a Poisson distribution with mean `mean`.
+/// Draws a number from the Poisson distribution with this mean.
 fn poisson(random: &mut Pcg64, mean: f64) -> usize {
     let (mut left, mut count) = (random.random::<f64>(), 0);
     while left > (-mean).exp() {

@@ -11,7 +11,8 @@ use super::model::{
     Table,
 };
 
-/// Returns the verdict over all tables, with the reason. Decided tables outweigh inconclusive ones.
+/// Returns the verdict over all tables, with the reason. Tables with a verdict outweigh
+/// inconclusive ones.
 #[must_use]
 pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     let outcome =
@@ -31,8 +32,8 @@ pub fn is_open(tables: &[Table]) -> bool {
         .any(|table| table.verdict == Outcome::Inconclusive)
 }
 
-/// Returns the numbers that decide a table. A mixed table has one for better and one for worse. For
-/// an inconclusive table, returns the number that is most likely to exceed the margin.
+/// Returns the numbers that decide a table. For a mixed table, returns one better and one worse
+/// number. For an inconclusive table, returns the number that is most likely to exceed the margin.
 pub(super) fn deciders(table: &Table) -> Vec<Decider> {
     let wanted: &[Outcome] = match table.verdict {
         Outcome::Better => &[Outcome::Better],
@@ -104,7 +105,7 @@ fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
         .and_then(|(number, ..)| decides(number))
 }
 
-/// Returns the reason for the verdict in words: the number of tables that are better, worse, or
+/// Returns a text with the reason for the verdict: the number of tables that are better, worse, or
 /// both, and the largest change of each kind.
 fn reason(outcome: Outcome, tables: &[Table]) -> String {
     match outcome {
@@ -245,7 +246,7 @@ fn equivalent(tables: &[Table]) -> String {
     if tables.iter().all(|table| table.method == Method::Same) {
         return "both sides have the same samples".to_owned();
     }
-    // Finds the highest quantile up to which all tables compare.
+    // Finds the highest quantile that every table reaches.
     let highest = |table: &Table| table.rows.iter().map(|row| row.quantile).reduce(f64::max);
     let up_to = tables.iter().filter_map(highest).reduce(f64::min);
     let up_to = up_to.map_or_else(String::new, |quantile| {

@@ -49,7 +49,7 @@ pub enum Reference {
 impl Reference {
     pub const ALL: [Self; 2] = [Self::Koolwal2009, Self::Mckenney2009];
 
-    /// Returns the name of the publication on the command line.
+    /// Returns the publication's name, as used on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -250,7 +250,8 @@ mod tests {
         }
     }
 
-    /// Cells that differ in their last digit were computed from unrounded trials.
+    /// Some cells differ in their last digit, because the paper computed them from unrounded
+    /// trials.
     #[test]
     fn published_averages_and_deviations_follow_from_the_published_trials() {
         let mut rounded = Vec::new();

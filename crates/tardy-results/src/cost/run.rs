@@ -11,7 +11,7 @@ use super::summary::{CostSummary, CostSummaryError, of_record};
 pub struct CostRun {
     /// Name of the run: the name of its folder.
     pub name: String,
-    /// Path of the run's folder, as given.
+    /// Path of the run's folder, as the caller gave it.
     pub folder: String,
     /// The contents of the run's `run.json`.
     pub record: RunRecord,

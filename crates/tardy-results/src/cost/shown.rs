@@ -1,4 +1,4 @@
-//! Formats costs: chooses unit and digits.
+//! Formats costs with a suitable unit and number of digits.
 
 use tardy_run::cost::Group;
 

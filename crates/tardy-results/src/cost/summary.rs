@@ -35,7 +35,7 @@ pub enum CostSummaryError {
 /// Summary of a run of kind `cost`.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSummary {
-    /// The run folder, as given.
+    /// The run folder, as the caller gave it.
     pub run: String,
     /// How the run ended.
     pub state: State,
@@ -68,7 +68,7 @@ pub struct CostMethod {
     /// Unit of the costs: `ns`, or `instructions` in an emulated machine whose clock counts
     /// instructions.
     pub unit: &'static str,
-    /// The CPU to which everything was bound.
+    /// The CPU to which the measurement was bound.
     pub cpu: Option<tardy_core::cpu::CpuId>,
     /// Number of rounds; each metric is prepared and measured once per round.
     pub rounds: u32,

@@ -91,7 +91,7 @@ pub(crate) fn loops(cycles: &Cycles) -> Vec<LoopRow> {
             .map(LoopRow::of)
     };
     let mut loops: Vec<LoopRow> = cycles.threads.iter().filter_map(of_thread).collect();
-    // If a thread has several rows, keeps only the first.
+    // If a thread has several rows, uses only the first.
     let mut seen = HashSet::new();
     loops.retain(|looped| seen.insert(looped.id));
     if loops.iter().any(LoopRow::is_real_time) {

@@ -12,7 +12,7 @@ use tardy_trace::merge::Item;
 /// Maximum number of threads that get a grid.
 const THREADS_MAX: usize = 10_000;
 
-/// Returns the grid of each thread that was woken in at least two periods, by thread ID.
+/// Returns a map from thread ID to grid, for each thread that was woken in at least two periods.
 /// `explainer` finds the wake-ups. `has_own_clock` means that the timers use another clock than the
 /// time stamps, so the period in the trace may differ from `period` by the drift of the clocks.
 pub(super) fn grids(

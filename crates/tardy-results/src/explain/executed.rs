@@ -22,6 +22,6 @@ pub struct OutsideFacts {
 pub struct ExecutedCode {
     /// Sections that delayed the sample, longest first.
     pub sections: Vec<SectionInTheWay>,
-    /// Executed functions, sorted by their own time, largest first.
+    /// Executed functions, sorted by the time spent in the function itself, largest first.
     pub functions: Vec<FunctionRow>,
 }

@@ -1,4 +1,4 @@
-//! Counts the wake-ups of a trace by holder and by component, and keeps the worst ones.
+//! Counts the wake-ups of a trace by holder and by component, and stores the worst wake-ups.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -87,7 +87,7 @@ impl Ranking {
             (piece.component, place, piece.length())
         });
         self.totals.take(late, &mut pieces);
-        // Of equal latencies, the first one is kept.
+        // If latencies are equal, the earlier wake-ups stay in the list.
         let place = self.worst.partition_point(|other| other.lateness() >= late);
         if place < self.most {
             self.worst.insert(place, wake_up);

@@ -6,7 +6,7 @@ use tardy_trace::explain::Cause;
 
 use super::{HolderFacts, HolderRow};
 
-/// A remedy, and the kernel functions that it keeps from running.
+/// A remedy, and the kernel functions whose execution it prevents.
 struct Remedy {
     functions: &'static [&'static str],
     remedy: &'static str,

@@ -74,7 +74,7 @@ pub enum RunError {
     /// A trace for another tool cannot be written.
     #[error("cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// The run did not keep all pages of the trace.
+    /// The run did not store all pages of the trace.
     #[error(
         "the run kept the kernel's trace around its worst samples only (trace/worst.dat): measure \
          with `tardy run --explain --keep-trace`"
@@ -111,9 +111,10 @@ pub struct RunExplanation {
     /// The samples that are not ranked; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Ranked latency without a known holder, because events were lost or arrived too late.
+    /// Latency of ranked samples for which no holder is known, because events were lost or arrived
+    /// too late.
     pub unexplained_ns: u64,
-    /// The part of the ranked latency that has two possible causes.
+    /// The part of the ranked samples' latency that has two possible causes.
     pub cannot_tell_ns: u64,
     /// The worst samples, worst first.
     pub worst: Vec<SampleStory>,
@@ -232,7 +233,7 @@ pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<
     }
 }
 
-/// Writes all trace pages that the run in `folder` kept, as a trace.dat.
+/// Writes all trace pages that the run in `folder` stored, as a trace.dat file.
 ///
 /// # Errors
 /// Returns [`RunError`].
@@ -392,7 +393,7 @@ pub(super) struct SampleOutcome {
     pub(super) story: Option<usize>,
 }
 
-/// The holders of all chunks, without duplicates.
+/// The holders that occur in any chunk, without duplicates.
 #[derive(Debug, Default)]
 struct Holders {
     places: HashMap<HolderFacts, usize>,
@@ -488,7 +489,7 @@ impl<'a> Reading<'a> {
         self.totals.stacks.take(holder, ns);
     }
 
-    /// Compares the sum of a sample's pieces with its latency.
+    /// Compares the sum of the pieces of a sample's latency with this latency.
     pub(super) fn compare(&mut self, sum: u64, latency: Nanos) {
         self.counts.checked += 1;
         self.counts.not_adding_up += u64::from(i64::try_from(sum) != Ok(latency.get()));
@@ -566,8 +567,8 @@ fn least(worst: &[SampleStory], most: usize) -> u64 {
     }
 }
 
-/// If a sample is one of the `most` worst samples, stores its story and returns its index. Of equal
-/// latencies, the first one is kept.
+/// If a sample is one of the `most` worst samples, stores its story and returns its index. If
+/// latencies are equal, the earlier samples stay.
 fn keep(
     worst: &mut Vec<SampleStory>,
     most: usize,

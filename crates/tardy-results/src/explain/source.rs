@@ -1,4 +1,4 @@
-//! Chooses the trace that explains a run: its kernel trace, or the plugin trace of its guest.
+//! Chooses which trace explains a run: its kernel trace, or the plugin trace of its guest.
 
 use std::io;
 use std::path::Path;

@@ -11,7 +11,7 @@ use super::words::named;
 /// A wake-up with its complete explanation.
 #[derive(Debug, Serialize)]
 pub struct Story {
-    /// Thread ID of the thread.
+    /// ID of the thread.
     pub pid: i32,
     /// The CPU on which the thread ran.
     pub cpu: u32,
@@ -24,7 +24,7 @@ pub struct Story {
     pub waker: String,
     /// Time from the due time until the thread runs.
     pub lateness_ns: u64,
-    /// Time of the thread's first event, in ns from the due time; present only if the trace has no
+    /// Time of the thread's first event, in ns after the due time; present only if the trace has no
     /// switch to the thread. This time is an upper bound of the latency.
     pub first_sign_ns: Option<u64>,
     /// Events on the path of the wake-up, in order of time.
@@ -38,7 +38,7 @@ pub struct Story {
 pub struct Mark {
     /// Time of the event, in ns from the due time.
     pub at_ns: u64,
-    /// What happened, in words.
+    /// A text that describes the event.
     pub what: &'static str,
 }
 
@@ -54,8 +54,8 @@ pub struct StoryPiece {
     /// The holder of the CPU.
     #[serde(flatten)]
     pub holder: HolderFacts,
-    /// The functions that the timer interrupt interrupted, innermost first; empty if no stack was
-    /// recorded.
+    /// The functions that were executing when the timer interrupt came, innermost first; empty if
+    /// no stack was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
     /// The functions in which the holder finally gave up the CPU, innermost first; empty if no

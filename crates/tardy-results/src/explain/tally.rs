@@ -57,12 +57,12 @@ impl LatenessBreakdown {
         }
     }
 
-    /// Returns the latency without a known holder.
+    /// Returns the sum of the latency for which no holder is known.
     pub(super) fn unexplained_ns(&self) -> u64 {
         self.sum(|row| row.holder.cause.is_unexplained())
     }
 
-    /// Returns the latency that has two possible causes.
+    /// Returns the sum of the latency that has two possible causes.
     pub(super) fn cannot_tell_ns(&self) -> u64 {
         self.sum(|row| row.holder.or.is_some())
     }

@@ -36,7 +36,7 @@ pub enum ThresholdSource {
     Deadline,
     /// The threshold selects the worst 0.1 % of the samples, but at least 20 samples.
     Worst,
-    /// The threshold is chosen as for `Worst`, because no sample exceeded the run's deadline.
+    /// No sample exceeded the run's deadline, so the threshold is chosen as for `Worst`.
     WorstInTime,
     /// The threshold is 0. The run stored only its worst samples, and all of them are ranked.
     Kept,
@@ -44,7 +44,7 @@ pub enum ThresholdSource {
 
 /// Minimum number of ranked samples, unless the run has fewer samples.
 const WORST_LEAST: u64 = 20;
-/// The ranked share of all samples: one in this number.
+/// One in this number of samples is ranked.
 const WORST_ONE_OF: u64 = 1000;
 
 impl Threshold {

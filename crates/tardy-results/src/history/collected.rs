@@ -1,5 +1,5 @@
-//! Collects the runs of a history. There may be many runs, so only the numbers and the place in the
-//! history are stored for each.
+//! Collects the runs of a history. There may be many runs, so only the numbers of each run and its
+//! place in the history are stored.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;

@@ -1,4 +1,5 @@
-//! The parts of a run that a history stores: its board, facts about its machine, and its numbers.
+//! The parts of a run that a history stores: the run's board, facts about its machine, and its
+//! numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ pub const FACTS: [&str; 7] = [
 ];
 /// Minimum number of samples that a run needs beyond a quantile.
 const BEYOND_MIN: f64 = 10.0;
-/// Labels with the build and the board of a run.
+/// Names of the labels that give the build and the board of a run.
 const BUILD: &str = "build";
 const BOARD: &str = "board";
 

@@ -25,8 +25,8 @@ pub struct Culprit {
     pub late_ns: u64,
     /// The holder of the CPU.
     pub who: String,
-    /// Functions of the culprit. For stacks, the innermost function comes first; in the lab, the
-    /// function with the largest own time.
+    /// Functions of the culprit. For stacks, the innermost function comes first. In the lab, the
+    /// function in which most time was spent comes first.
     pub functions: Vec<String>,
 }
 

@@ -24,10 +24,11 @@ use crate::statistics::observed::observed;
 use crate::statistics::preset::Preset;
 use crate::summary::read::{LoadedRun, SeriesData, read};
 
-/// Name that a quantity uses for the whole run, including samples that were counted but not stored.
+/// The name by which a quantity refers to the whole run, including samples that were counted but
+/// not stored.
 const WHOLE: &str = "run";
-/// Name that a quantity uses for the last phase under load. The phase itself is named after its
-/// loads.
+/// The name by which a quantity refers to the last phase under load. The phase itself is named
+/// after its loads.
 const LOADED: &str = "load";
 
 /// Returns the path of the file that states why a step has no folder. A step is an experiment, or a
@@ -168,7 +169,7 @@ impl PaperRuns {
     /// Returns the value of a quantity in one replica.
     ///
     /// # Errors
-    /// Returns the reason if there is no value.
+    /// If there is no value, returns the reason as an error.
     pub fn value(
         &self,
         quantity: &Quantity,
@@ -313,8 +314,8 @@ fn of_another_kind((experiment, _): &(String, String)) -> Refusal {
     ))
 }
 
-/// Of the services that both runs have, returns the share whose cost in `costs` is at most
-/// `percent` above the cost in `others`; `None` without a common service.
+/// Returns the share of services whose cost in `costs` is at most `percent` above the cost in
+/// `others`, out of all services that both runs have; `None` without a common service.
 fn costs_within(costs: &CostSummary, others: &CostSummary, percent: f64) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = costs
         .metrics
@@ -427,8 +428,8 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
     }
 }
 
-/// Returns how late the wake-ups of the first probe are in a phase, relative to a schedule that
-/// skips no period.
+/// Returns how late the first probe's wake-ups in a phase are, relative to a schedule that skips no
+/// period.
 fn backlog(run: &LoadedRun, phase: &str) -> Result<Cell, Refusal> {
     if run.record.machine.kernel.high_resolution_timers != Some(false) {
         return Err(Refusal(

@@ -1,11 +1,11 @@
-//! Derives the reasons why claims do not hold from traces. If an experiment runs again in watched
+//! Finds in traces the reasons why claims do not hold. If an experiment runs again in watched
 //! guests, it takes the same samples. So the trace shows the cause of each largest latency on which
 //! a claim depends.
 //!
-//! A reason requires the cause of every such latency. Therefore a sample of the watched guest must
-//! have exactly the same latency as in the first run. If a claim is about the fraction of samples
-//! below a limit, and few samples are above the limit, the cause of the largest latency is the
-//! reason.
+//! To state a reason, the cause of every such latency must be known. Therefore a sample of the
+//! watched guest must have exactly the same latency as in the first run. If a claim is about the
+//! fraction of samples below a limit, and few samples are above the limit, the cause of the largest
+//! latency is the reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,9 +22,9 @@ use crate::explain::run::{RunQuestion, SampleStory};
 use crate::explain::source::explain_run;
 use crate::explain::words;
 
-/// Number of functions named per latency.
+/// Maximum number of functions that are named for each latency.
 const FUNCTIONS: usize = 4;
-/// Number of explained samples that are read per run. The plugin keeps at most this number per
+/// Number of explained samples that are read per run. The plugin stores at most this number per
 /// phase.
 const STORIES: usize = 1024;
 
@@ -57,14 +57,14 @@ fn maxima(claim: &Claim, values: &[f64]) -> Option<Vec<Maximum>> {
 fn is_of_tail(statistic: Statistic, worth: f64) -> bool {
     match statistic {
         Statistic::Max => true,
-        // At least one sample, but only few samples, are above the limit.
+        // At least one sample is above the limit, but only a few are.
         Statistic::Below(_) => (0.999..1.0).contains(&worth),
         _ => false,
     }
 }
 
-/// Returns commands for the claims that do not hold for an unknown reason. The traces of these
-/// commands can show the reason.
+/// Returns commands for the claims that do not hold and for which no reason is known. The traces
+/// that these commands record can show the reason.
 #[must_use]
 pub fn experiments_to_trace(papers: &[Paper], found: &Reproduction) -> Vec<ExperimentCommand> {
     let of = |(paper, result): (&Paper, &PaperResult)| of_paper(paper, result, found.extent);

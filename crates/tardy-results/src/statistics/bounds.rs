@@ -29,7 +29,7 @@ const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 pub struct Bounds {
     /// Confidence of each single statement.
     pub confidence: f64,
-    /// Number of independent samples that would bound the median equally well.
+    /// Number of independent samples that would give equally narrow bounds of the median.
     pub effective_samples: f64,
     /// Whether independence is assumed, because there are too few samples to check it.
     pub is_independence_assumed: bool,
@@ -45,7 +45,7 @@ pub struct Bounds {
     pub needed: Vec<SamplesNeeded>,
 }
 
-/// How often samples exceed a limit.
+/// The number and share of samples that exceed a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Exceedance {
     pub limit_ns: Nanos,
@@ -53,13 +53,13 @@ pub struct Exceedance {
     pub samples: u64,
     /// Upper bound of the fraction of samples above the limit (Clopper and Pearson).
     pub share_upper: f64,
-    /// Upper bound of the exceedances per hour in all series, at the run's sampling rate; absent if
-    /// the length of the run is unknown, or if the share has no bound.
+    /// Upper bound of the number of exceedances per hour in all series together, at the run's
+    /// sampling rate; absent if the length of the run is unknown, or if the share has no bound.
     pub an_hour_upper: Option<f64>,
 }
 
-/// Number of samples after which their maximum would cover the fraction `share` of all samples,
-/// with the confidence of [`Bounds`].
+/// How many samples are needed so that at least the fraction `share` of all values lies at or below
+/// their maximum, with the confidence of [`Bounds`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SamplesNeeded {
     pub share: f64,

@@ -10,7 +10,7 @@ use tardy_statistics::moments::Moments;
 pub struct ObservedStatistics {
     /// Number of samples.
     pub samples: u64,
-    /// Width of the buckets for `buckets` and the mode.
+    /// Width of the buckets that `buckets` counts and that determine the mode.
     pub bucket_ns: Nanos,
     /// Number of buckets with a sample.
     pub buckets: u64,

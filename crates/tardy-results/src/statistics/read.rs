@@ -31,7 +31,7 @@ pub struct Question {
     /// The horizon of the tail model.
     pub horizon: Nanos,
     /// Maximum number of series per probe that are analysed individually. The worst series come
-    /// first. The analysis of all series together is always done.
+    /// first. In addition, all series together are always analysed.
     pub series_max: usize,
     /// Clock rate of the CPUs in MHz. If given, it replaces the rate of the machine.
     pub mhz: Option<f64>,
@@ -113,7 +113,7 @@ pub type TailReaders = BTreeMap<PathBuf, TailReader>;
 /// tail models.
 ///
 /// # Errors
-/// Returns errors of reading the series.
+/// Returns an error if a series cannot be read.
 pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, SeriesError> {
     let mut readers = tail_readers(run, question);
     let read = |(file, reader): (&PathBuf, &mut TailReader)| {
@@ -328,8 +328,8 @@ fn of_series(
     groups
 }
 
-/// Returns 1, 2 and 5 times powers of ten, from the last value at or below the median to the first
-/// value above the maximum.
+/// Returns limits of the form 1, 2 or 5 times a power of ten: from the largest at or below the
+/// median to the smallest above the maximum.
 fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
     let Some(max) = histogram.max() else {
         return Vec::new();

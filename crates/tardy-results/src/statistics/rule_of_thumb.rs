@@ -1,7 +1,8 @@
 //! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4).
 //!
 //! The verdict covers only the observed samples, and does not affect the exit code. The user did
-//! not state the rule as a requirement. The text shows the `--deadline` that makes it one.
+//! not state the rule as a requirement. The text shows the `--deadline` that turns the rule into a
+//! requirement.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;

@@ -22,7 +22,7 @@ use crate::summary::read::SeriesData;
 /// Number of steps in the model's curve.
 const CURVE_POINTS: usize = 48;
 
-/// The tail model, or the checks that refused it: the third of the three layers
+/// The tail model, or the checks that refused it. This is the third of the three layers
 /// ([`crate::statistics`]).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TailModel {
@@ -88,7 +88,7 @@ pub struct Model {
     pub level_ns: f64,
     /// The interval of `level_ns` at 95 %, from the profile likelihood.
     pub level_interval_ns: Option<Interval>,
-    /// Smallest and largest level of all accepted thresholds.
+    /// The smallest and the largest level that any accepted threshold gives.
     pub spread_ns: Option<Interval>,
     /// The same level estimated from block maxima (generalised extreme value distribution), for
     /// comparison.
@@ -108,7 +108,8 @@ pub struct CurvePoint {
     pub share_interval: Interval,
 }
 
-/// Returns the models of `read`. The caller must have passed all chunks of the series to `reader`.
+/// Returns the tail models of the series `read`. The caller must have passed all chunks of the
+/// series to `reader`.
 #[must_use]
 pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tails {
     let scale = Scale {
@@ -132,7 +133,7 @@ pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tai
     }
 }
 
-/// The resolution of a series in ns, for its times and for its values.
+/// The time between the samples of a series, and the resolution of their values, in ns.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     /// Time between two samples.

@@ -95,7 +95,8 @@ pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<O
     names.into_iter().map(of_name).collect()
 }
 
-/// Summarises all phases with the same name together. The worst come first if [`is_ranked`].
+/// Summarises all phases with the same name together. If [`is_ranked`], the worst phases come
+/// first.
 pub(super) fn loads(
     record: &RunRecord,
     series: &[SeriesData],

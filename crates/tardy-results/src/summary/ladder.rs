@@ -24,9 +24,9 @@ const DEADLINES: [Nanos; 5] = [
     Nanos::from_millis(1),
 ];
 
-/// Returns the ladder of a probe. `all` are the samples of all its series together. Returns `None`
-/// if the values are not latencies, if misses cannot be counted, if larger latencies may have
-/// occurred than the known maximum, if the time is virtual, or without samples.
+/// Returns the ladder of a probe. `all` contains the samples of all the probe's series together.
+/// Returns `None` if the values are not latencies, if misses cannot be counted, if larger latencies
+/// may have occurred than the known maximum, if the time is virtual, or without samples.
 pub(super) fn ladder(
     judge: &Judge<'_>,
     series: &[&SeriesData],
@@ -108,7 +108,7 @@ fn of_deadline(
     let mut evidence = seen.clone();
     let misses = all.misses_of(&counted(deadline, series), series[0].descriptor().is_work());
     (evidence.misses, evidence.misses_skipped) = (misses.all, misses.skipped);
-    // The clustering of misses depends on the deadline.
+    // How much misses cluster depends on the deadline.
     evidence.clustering =
         Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);

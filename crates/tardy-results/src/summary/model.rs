@@ -24,7 +24,7 @@ pub struct Summary {
     pub run: String,
     /// How the run ended.
     pub state: State,
-    /// The kind of clock of all times.
+    /// The clock on which all times are based.
     pub clock: ClockKind,
     /// Caveats to read before the numbers, most important first.
     pub warnings: Vec<Warning>,
@@ -55,7 +55,7 @@ pub struct Summary {
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The settings that came from files of defaults, one sentence per file.
+    /// The settings that came from files with default settings, one sentence per file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
     /// The measured CPUs.
@@ -120,12 +120,12 @@ pub struct ProbeSummary {
     pub quantity: String,
     /// Time between two wake-ups; for interval errors, the requested interval.
     pub period_ns: Nanos,
-    /// Whether there is no period, because the probe looked for gaps.
+    /// Whether the probe looked for gaps and therefore has no period.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_period: bool,
     /// The numbers; absent without samples.
     pub numbers: Option<Numbers>,
-    /// Counts over all series.
+    /// The counts, summed over all series.
     pub counts: Counts,
     /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -220,7 +220,7 @@ pub struct SeriesSummary {
     /// is early by more than this error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
-    /// Number of the copy of the probe's thread, if the copies have no fixed CPU.
+    /// Which copy of the probe's thread took the samples, if the copies have no fixed CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// Summary of the gaps, for series of gaps.
@@ -245,7 +245,7 @@ pub struct GapSummary {
     pub length_ns: Nanos,
     /// Time for which the probe looked for gaps; absent if the run was interrupted.
     pub observed_ns: Option<Nanos>,
-    /// Share of this time that the gaps took.
+    /// The fraction of this time during which there was a gap.
     pub share: Option<f64>,
 }
 
@@ -270,14 +270,14 @@ pub struct LoadSummary {
     pub name: String,
     /// Loads that ran in the phases.
     pub loads: Vec<String>,
-    /// Number of the phases.
+    /// Number of phases with this name.
     pub phases: usize,
     /// Total length of the phases.
     pub length_ns: Nanos,
     /// Measured CPUs that the loads did not stress. The numbers do not include samples of these
     /// CPUs.
     pub not_stressed: CpuList,
-    /// How several loads shared the CPU time.
+    /// How the CPU time was divided among several loads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
     /// Numbers of each probe while all loads worked; `None` without samples.

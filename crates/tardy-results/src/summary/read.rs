@@ -220,7 +220,7 @@ impl LoadedRun {
         Dependence::of(&of_probe.map(|read| &read.whole).collect::<Vec<_>>())
     }
 
-    /// Returns how the samples of [`Self::of_load`] depend on each other.
+    /// Returns how the samples that [`Self::of_load`] counts depend on each other.
     #[must_use]
     pub fn dependence_of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Dependence {
         Dependence::of(
@@ -296,8 +296,8 @@ impl SeriesData {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// Returns the resolution, of which every value is a multiple. It is 1 ns for this tool's runs,
-    /// and the resolution of the other tool for an import.
+    /// Returns the resolution of the values: every value is a multiple of it. It is 1 ns for this
+    /// tool's runs, and the resolution of the other tool for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
         self.stated
@@ -607,8 +607,8 @@ pub(super) fn measured(series: &[SeriesData]) -> Nanos {
     }
 }
 
-/// Returns the rule by which the run's machine throttles real-time tasks, and for how long; `None`
-/// without such a rule.
+/// Returns the rule by which the run's machine throttles real-time tasks, and how long it throttles
+/// them; `None` without such a rule.
 pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
     record
         .measured_cpus

@@ -30,7 +30,7 @@ use super::summarize::summarize;
 
 const PERIOD: i64 = 1_000_000;
 const DEADLINE: Nanos = Nanos(700_000);
-/// One sample in this number skips two periods.
+/// One in this number of samples skips two periods.
 const SKIPPING: u64 = 211;
 
 /// A step of a sequence.
@@ -38,7 +38,7 @@ const SKIPPING: u64 = 211;
 enum Step {
     /// The tool writes this many chunks of samples.
     Measure { chunks: u8 },
-    /// The samples of the oldest segment are folded into histograms, if the run is full.
+    /// If the run is full, the samples of the oldest segment are folded into histograms.
     MakeRoom,
     /// The tool is killed between two writes.
     Kill,

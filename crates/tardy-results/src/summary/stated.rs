@@ -57,8 +57,9 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Num
     computed
 }
 
-/// Returns the smallest value. This is the stated one, unless it contradicts the lowest bucket. The
-/// lower edge may represent this bucket.
+/// Returns the smallest value: the stated one, unless the buckets show a smaller one. The stated
+/// value may lie up to one bucket's width above the value from the buckets, because a bucket may be
+/// represented by its lower edge.
 fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else {
         return of_buckets;

@@ -25,7 +25,7 @@ pub(super) struct Judge<'a> {
     incomplete: Vec<String>,
 }
 
-/// Samples of one series, or of some of its phases.
+/// Samples of one series, either all of them or those of some phases.
 pub(super) struct Part<'a> {
     descriptor: &'a Descriptor,
     cell: &'a Cell,
@@ -123,7 +123,7 @@ impl<'a> Judge<'a> {
         if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
             return Some(together);
         }
-        // If a single CPU or load surely exceeds the allowed share, the other CPUs or loads do not
+        // If a single CPU or load surely exceeds the allowed share, the other CPUs or loads cannot
         // compensate for this.
         let alone = series
             .iter()
@@ -144,7 +144,7 @@ impl<'a> Judge<'a> {
         }))
     }
 
-    /// Returns the verdict on a probe while a load ran for `length`.
+    /// Returns the verdict on a probe under a load that ran for `length`.
     pub(super) fn load(
         &self,
         parts: &[Part<'_>],

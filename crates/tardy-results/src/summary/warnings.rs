@@ -13,7 +13,7 @@ use super::read::{SeriesData, throttling};
 /// Share of skipped periods, and share of wake-ups that skip periods, above which a period counts
 /// as too short.
 const MOST_PERIODS: f64 = 0.5;
-/// Minimum number of stalls in one series for a suspicion of throttling.
+/// Number of stalls in one series from which throttling is suspected.
 const STALLS_OF_THROTTLING: u64 = 2;
 
 /// Returns the time since the start up to which samples are stored. Each series with a grid of due
@@ -134,7 +134,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
             });
         }
     }
-    // Throttling stalls the task once in each of its periods, so a single stall does not count as
+    // Throttling stalls the task once per throttling period, so a single stall does not count as
     // throttling.
     let is_throttled = series
         .iter()

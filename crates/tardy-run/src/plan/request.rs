@@ -35,7 +35,8 @@ const LATE: &str = "Late samples";
 const STORAGE: &str = "Storage";
 const MACHINE: &str = "Machine";
 
-/// Label of a run with other settings. Its text is the names of these settings.
+/// Name of the label that `--tune` adds to a run. The label's text is the names of the changed
+/// settings.
 pub const TUNED: &str = "tuned";
 
 /// Makes [`Request`] and [`OPTIONS`] from the rows.

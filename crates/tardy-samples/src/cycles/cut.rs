@@ -84,7 +84,7 @@ struct ThreadCut {
     worst: Vec<RawCycle>,
 }
 
-/// Sleeps of a group in one place.
+/// The sleeps of one group that were in one place.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sleeps {
     count: u32,

@@ -13,7 +13,7 @@ use foldhash::HashMap;
 use super::{DelayHolder, DelayReader, Encoder, FILE_MAGIC, SampleDelay};
 use crate::reserved_file;
 
-/// Maximum number of worst explanations that are kept when old explanations are dropped.
+/// Maximum number of worst explanations that stay stored when old explanations are dropped.
 const WORST: usize = 1000;
 
 /// The limits of a series' files of delays.
@@ -56,8 +56,8 @@ impl Bound {
         &self.current
     }
 
-    /// Saves the worst explanations of the older file, then replaces the older file with the newest
-    /// one.
+    /// Saves the worst explanations that the older file contains, then replaces the older file with
+    /// the newest one.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         let [worst, older, current] = files(&self.current);
         if older.exists() {

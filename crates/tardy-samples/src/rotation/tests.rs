@@ -436,7 +436,7 @@ fn nobody_is_asked_again_at_once_where_no_room_can_be_made() {
         rests.push(written.rotation.kept().rest.unwrap().0.as_secs());
     }
     assert_eq!(rests, [2, 4, 8, 16, 32, 60, 60]);
-    // After the pause, space is requested again. After space was freed, it is not.
+    // After the pause, space is requested again. After space was freed, no space is requested.
     written.rotation.kept().rest = Some((Duration::ZERO, Instant::now()));
     assert!(written.rotation.wants_room());
     fs::write(hours::path(&path), hours).unwrap();
@@ -466,7 +466,7 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
         .unwrap();
     assert_eq!(samples, single.len());
     assert!(end.damaged_bytes > 0);
-    // Segments are not folded into an unreadable file.
+    // Segments are not folded if the file of the histograms is unreadable.
     (0..100).for_each(|_| drop(written.write(300)));
     assert!(written.rotation.make_room().is_err());
 }

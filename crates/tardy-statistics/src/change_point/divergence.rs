@@ -5,8 +5,8 @@
 /// than two values.
 ///
 /// The part after the split may end before the last value, so that a second change later in the
-/// series does not hide the first one. Of equally good splits, the first one is returned. Takes
-/// `n^2` steps, and memory for `n^2` numbers.
+/// series does not hide the first one. If several splits are equally good, the first one is
+/// returned. Takes `n^2` steps, and memory for `n^2` numbers.
 pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     // `sums[i][j]` is the sum of |values[i] - values[k]| over all k < j.

@@ -114,14 +114,15 @@ struct Side {
     grids: Vec<Grid>,
 }
 
-/// Values around one quantile, with the number of samples at or below each value in each block.
+/// Values around one quantile and, for each value and block, the number of the block's samples at
+/// or below the value.
 struct Grid {
     quantile: f64,
     seen: f64,
-    /// Standard deviation of the number of samples up to the quantile.
+    /// Standard deviation of the number of samples at or below the quantile.
     deviation: f64,
     values: Vec<f64>,
-    /// Counts with a row per value and a column per block.
+    /// The counts as a table: a row for each value and a column for each block.
     counts: Vec<u64>,
 }
 
@@ -210,8 +211,8 @@ impl Grid {
         })
     }
 
-    /// Returns the drawn samples' quantile: the smallest value of the grid with enough drawn
-    /// samples at or below it.
+    /// Returns the quantile of the drawn samples: the smallest value of the grid that has enough
+    /// drawn samples at or below it.
     fn value_at(&self, weights: &[u64], samples: u64) -> f64 {
         let rank = ((self.quantile * samples as f64).ceil() as u64).clamp(1, samples);
         let (mut low, mut high) = (0, self.values.len() - 1);
@@ -488,7 +489,8 @@ mod tests {
         );
         for (exact, found) in exact.iter().zip(found) {
             let (bucket, interval) = (found.candidate / 1024.0, found.interval.unwrap());
-            // The grid of looked-up values adds an error of a sixtieth of a standard deviation.
+            // Quantiles are looked up in a grid of values, which adds an error of a sixtieth of a
+            // standard deviation.
             let limit = bucket + exact.width() / 60.0;
             assert!(
                 (interval.lower - exact.lower).abs() <= limit

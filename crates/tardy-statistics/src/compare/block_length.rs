@@ -12,9 +12,9 @@ use crate::autocorrelation::product_at;
 /// period of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockLength {
-    /// Mean length of blocks with random length.
+    /// Mean block length for a method whose blocks have random lengths.
     pub stationary: f64,
-    /// Length of blocks with equal length.
+    /// Block length for a method whose blocks all have the same length.
     pub circular: f64,
 }
 

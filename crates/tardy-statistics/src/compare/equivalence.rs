@@ -29,7 +29,7 @@ pub enum Equivalence {
 /// Judges `difference` with its `interval` against `margin`, which is in the same unit and not
 /// negative.
 ///
-/// With a margin of 0, any difference matters, and the verdict is almost never "equivalent".
+/// If the margin is 0, any difference matters, and the verdict is almost never "equivalent".
 #[must_use]
 pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivalence {
     let margin = margin.abs();

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::random::Random;
 
-/// A split is a way to divide all runs into two sides. Up to this number of splits, all splits are
-/// tried. If there are more, this number of splits is drawn at random.
+/// A split is a way to divide all runs into two sides. If there are at most this many splits, all
+/// are tried. If there are more, this number of splits is drawn at random.
 const SPLITS_MAX: u64 = 100_000;
 
 /// The result of the test.
@@ -66,7 +66,7 @@ fn splits(all: u64, some: u64) -> Option<u64> {
     (1..=some.min(all - some)).try_fold(1_u64, |ways, i| Some(ways.checked_mul(all - i + 1)? / i))
 }
 
-/// Counts the ways to choose `left` of `values` so that `sum` plus the chosen values is extreme.
+/// Counts the ways to choose `left` of `values` for which `sum` plus the chosen values is extreme.
 fn count_extreme(values: &[f64], left: usize, sum: f64, extreme: &impl Fn(f64) -> bool) -> u64 {
     if left == 0 {
         return u64::from(extreme(sum));
@@ -130,8 +130,8 @@ mod tests {
         let found = permutation(&a, &b, 9).unwrap();
         assert!(!found.exact);
         assert_eq!(found, permutation(&a, &b, 9).unwrap());
-        // The mean is 3 and the standard error from the pooled values is 1.72, so the normal law
-        // gives a probability of 0.080.
+        // The mean is 3 and the standard error from the pooled values is 1.72, so the normal
+        // distribution gives a probability of 0.080.
         assert!((found.probability - 0.08).abs() < 0.01, "{found:?}");
     }
 

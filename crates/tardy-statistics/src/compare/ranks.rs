@@ -23,7 +23,7 @@ pub struct Ranks {
     /// value is larger.
     pub mann_whitney: f64,
     /// Probability of Mann and Whitney's test, under the hypothesis that both distributions are
-    /// equal. It comes from the normal law with corrections for ties and continuity.
+    /// equal. It comes from the normal distribution, with corrections for ties and continuity.
     pub mann_whitney_probability: f64,
     /// Brunner and Munzel's statistic, which allows distributions that differ in spread; `None` if
     /// the samples do not overlap.

@@ -10,8 +10,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::incomplete_beta::incomplete_beta;
 use crate::proportion::proportion_interval;
 
-/// The misses of one side, and its opportunities to miss. If misses cluster, both may be effective
-/// numbers, which need not be whole.
+/// The misses of one side, and how often the side could have missed. If misses cluster, both may be
+/// effective numbers, which need not be whole.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MissCount {
     /// Number of misses, or of clusters of misses.
@@ -33,7 +33,8 @@ pub struct RateRatio {
     pub probability: f64,
 }
 
-/// Compares the rates of two sides. If a side has no exposure, the result is unbounded.
+/// Compares the rates of two sides. If a side has no exposure (no samples or no time), the result
+/// is unbounded.
 #[must_use]
 pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confidence) -> RateRatio {
     let nothing = RateRatio {

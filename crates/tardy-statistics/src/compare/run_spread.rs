@@ -27,10 +27,10 @@ use crate::student;
 ///
 /// At a margin of 5 %, false alarms stay below 5 % for pairs of runs whose levels spread by 10 %. A
 /// true increase of 50 % is found in about 95 % of the pairs if the levels spread by 5 %. With a
-/// smaller value, the first statement is false; with a larger value, the second (`compare` in
-/// docs/proof-archive.md).
+/// smaller value, the first statement is false; with a larger value, the second is false (`compare`
+/// in docs/proof-archive.md).
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// Largest factor for which the advice is to measure this factor longer. A larger factor is too
+/// Largest factor by which users are advised to lengthen a measurement. A larger factor is too
 /// uncertain to be useful, and measuring would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
@@ -49,7 +49,7 @@ impl Reach {
         self.below.max(self.above)
     }
 
-    /// Returns whether the spread extends the interval on neither side.
+    /// Returns whether the spread does not extend the interval at all.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.longest() <= 0.0

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Maximum number of pairs of runs for the exact law. For more pairs, the normal law is used.
+/// Maximum number of pairs of runs for which the exact distribution is used. For more pairs, the
+/// normal distribution is used.
 const EXACT_PAIRS_MAX: usize = 2500;
 
 /// The shift between the baseline and the candidate.
@@ -126,7 +127,7 @@ fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
 /// Returns the probabilities of the values 0 to `n * m` of Mann and Whitney's statistic, without
 /// ties.
 fn mann_whitney_law(n: usize, m: usize) -> Vec<f64> {
-    // The recursion distinguishes which side has the largest value. The recursion uses
+    // The recursion distinguishes cases by which side has the largest value. The recursion uses
     // probabilities, because counts could overflow.
     let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; m + 1];
     for i in 1..=n {
@@ -261,8 +262,8 @@ mod tests {
 
     #[test]
     fn the_normal_law_takes_over_where_the_exact_one_ends() {
-        // The exact law applies to 49 * 51 pairs, the normal law to 51 * 51 pairs. Between the two,
-        // the number grows by about 44.
+        // The exact distribution is used for 49 * 51 pairs, and the normal distribution for 51 * 51
+        // pairs. From the first to the second, the number of omitted pairs grows by about 44.
         let (exact, normal) = (
             pairs_left_out(49, 51, Confidence::NINETY_FIVE),
             pairs_left_out(51, 51, Confidence::NINETY_FIVE),

@@ -11,18 +11,18 @@ use crate::runs_test::RunsTest;
 use crate::stationarity::Kpss;
 use crate::threshold::EXCEEDANCES_MIN;
 
-/// Minimum probability in the tests of order and of halves. Each of these tests rejects one good
-/// series in a hundred.
+/// Minimum probability in the test of random order and in the test that compares the two halves.
+/// Each of these tests rejects one good series in a hundred.
 const TIME_PROBABILITY_MIN: f64 = 0.01;
 /// Minimum probability in the test of the fit. The test rejects one true model in twenty.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
-/// Maximum correlation. It hardly changes a bound, because the effective number of samples is still
-/// two thirds of their number.
+/// Maximum correlation. A correlation of this size hardly changes a bound, because the effective
+/// number of samples is still two thirds of their number.
 const CORRELATION_MAX: f64 = 0.2;
 /// Maximum deviation of the number of records, or of a correlation, in standard deviations of
 /// independent values.
 const DEVIATIONS_MAX: f64 = 3.3;
-/// Smallest shape for which the variance is infinite. Data with such a shape are a mixture or
+/// Smallest shape for which the variance is infinite. Data with such a shape are a mixture, or they
 /// drift; no latency has this distribution.
 const SHAPE_MAX: f64 = 0.5;
 /// Maximum ratio of a model's horizon to the measured length.

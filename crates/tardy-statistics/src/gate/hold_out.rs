@@ -16,7 +16,7 @@ const CLUSTERS_MIN: usize = 25;
 /// above the threshold, and is still exceeded often enough for a count.
 const EXPECTED_MAX: f64 = 10.0;
 /// Minimum probability of a count that agrees with the prediction. The predicted level is an
-/// interval; the test uses the end of it that agrees best with the count.
+/// interval; the test uses that end of the interval that agrees best with the count.
 const PROBABILITY_MIN: f64 = 0.01;
 
 /// A prediction, and the observed numbers.

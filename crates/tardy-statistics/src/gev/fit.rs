@@ -129,7 +129,8 @@ pub fn fit_gumbel(maxima: &[f64], full: &GevFit) -> Result<GumbelFit, FitError> 
     })
 }
 
-/// Returns the start of the search, from the L-moments, and the first step for the location.
+/// Returns the point at which the search starts, computed from the L-moments, and the first step
+/// for the location.
 fn start(maxima: &[f64]) -> Result<(Gev, f64), FitError> {
     if maxima.len() < MAXIMA_MIN {
         return Err(FitError::TooFew(maxima.len() as u64));

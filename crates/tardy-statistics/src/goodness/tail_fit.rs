@@ -1,11 +1,11 @@
 //! Tests whether a fitted generalised Pareto distribution describes its excesses.
 //!
-//! If both parameters are fitted, the law of the Anderson-Darling statistic depends only on the
-//! shape (Choulakian and Stephens, Technometrics 43, 2001). The percentage points below come from a
-//! parametric bootstrap that was run once: 40,000 fits of 1000 excesses for each shape, by the
-//! example `anderson_darling_table`. So reports need no bootstrap, and true models are rejected as
-//! often as stated. If excesses are known only as counts in buckets, Pearson's chi-square test is
-//! used instead, because ties make the Anderson-Darling statistic too large.
+//! If both parameters are fitted, the distribution of the Anderson-Darling statistic depends only
+//! on the shape (Choulakian and Stephens, Technometrics 43, 2001). The percentage points below come
+//! from a parametric bootstrap that was run once: 40,000 fits of 1000 excesses for each shape, by
+//! the example `anderson_darling_table`. Reports therefore need no bootstrap, and true models are
+//! rejected at the stated rate. If excesses are known only as counts in buckets, Pearson's
+//! chi-square test is used instead, because ties make the Anderson-Darling statistic too large.
 
 use statrs::function::gamma::gamma_ur;
 
@@ -14,7 +14,7 @@ use super::two_sample::Test;
 use crate::gpd::Gpd;
 use crate::gpd::excesses::Excesses;
 
-/// The probabilities of the percentage points.
+/// The probabilities to which the percentage points belong.
 pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 
 /// Minimum number of expected excesses in a class of the chi-square test (Cochran, Biometrics 10,

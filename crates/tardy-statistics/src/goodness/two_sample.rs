@@ -1,5 +1,5 @@
-//! Tests whether two samples come from the same distribution. The tests detect whether a run
-//! drifts, but do not measure the size of the drift.
+//! Tests whether two samples come from the same distribution. The tests detect a drift during a
+//! run, but do not measure its size.
 
 use std::f64::consts::PI;
 
@@ -21,7 +21,7 @@ pub struct Test {
 /// `None` if a sample is empty.
 ///
 /// The probability is exact for up to 1000 samples each; for more samples, it comes from the limit
-/// law. Ties can make the probability too large, but never too small.
+/// distribution. Ties can make the probability too large, but never too small.
 #[must_use]
 pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total(), second.total());
@@ -80,7 +80,7 @@ fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     row[columns]
 }
 
-/// Returns the probability of a larger `sqrt(effective n) * distance` under the limit law
+/// Returns the probability of a larger `sqrt(effective n) * distance` under the limit distribution
 /// (Kolmogorov 1933).
 fn kolmogorov_tail(scaled: f64) -> f64 {
     if scaled < 0.2 {
@@ -93,7 +93,7 @@ fn kolmogorov_tail(scaled: f64) -> f64 {
 }
 
 /// Returns Cramer and von Mises' test: the mean squared distance (Anderson 1962), with the limit
-/// law. `None` if a sample is empty.
+/// distribution. `None` if a sample is empty.
 #[must_use]
 pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let (n, m) = (first.total() as f64, second.total() as f64);
@@ -123,7 +123,7 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let variance = (both + 1.0) * (4.0 * n * m * both - 3.0 * (n * n + m * m) - 2.0 * n * m)
         / (45.0 * both * both * 4.0 * n * m);
     // Shifts and scales the statistic so that it has the mean 1/6 and the variance 1/45 of the
-    // limit law.
+    // limit distribution.
     let scaled = 1.0 / 6.0 + (statistic - mean) / (45.0 * variance).sqrt();
     let probability = if scaled < 0.003 {
         1.0
@@ -136,8 +136,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// Returns the cumulative limit law of the Cramer-von Mises statistic (Anderson and Darling 1952,
-/// equation 4.35).
+/// Returns the cumulative limit distribution of the Cramer-von Mises statistic (Anderson and
+/// Darling 1952, equation 4.35).
 fn mises_limit(x: f64) -> f64 {
     let mut sum = 0.0;
     let mut factor = 1.0; // gamma(k + 1/2) / (gamma(1/2) k!)

@@ -14,11 +14,11 @@ use crate::tally::Tally;
 enum ExcessData {
     /// Exact values.
     Value(Vec<f64>),
-    /// Lower edges of buckets with counts, and the common width of the buckets.
+    /// The lower edge of each bucket with its count, and the common width of the buckets.
     Bucket(Vec<(f64, u64)>, f64),
 }
 
-/// Excesses over a threshold in ascending order. Exact values are above 0; lower edges of buckets
+/// Excesses over a threshold, in ascending order. Exact values are above 0; lower edges of buckets
 /// are at least 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Excesses {

@@ -12,10 +12,10 @@ use super::excesses::{Excesses, sum_of_logarithms};
 use crate::numeric::curvature::inverse_hessian;
 use crate::numeric::minimum::{minimum_between, minimum_near};
 
-/// Minimum number of excesses for a fit. The gate demands more before a model is shown.
+/// Minimum number of excesses for a fit. The gate requires more excesses before a model is shown.
 pub const EXCESSES_MIN: u64 = 10;
-/// Maximum number of excesses from which the neighbourhood of the maximum is found. The maximum
-/// itself is then found from all excesses.
+/// Maximum number of excesses that are used to find the neighbourhood of the likelihood's maximum.
+/// The maximum itself is then found from all excesses.
 const COARSE_MAX: usize = 2000;
 
 /// The fitted model and its uncertainty.

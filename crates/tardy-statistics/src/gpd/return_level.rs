@@ -8,8 +8,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::numeric::minimum::minimum_between;
 use crate::profile::{normal_deviate, profile_interval};
 
-/// Range of shapes in a profile. Below -1, the likelihood has no maximum. 10 is far beyond any tail
-/// with a mean.
+/// The range of shapes over which a profile is computed. Below -1, the likelihood has no maximum.
+/// 10 is far beyond any tail with a mean.
 const SHAPE_RANGE: (f64, f64) = (-1.0, 10.0);
 
 /// A threshold, how often samples exceed it, and the distribution of the excesses.
@@ -180,7 +180,7 @@ impl Tail {
     }
 }
 
-/// Returns the smallest argument between `low` and `high` from which `condition` holds. The
+/// Returns the smallest argument between `low` and `high` at and above which `condition` holds. The
 /// condition must hold at `high`.
 fn first_possible(condition: impl Fn(f64) -> bool, low: f64, high: f64) -> f64 {
     if condition(low) {

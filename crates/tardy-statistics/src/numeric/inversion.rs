@@ -1,7 +1,7 @@
 //! Computes inverses of distribution functions, and the continued fractions from which these
 //! functions are computed.
 
-/// Maximum number of steps of an inversion. Newton's steps usually need ten.
+/// Maximum number of steps of an inversion. Newton's method usually needs ten.
 const STEPS_MAX: u32 = 200;
 /// Maximum number of terms of a continued fraction. Near the median of 1e15 samples (more than
 /// thirty years at 1 MHz), all of these terms are necessary.

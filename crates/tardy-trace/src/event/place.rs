@@ -2,8 +2,8 @@
 
 use crate::format::{Field, FieldKind};
 
-/// Position and type of a field. They are resolved only once, because there are hundreds of
-/// thousands of events per second.
+/// Position and type of a field. Position and type are resolved only once, because there are
+/// hundreds of thousands of events per second.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     /// The trace has no such field.

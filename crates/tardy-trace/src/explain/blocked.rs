@@ -66,7 +66,7 @@ impl Stint {
     }
 }
 
-/// A wait that is over.
+/// A wait that has ended, with its cause.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     from: u64,
@@ -200,8 +200,9 @@ impl ThreadWaits {
                     laid.push(piece);
                     continue;
                 }
-                // For a lock, the waker is taken for the thread that released the lock. For a page,
-                // the trace shows the page fault itself.
+                // If the thread waited for a lock, the cause is inferred: the waker is taken for
+                // the thread that released the lock. If the thread waited for a page, the trace
+                // shows the page fault itself.
                 let known = if span.holder.cause == Cause::KernelLock {
                     Certainty::Inferred
                 } else {

@@ -4,7 +4,7 @@
 //! Events do not name the donor. `sched_switch` shows the owner, with the owner's own priority
 //! (kernel/sched/core.c, `__schedule`). The donor seems to sleep uninterruptibly until the owner
 //! releases the mutex and wakes it. If a thread of lower priority keeps the CPU and then wakes such
-//! a sleeper, the sleeper is taken for the donor.
+//! a sleeping thread, this module takes the sleeping thread for the donor.
 
 use std::collections::VecDeque;
 

@@ -4,9 +4,10 @@ use foldhash::HashMap;
 
 /// Maximum number of timers that are stored.
 const SET_MAX: usize = 1 << 18;
-/// Number of timers at which overdue timers are forgotten for the first time.
+/// When this many timers are stored, overdue timers are forgotten for the first time.
 const SET_USUAL: usize = 1 << 12;
-/// Time in ns after its expiry at which a stored timer must have been cancelled.
+/// A timer that is still stored this many ns after its expiry is overdue: it must have been
+/// cancelled.
 const OVERDUE_NS: i64 = 1_000_000_000;
 
 /// A timer that is set.
@@ -37,7 +38,7 @@ pub(super) struct ExpiringTimer {
 #[derive(Debug)]
 pub(super) struct SetTimers {
     timers: HashMap<u64, Timer>,
-    /// Number of timers at which the overdue timers are forgotten.
+    /// When this many timers are stored, the overdue timers are forgotten.
     full: usize,
 }
 
@@ -64,8 +65,8 @@ impl SetTimers {
     }
 
     /// Forgets timers that were due before `time`, in ns of the monotonic clock. The lost events
-    /// may include the end and the next start of such a timer, and its stored due time would then
-    /// be a whole period too early.
+    /// may include the end and the next start of such a timer. In this case, its stored due time
+    /// would be a whole period too early.
     pub(super) fn lose(&mut self, time: u64) {
         let time = time.cast_signed();
         self.timers.retain(|_, timer| timer.soft_expires > time);

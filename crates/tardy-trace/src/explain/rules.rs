@@ -20,7 +20,7 @@ const CLONE_THREAD: i64 = 0x1_0000;
 const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
 /// Bit of a timer's mode that means a time relative to now.
 const RELATIVE: i64 = 1;
-/// Maximum number of names of wakers.
+/// Maximum number of different wakers (name and priority) that are counted.
 const WAKERS_MAX: usize = 1000;
 /// Maximum number of monitors whose reports are counted; Linux 7.3 has 15.
 const REPORTS_MAX: usize = 100;
@@ -28,7 +28,7 @@ const REPORTS_MAX: usize = 100;
 /// Counts of actions that a real-time loop must avoid.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// Pages that the program touched and that were not mapped.
+    /// Page faults of the program's own code.
     pub page_faults_user: u64,
     /// Page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
@@ -49,8 +49,8 @@ pub struct Rules {
     pub threads_started: u64,
     /// Violations that the kernel's own monitors report, by monitor.
     pub reports: BTreeMap<Text, u64>,
-    /// Page faults before the first wake-up by a timer. The other counts exclude them, because a
-    /// thread may have page faults when it starts.
+    /// Page faults before the first wake-up by a timer. The other counts exclude these page faults,
+    /// because a thread may have page faults when it starts.
     pub page_faults_at_start: u64,
     has_begun: bool,
 }
@@ -134,7 +134,8 @@ impl RuleScopes {
 impl Rules {
     /// Processes an event of the thread.
     pub(crate) fn take(&mut self, event: &Event) {
-        // Ignores what an interrupt does while the thread is on the CPU.
+        // An event that an interrupt writes while the thread is on the CPU is not an action of the
+        // thread.
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
         }
@@ -182,8 +183,8 @@ impl Rules {
         }
     }
 
-    /// Records that a timer woke the thread. This means that its loop has started, so earlier
-    /// actions are not violations.
+    /// Records that a timer woke the thread. A wake-up by a timer means that the thread's loop has
+    /// started, so earlier actions are not violations.
     pub(crate) fn begin(&mut self) {
         if !self.has_begun {
             let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;

@@ -107,7 +107,7 @@ impl Samples {
         }
     }
 
-    /// Forgets events before `time`. All samples up to then must have been explained.
+    /// Forgets events before `time`. All samples up to `time` must have been explained.
     pub fn forget_before(&mut self, time: u64) {
         self.explainer.forget_before(time);
         for kept in self.wake_ups.values_mut() {
@@ -135,9 +135,9 @@ impl Samples {
         self.explainer.give_back(delay.pieces);
     }
 
-    /// Explains a sample that one of `threads` took and that was due before `woke`; call it once
-    /// the stream is some ms past `woke`. `home` is the CPU to examine if the trace does not show
-    /// which one was used.
+    /// Explains a sample of one of `threads`: its due time is `due`, and its clock read is `woke`.
+    /// Call this function once the stream is some ms past `woke`. `home` is the CPU to examine if
+    /// the trace does not show which one was used.
     pub fn explain(&mut self, threads: &[i32], home: u32, due: u64, woke: u64) -> Delay {
         let taker = match threads {
             [only] => Some(*only),
@@ -157,8 +157,8 @@ impl Samples {
                 .or_default()
                 .push_back(wake_up);
         }
-        // The thread ran at `woke`. If a wake-up gave it the CPU after the due time and by `woke`,
-        // the first such wake-up belongs to this sample.
+        // The thread ran at `woke`. If wake-ups gave the thread the CPU after the due time and by
+        // `woke`, the first of them belongs to this sample.
         let room = self.explainer.room();
         let kept = self.wake_ups.get(&pid);
         let found =

@@ -27,8 +27,8 @@ pub(super) struct Sender {
 #[derive(Debug, Default)]
 pub(super) struct SentInterrupts {
     interrupts: BTreeMap<u32, (u64, Text)>,
-    /// For each CPU, the first function that it has not run yet. This function is the reason for
-    /// the interrupt.
+    /// For each CPU, the first queued function that the CPU has not run yet. This function is the
+    /// reason for the interrupt.
     functions: BTreeMap<u32, (u64, u64)>,
 }
 

@@ -11,8 +11,8 @@ use crate::event::{Event, Head, Kind, Thread};
 use crate::recent::Recent;
 use crate::text::Text;
 
-/// Maximum number of moments per CPU, which take 12 MB. This is enough for 13 s at 10,000 events a
-/// second, and for 0.7 s at 200,000.
+/// Maximum number of moments per CPU, which take 12 MB. These moments suffice for 13 s at 10,000
+/// events a second, and for 0.7 s at 200,000.
 const MOMENTS_MAX: usize = 1 << 17;
 /// Maximum number of interrupts per CPU whose senders are stored.
 const SENDERS_MAX: usize = 1 << 14;
@@ -30,7 +30,7 @@ pub(super) enum Context {
     Thread,
 }
 
-/// The activity of a CPU from a time until the next moment.
+/// What a CPU does from this moment until the next one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment {
     pub(super) time: u64,
@@ -48,7 +48,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Returns whether the CPU did the same at both moments.
+    /// Returns whether the CPU did the same thing at both moments.
     fn is_like(&self, other: &Self) -> bool {
         let pid = |moment: &Self| moment.thread.map(|thread| thread.pid);
         pid(self) == pid(other)
@@ -57,7 +57,7 @@ impl Moment {
     }
 }
 
-/// All CPUs, ordered by number. Most machines number them from 0 without a gap.
+/// All CPUs, ordered by number. Most machines number their CPUs from 0 without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Cpus(Vec<(u32, Timeline)>);
 
@@ -119,15 +119,15 @@ pub(super) struct Timeline {
     pub(super) timer_softirq_raised: Option<u64>,
     /// The timer that ends the extended time slice of the thread on the CPU.
     extension: Option<u64>,
-    /// Whether the kernel flags events in softirqs. On PREEMPT_RT it does not, because threads
-    /// serve softirqs.
+    /// Whether the kernel flags events in softirqs. On PREEMPT_RT, the kernel does not flag such
+    /// events, because threads serve softirqs.
     are_softirqs_flagged: bool,
     /// Whether the trace has events for the entries of softirqs, and no event was lost since the
     /// last of them.
     are_softirqs_traced: bool,
-    /// Senders of the interrupts that arrived at these times.
+    /// The times at which interrupts from other CPUs arrived, and the interrupts' senders.
     senders: VecDeque<(u64, Sender)>,
-    /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
+    /// The softirqs that each thread was serving when it lost the CPU (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
 }
 
@@ -428,9 +428,9 @@ impl Timeline {
                 .iter()
                 .any(|context| matches!(context, Context::Softirq(_)))
         {
-            // The flag alone counts only if entries of softirqs are not traced. If they are, it
-            // means that an interrupt arrived outside of any handler, before the first or after the
-            // last one.
+            // If entries of softirqs are not traced, the flag alone shows a softirq. If they are
+            // traced, the flag means that an interrupt arrived outside of any handler, before the
+            // first or after the last one.
             self.stack.insert(0, Context::Softirq(None));
         }
     }

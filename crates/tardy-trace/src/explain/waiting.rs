@@ -1,4 +1,4 @@
-//! Follows the threads whose wake-ups are explained. Only their waits are of interest here.
+//! Follows the threads whose wake-ups are explained. Only the waits of these threads matter here.
 
 use super::{DueFrom, Waker};
 use crate::event::Thread;
@@ -22,7 +22,7 @@ impl Target {
     }
 }
 
-/// The wait that contains an interval.
+/// Facts about the wait that contains an interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) thread: Thread,
@@ -42,7 +42,7 @@ pub(super) struct Functions {
 pub(super) struct WaitingThread {
     pub(super) thread: Thread,
     pub(super) due: u64,
-    /// Latest expiry within the timer's slack.
+    /// The latest time at which the timer may expire, given its slack.
     pub(super) slack_end: u64,
     pub(super) due_from: DueFrom,
     pub(super) waker: Waker,

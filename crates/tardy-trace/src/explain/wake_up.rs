@@ -1,8 +1,8 @@
 //! Sweeps over a trace to find the wake-ups of threads.
 //!
-//! Runs with `--explain` do not record the end of a timer's function. The end of its interrupt
-//! gives the same information; a wake-up in between counts as the timer's only if the interrupted
-//! thread is the same.
+//! Runs with `--explain` do not record the end of a timer's function. The end of the timer's
+//! interrupt gives the same information. A wake-up during the interrupt counts as the timer's only
+//! if the interrupted thread is the same.
 //!
 //! A stack is not an event of the stream. The stack belongs to the preceding event on its CPU and
 //! carries the ID of the thread that ran then. If the stack were read as an event after a switch,
@@ -34,8 +34,8 @@ const WORKERS_MAX: usize = 1 << 18;
 pub(super) const PIECES_USUAL: usize = 8;
 /// Maximum number of unused piece buffers that are kept for reuse.
 const SPARE_MAX: usize = 64;
-/// Maximum distance, in ns, between an event's time on the monotonic clock and the time that the
-/// timer read from its own clock, if that clock is the monotonic one.
+/// If the timer uses the monotonic clock, the time that its interrupt read is at most this many ns
+/// from the event's time.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
 /// Reads a trace event by event, and emits wake-ups.
@@ -51,8 +51,8 @@ pub struct Explainer {
     work: HashMap<i32, u64>,
     /// Unfinished wake-ups, by thread.
     waiting: HashMap<i32, WaitingThread>,
-    /// Due times of threads by number, used instead of timers, and the number of the last due time
-    /// for which the thread was woken.
+    /// The grid of due times that replaces the timers of a thread, by the thread's number. With the
+    /// grid: the number of the last due time for which the thread was woken.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
@@ -177,7 +177,8 @@ impl Explainer {
         self.judged.all()
     }
 
-    /// Explains also wake-ups that span lost events. The caller knows from samples when each ended.
+    /// Explains also wake-ups that span lost events. The caller knows from samples when each
+    /// wake-up ended.
     pub(super) fn span_losses(&mut self) {
         self.spans_losses = true;
     }
@@ -210,16 +211,16 @@ impl Explainer {
     }
 
     fn event(&mut self, event: &Event) {
-        // A stack belongs to the event before it. After a switch, it still names the thread that
-        // lost the CPU, so nothing else is learnt from it.
+        // A stack belongs to the event before it. A stack after a switch still names the thread
+        // that lost the CPU, so a stack shows nothing about the thread that runs now.
         if let Kind::Stack { place } = event.kind {
             if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(event.cpu)) {
                 timeline.apply_stack(place);
             }
             return;
         }
-        // An event that the thread itself wrote shows that it runs. If the switch was not traced,
-        // this event is the first sign.
+        // An event that a thread itself wrote shows that the thread runs. If the switch was not
+        // traced, this event is the first sign.
         if self.waiting.contains_key(&event.head.pid) {
             self.first_sign(event);
         }
@@ -490,7 +491,8 @@ impl Explainer {
 
     /// Converts a time of the timer's clock to a time of the trace's clock. The timer's interrupt
     /// read the timer's clock shortly before the event. If the two clocks differ, the due time is
-    /// therefore too late by this short time, and the latency is too small.
+    /// therefore too late by the short time between this reading and the event, and the latency is
+    /// too small by the same time.
     fn on_trace_clock(&self, expiring: ExpiringTimer, time: i64) -> u64 {
         let is_same = self.facts.is_monotonic
             && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
@@ -504,8 +506,8 @@ impl Explainer {
     }
 
     fn first_sign(&mut self, event: &Event) {
-        // A thread that is on its way to sleep may be woken; its event then shows only that it has
-        // not left its CPU yet.
+        // A thread may be woken while it is still on its way to sleep. The event of this wake-up
+        // has the thread's own ID, and shows only that the thread has not left its CPU yet.
         if matches!(event.kind, Kind::Waking { thread, .. } if thread.pid == event.head.pid) {
             return;
         }
@@ -521,8 +523,8 @@ impl Explainer {
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
 
-    /// Ends the wake-up of a thread that runs at `woke` according to a sample, before an event
-    /// shows it.
+    /// Ends the wake-up of a thread that ran at `woke` according to a sample, although no event
+    /// shows this yet.
     pub(super) fn settle(&mut self, pid: i32, woke: u64) {
         let Some(waiting) = self.waiting.remove(&pid) else {
             return;
@@ -596,8 +598,8 @@ impl Explainer {
 
     fn finish(&mut self, waiting: WaitingThread, cpu: u32, ran: u64, first_sign: Option<u64>) {
         let ran = ran.max(waiting.waking);
-        // The times of the events that lead to the thread, in order: none lies before the previous
-        // one.
+        // The times of the events that lead to the thread are put in order: none is earlier than
+        // the previous one.
         let interrupt = waiting
             .interrupt
             .map(|time| time.clamp(waiting.due, waiting.waking));

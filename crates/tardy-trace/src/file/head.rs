@@ -1,5 +1,5 @@
-//! The head of a trace.dat of version 6, for pages that were read from the kernel. It contains the
-//! data that trace-cmd and KernelShark need to read these pages.
+//! The head of a trace.dat of version 6, for pages that were read from the kernel. The head
+//! contains the data that trace-cmd and KernelShark need to read these pages.
 
 use super::MAGIC;
 
@@ -122,7 +122,7 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
 }
 
 /// Extends the head to a page boundary, and fills in the position of each CPU's pages. The pages
-/// follow the head. Returns the position after them.
+/// follow the head. Returns the position after the pages.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) -> u64 {
     out.resize(
         out.len().next_multiple_of((page_bytes as usize).max(4096)),

@@ -82,7 +82,7 @@ fn options(
         match id {
             OPTIONS => return Ok(Cursor::at(data, 0).u64()?),
             HEADER_INFO | TRACER_FORMATS | EVENT_FORMATS | SYMBOLS | COMMANDS => {
-                // Repeated sections would multiply the memory.
+                // Reading repeated sections would take a multiple of the memory.
                 if sections.iter().any(|&(known, _)| known == id) {
                     return Err(FileError::Unreasonable {
                         what: "a second section of type",

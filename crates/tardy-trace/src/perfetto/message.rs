@@ -7,9 +7,9 @@ pub(super) struct Message {
     bytes: Vec<u8>,
 }
 
-/// Type of a field that is a number.
+/// Type of a field that contains a number.
 const VARINT: u64 = 0;
-/// Type of a field that is bytes with a length.
+/// Type of a field that consists of a length and bytes.
 const BYTES: u64 = 2;
 
 impl Message {

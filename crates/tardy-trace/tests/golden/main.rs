@@ -291,8 +291,8 @@ fn records(file: &TraceFile<'_>) -> Vec<Vec<u8>> {
 }
 
 /// Returns the fields of the recorded events, by event and field. For each field, the value is true
-/// if the decoder reads it. This is so if a different value in the field gives a different decoded
-/// event.
+/// if the decoder reads it. The decoder reads a field if a different value in the field gives a
+/// different decoded event.
 fn reads(file: &TraceFile<'_>) -> BTreeMap<(String, String), bool> {
     let decoder = Decoder::new(&file.formats);
     let decoded = |data: &[u8]| {

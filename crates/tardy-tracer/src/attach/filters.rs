@@ -14,9 +14,9 @@ use crate::events::{OF_PROBES, WantedEvent};
 /// IDs fit into a page.
 const RANGES_MAX: usize = 32;
 
-/// Returns the part of a filter that selects these threads. For many threads, it selects ranges of
-/// IDs with as few other threads as possible. Events of other threads cost some time, and readers
-/// discard them.
+/// Returns the part of a filter that selects these threads. For many threads, the filter selects
+/// ranges of IDs that contain as few other threads as possible. Events of other threads cost some
+/// time, and readers discard them.
 pub(super) fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
     let threads: BTreeSet<i32> = threads.collect();
     if threads.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn filters(
     linked: &BTreeSet<i32>,
 ) -> [(WantedEvent, String); 5] {
     let threads: Vec<i32> = threads.collect();
-    // A filter selects up to RANGES_MAX threads one by one. For more threads, it would select
+    // A filter selects up to RANGES_MAX threads one by one. For more threads, a filter would select
     // ranges that may contain other threads, so the threads of other programs are left out.
     let linked = linked
         .iter()

@@ -49,7 +49,7 @@ fn advice(names: &[String]) -> String {
     }
 }
 
-/// An instruction of a program that causes an event when a thread reaches it.
+/// A function of a program, at whose start or return the kernel writes an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
     /// The function's name as the user gave it: a symbol, or the path of a Rust function.
@@ -58,7 +58,7 @@ pub struct Function {
     pub path: PathBuf,
     /// Offset of the function's first instruction in the file.
     pub offset: u64,
-    /// Whether the event is the return from the function.
+    /// Whether the event occurs at the return from the function, not at its start.
     pub is_return: bool,
 }
 

@@ -68,7 +68,8 @@ pub(super) struct Places {
     places: Vec<WaitPlace>,
     /// The system call of each place, in the form in which wake-up kinds name it.
     calls: Vec<Arc<str>>,
-    /// Functions of the stacks by address, for trace files.
+    /// Functions that occur in stacks, by address. Trace files contain the names of these
+    /// functions.
     met: BTreeMap<u64, String>,
 }
 

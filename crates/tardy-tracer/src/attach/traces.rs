@@ -1,7 +1,7 @@
-//! The kernel's trace of the followed threads, in two instances. The first one has the few events
-//! of their wake-ups. The second one has the events that serve only explanations: stacks of sleeps,
-//! page faults, and waits for locks of the kernel. If these are too many for tardy, the kernel
-//! overwrites only explanations, and no wake-ups.
+//! The kernel's trace of the followed threads, in two instances. The first instance has the few
+//! events of the threads' wake-ups. The second instance has the events that serve only
+//! explanations: stacks of sleeps, page faults, and waits for locks of the kernel. If events for
+//! explanations are too many for tardy, the kernel overwrites only such events, and no wake-ups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -99,8 +99,8 @@ impl Traces {
                 .map_err(NotAttached::NoMarks)?;
         }
         let wake_ups = Trace::of(instance, &cpus)?;
-        // A stack must come after its switch. This instance is therefore created second, so that
-        // the kernel also calls it second.
+        // A stack must come after its switch. The instance that records the stacks is therefore
+        // created second, so that the kernel also calls it second.
         let events = of_rules(threads.iter().copied());
         let explained = explanations(tracefs()?, &second, &cpus, events, root);
         let (explanations, mut no_stacks) = match explained {
@@ -245,8 +245,8 @@ impl Traces {
         }
     }
 
-    /// Returns the head of a file with pages of both instances, and the CPU of each place in the
-    /// file. `symbols` are lines of /proc/kallsyms.
+    /// Returns the head of a file with the pages of both instances, and for each buffer in the file
+    /// the CPU to which it belongs. `symbols` are lines of /proc/kallsyms.
     pub(super) fn head(
         &self,
         names: &BTreeMap<i32, String>,
@@ -309,8 +309,8 @@ impl Trace {
         })
     }
 
-    /// Reads every page with events that were written before this call. `first` is the place of the
-    /// first CPU in `evidence`.
+    /// Reads every page with events that were written before this call. `first` is the index in
+    /// `evidence` of this reader's first CPU.
     fn read(&mut self, first: usize, evidence: &mut Option<Evidence>) -> io::Result<()> {
         // The number of pages is limited, because the kernel may write pages as fast as they are
         // read.
@@ -346,7 +346,7 @@ impl Trace {
     }
 }
 
-/// Files of the instance through which another program could stop it or change its clock.
+/// Files through which another program could stop the instance or change its clock.
 #[derive(Debug)]
 struct State {
     is_on: File,

@@ -19,7 +19,7 @@ use crate::cli::generated::{CompletionsArgs, ManArgs};
 
 /// The environment variable by which a shell requests completions.
 const COMPLETE: &str = "TARDY_COMPLETE";
-/// Section of the manual for programs.
+/// The section of the manual that describes programs.
 const SECTION: &str = "1";
 
 /// Prints the manual page of one command, or writes the pages of all commands.

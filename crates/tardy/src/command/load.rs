@@ -84,8 +84,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
                     absent.missing,
                     absent.remedy
                 );
-                // A list without one of its loads is still mostly the requested one, but a single
-                // load that cannot run is an error.
+                // A list of which one load cannot run is still mostly the requested list, but a
+                // single requested load that cannot run is an error.
                 match request.list {
                     Some(_) => is_incomplete = true,
                     None => code = 3,

@@ -28,7 +28,7 @@ use crate::cli::Command;
 use crate::cli::lab::LabCommand;
 use crate::cli::on::{FetchArgs, OnArgs};
 
-/// The product of a command.
+/// The kind of result that a command produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandProduct {
     /// A run. `has_board` states whether the user names the board in a label.
@@ -481,7 +481,7 @@ const FILES: [&str; 6] = [
     "--guest-binary",
     "--plugin",
 ];
-/// Flags of `lab run` that are refused with `--on`: those for files that are not copied to the
+/// Flags of `lab run` that are refused with `--on`: flags for files that are not copied to the
 /// machines, and `--shard`, because each machine gets a shard.
 const LEFT_HERE: [&str; 4] = ["--add", "--module", "--inject-modules", "--shard"];
 

@@ -34,7 +34,7 @@ const COLORS: [(&str, u8); 11] = [
 /// closed pipe counts as success.
 ///
 /// # Errors
-/// Returns errors of writing, except a broken pipe.
+/// Returns an error if writing fails, except for a broken pipe.
 pub fn print(text: &str) -> io::Result<()> {
     reading::end();
     let mut text = printable(text);

@@ -260,7 +260,7 @@ fn probe(runs: &[RunData], wanted: Option<&str>) -> Result<String, PlotError> {
 }
 
 /// Returns whether `tardy attach` made the run. The series of such a run are the threads and kinds
-/// of wake-ups that `tardy attach` met, so users cannot know their names.
+/// of wake-ups that `tardy attach` found, so users cannot know their names.
 fn is_attached(run: &RunData) -> bool {
     let imported = run.record.imported.as_ref();
     imported.is_some_and(ImportRecord::is_of_timers)

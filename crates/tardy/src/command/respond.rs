@@ -22,7 +22,7 @@ use tardy_sys::{clock, memlock};
 use super::output;
 use crate::cli::respond::RespondArgs;
 
-/// Interval between two checks whether to stop.
+/// Interval between two checks whether the responder must stop.
 const LOOK_MILLIS: i32 = 200;
 /// Maximum wait for an answering thread to end: a thread that waits for a modem line sleeps until
 /// the line changes.

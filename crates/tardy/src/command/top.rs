@@ -38,7 +38,7 @@ pub fn run(args: &TopArgs) -> Exit {
     }
 }
 
-/// Returns the run in or below `path`: one in progress, otherwise the one that started last.
+/// Returns the run in or below `path`: a run in progress, otherwise the run that started last.
 fn chosen(path: &Path) -> PathBuf {
     let began = |path: &PathBuf| {
         folder::open(path).ok().map(|record| {

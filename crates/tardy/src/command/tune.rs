@@ -121,7 +121,7 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     }
 }
 
-/// Settings that are in force until this is dropped.
+/// Settings that are in force until this value is dropped.
 pub(super) struct RunSettings {
     pub(super) names: Vec<String>,
     _applied: AppliedSettings,

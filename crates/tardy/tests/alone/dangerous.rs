@@ -212,7 +212,8 @@ fn every_sample_is_stored_at_20_khz_on_every_cpu_under_load_in_little_memory() {
         return;
     }
     let place = Workplace::new();
-    // Code of the released binary takes as little memory as on users' machines.
+    // The test uses the released binary, because its code takes as little memory as on users'
+    // machines.
     let tardy = released_binary();
     let run = |period: &str| {
         let line = format!("run --for 6s --period {period} --load io --load fork --json --out run");
@@ -238,7 +239,7 @@ fn every_sample_is_stored_at_20_khz_on_every_cpu_under_load_in_little_memory() {
     };
     assert_eq!((sum("lost"), sum("unstored")), (0, 0));
     let stored = sum("recorded");
-    // Series of probes have the CPU in their names; those of the machine's state have none.
+    // Series of probes have the CPU in their names; series of the machine's state do not.
     let files = std::fs::read_dir(place.path("run/samples")).unwrap();
     let bytes: u64 = files
         .map(|file| file.unwrap())

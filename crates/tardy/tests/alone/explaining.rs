@@ -11,13 +11,13 @@ use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 
-/// Maximum numbers of instructions in user mode: for each event, from reading its page to writing
-/// its delays; and for each sample, not counting its events. On a quiet machine a sample has a
-/// dozen events.
+/// Maximum numbers of instructions in user mode: one for each event, from reading its page to
+/// writing its delays; and one for each sample, without its events. On a quiet machine a sample has
+/// a dozen events.
 const AN_EVENT_MAX: u64 = 2_000;
 const A_SAMPLE_MAX: u64 = 12_000;
 
-/// The work of the thread that explains, in one run.
+/// The work that the explaining thread does in one run.
 struct Explaining {
     instructions: u64,
     events: u64,

@@ -334,8 +334,9 @@ fn no_page_faults_in_the_loop_where_memory_may_be_locked() {
     }
 }
 
-/// Counts the allocations of the threads of one instance of `probe` from start to end of a run of
-/// `length_ms` ms, and the samples that the run took. The ring of a series holds `room` samples.
+/// Runs one instance of `probe` for `length_ms` ms, and counts the allocations of its threads from
+/// the start to the end of the run, and the samples that the run took. The ring of a series holds
+/// `room` samples.
 fn allocations(
     probe: &'static ProbeInfo,
     text: &str,

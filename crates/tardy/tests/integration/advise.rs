@@ -569,7 +569,7 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
             .unwrap()
             .contains("in 3 quota periods")
     );
-    // Files of the machine that runs the tests say nothing about the machine of the run.
+    // Files of the machine that runs the tests give no information about the machine of the run.
     let unknown: Vec<&str> = json["helps"]["unknown"]
         .as_array()
         .unwrap()
@@ -663,7 +663,8 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
             && longer.contains("done 240 us after its due time"),
         "{longer}"
     );
-    // Of several runs, the one whose work is nearest in length is judged, in any order of the runs.
+    // Of several runs, the one whose work is nearest in length to the user's work is judged,
+    // whatever the order of the runs.
     let nearest = place
         .tardy(&format!(
             "advise shorter longer same {WORK} --kind compute --json"

@@ -144,7 +144,7 @@ fn counts<'a>(found: &'a Value, timer: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {timer} in {rows:?}"))
 }
 
-/// Reads the series of one kind of wake-ups of the program's main thread.
+/// Reads the series that contains one kind of wake-ups of the program's main thread.
 fn stored(place: &Workplace, kind: &str) -> series::Series {
     let probe = format!("timers.{kind}");
     let all = series::all(&place.path("run"));
@@ -160,8 +160,8 @@ fn row<'a>(found: &'a Value, kind: &str) -> &'a Value {
 }
 
 /// Returns how many of the program's timers woke it. A sleep always wakes the thread. With other
-/// timers, the thread may be preempted between setting the timer and waiting for it, until the
-/// timer has expired: then no thread waits.
+/// timers, the thread may be preempted after it set the timer and before it waits, until the timer
+/// has expired; the timer then wakes no thread.
 fn woken(row: &Value, is_sleep: bool) -> usize {
     let (started, wake_ups, unawaited) = (
         count(&row["started"]),
@@ -306,8 +306,8 @@ fn timers_that_wake_nobody_are_counted_and_are_no_wake_ups() {
         rows.iter().all(|row| row["woken_by"] != "timer"),
         "its line woke it: {rows:?}"
     );
-    // When another thread ends a wait, the kernel cancels the timer, and the wake-up counts as one
-    // by that thread. If the other thread acts before the wait starts, no timer is set.
+    // When another thread ends a wait, the kernel cancels the timer, and the wake-up counts as a
+    // wake-up by that thread. If the other thread acts before the wait starts, no timer is set.
     let place = Workplace::new();
     let found = followed(&place, "woken", "").0.ends_with(0).json();
     let row = counts(&found, "sleep");

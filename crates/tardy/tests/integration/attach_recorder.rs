@@ -227,7 +227,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let after = before + found["wake_ups"].as_u64().unwrap();
     assert_eq!(of_summary(&shown, "expected"), after);
     assert_eq!(samples_of_all(&run), after);
-    // The folder has the cycles of both parts, and those of the first part are unchanged.
+    // The folder has the cycles of both parts, and the cycles of the first part are unchanged.
     let whole = Cycles::read(&run).unwrap().unwrap();
     for row in &cycles.threads {
         assert!(whole.threads.contains(row), "{row:?} is not in {whole:?}");
@@ -238,7 +238,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
         .iter()
         .any(|row| row.thread == id && row.cycles > 200);
     assert!(of_both, "{:?}", whole.threads);
-    // The folder has room for a number of cycles, and keeps the longest of both parts.
+    // The folder has room for a number of cycles, and stores the longest cycles of both parts.
     let shortest = whole.worst.last().unwrap().response_ns;
     let mut longer = cycles
         .worst

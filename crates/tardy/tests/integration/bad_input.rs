@@ -1,4 +1,5 @@
-//! Wrong use and bad input: exit code 2, the flag named, a remedy, and nothing written.
+//! Wrong use and bad input: tardy exits with code 2, names the flag and a remedy, and writes
+//! nothing.
 
 use crate::support;
 

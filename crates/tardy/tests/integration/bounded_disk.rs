@@ -16,7 +16,7 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::read_series::SeriesFile;
 use tardy_sys::{process, signal};
 
-/// CPUs to measure: the last two, or the only one.
+/// The CPUs to measure: the last two CPUs, or the only CPU.
 fn cpus() -> String {
     let last = machine::last_cpu();
     if last == 0 {

@@ -528,8 +528,8 @@ fn repeated_runs_are_compared_run_by_run() {
         table["maxima"]["all_above_by_chance"].as_f64().unwrap(),
         1.0 / 252.0
     );
-    // With the same runs on both sides, the difference is 0, but equality is not claimed for a
-    // margin smaller than the runs' spread.
+    // With the same runs on both sides, the difference is 0; but if the margin is smaller than the
+    // runs' spread, the runs are not called equal.
     let same = place
         .tardy("compare base base --format json --margin 0")
         .ends_with(4)

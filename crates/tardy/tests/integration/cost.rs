@@ -167,9 +167,9 @@ fn a_command_is_timed_with_all_that_it_waits_for() {
     let [real, user, system] =
         ["real", "user", "sys"].map(|time| numbers(&metric(&costs, time)["values"]));
     assert_eq!((real.len(), user.len(), system.len()), (4, 4, 4));
-    // Only one process runs at a time, so CPU time exceeds the duration by at most one tick, for
-    // kernels that count CPU time in ticks. Such a kernel may attribute a short time wholly to the
-    // user or to the system.
+    // Only one process runs at a time. So for kernels that count CPU time in ticks, CPU time
+    // exceeds the duration by at most one tick. Such a kernel may attribute a short time wholly to
+    // the user or to the system.
     for trial in 0..4 {
         let computed = user[trial] + system[trial];
         assert!(computed > 0.0 && computed <= real[trial] + 10e6, "{costs}");

@@ -49,7 +49,7 @@ fn sum(rows: &Value, key: &str) -> u64 {
         .sum()
 }
 
-/// A run's files with delays.
+/// The files of a run that contain delays.
 fn delay_files(run: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(run.join("trace"))
         .unwrap()
@@ -145,7 +145,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
             "{story}"
         );
     }
-    // Each way of waking adds its own components.
+    // Each way of waking a thread adds its own components to the latency.
     let parts: Vec<_> = found["components"]
         .as_array()
         .unwrap()
@@ -280,7 +280,7 @@ fn a_thread_of_higher_priority_is_blamed_by_name() {
          --quiet --out run"
     );
     place.tardy(&line).ends_with(0);
-    // The load recorded when it had the CPU.
+    // The load recorded the times at which it had the CPU.
     let moments = std::fs::read_to_string(place.path(&format!("moments.cpu{cpu}"))).unwrap();
     let moment = |line: &str| {
         let mut words = line

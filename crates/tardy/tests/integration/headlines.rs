@@ -32,8 +32,8 @@ fn machine(release: &str, preemption: &str, is_virtual: bool) -> Value {
     })
 }
 
-/// Draws latencies in ns: a usual value with noise, and sometimes a late one or a burst of late
-/// ones.
+/// Generates random latencies in ns: a usual value with noise, and sometimes a late one or a burst
+/// of late ones.
 fn latencies(random: &mut Pcg64Mcg, count: usize) -> Vec<i64> {
     let usual = random.random_range(2_000..60_000_i64);
     let noise = random.random_range(1..usual);

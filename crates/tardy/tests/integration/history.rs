@@ -1,4 +1,4 @@
-//! `tardy history`: builds of boards, and the build from which on numbers are worse.
+//! `tardy history`: builds of boards, and the first build with worse numbers.
 
 use crate::support;
 

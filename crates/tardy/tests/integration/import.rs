@@ -622,7 +622,8 @@ fn buckets_of_xenomais_histogram_are_whole_microseconds() {
         .iter()
         .map(|percentile| percentile["value_ns"].as_i64().unwrap())
         .collect();
-    // Rows of the 30000 averages: 254 at 0 us, 28092 at 1 us, 1611 at 2 us, and 43 from 3 us on.
+    // Counts of the 30000 averages: 254 at 0 us, 28092 at 1 us, 1611 at 2 us, and 43 at 3 us and
+    // above.
     assert_eq!(values[..3], [1_000, 2_000, 3_000], "{percentiles}");
 }
 

@@ -67,7 +67,7 @@ fn latency_of_xenomai_evl_and_rtai_is_read_by_the_names_of_its_columns() {
             "xenomai-latency",
             ("xenomai-latency", Some(1), 8_000, 1.182, Some(1.316), 3.899),
         ),
-        // The rows hold 71,598 of the samples of 72 s.
+        // The rows contain 71,598 of the samples that were taken in 72 s.
         (
             "latmus-g.txt",
             "",
@@ -140,8 +140,8 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         &[("xenomai-latency", None, 10_000, 0.343, Some(1.078), 2.11)],
     );
     let counts = crate::import::counts(&place, "run")[0]["counts"].clone();
-    // The last row that has samples has 20 of them. One of them is the stated maximum, 2.110 us;
-    // the other 19 stay at the row's value.
+    // The last row that has samples has 20 of them. One of these samples is the stated maximum,
+    // 2.110 us; the other 19 stay at the row's value.
     let expected = serde_json::json!([[0, 9_900], [1_000, 80], [2_000, 19], [2_110, 1]]);
     assert_eq!(counts, expected);
     // The stated maximum lies beyond the last row, which also counts all longer samples.
@@ -480,7 +480,7 @@ fn the_latency_at_which_rt_tests_stop_is_one_of_their_thread() {
     }
 }
 
-/// A histogram as the source of `rtla timerlat hist` prints it.
+/// A histogram in the form in which the source code of `rtla timerlat hist` prints it.
 fn rtla_hist(columns: &[&str], rows: &[&[u64]], summary: &[(&str, &[&str])]) -> String {
     let line = |name: &str, values: Vec<String>| {
         let values = values.iter().map(|value| format!("{value:>9} "));
@@ -518,7 +518,7 @@ fn every_layout_of_rtlas_histogram_is_read_or_refused() {
     let all = "ALL:        IRQ       Thr       Usr\ncount:       60        60        60 \n\
                min:         0         1         6 \navg:         2         3         7 \n\
                max:        11        14        12 \n";
-    // Options -u -b 5, with the sums that kernels from 6.10 on print.
+    // Options -u -b 5, with the sums that kernels since 6.10 print.
     let user = ["IRQ-003", "Thr-003", "Usr-003"];
     let whole = rtla_hist(&user, rows, summary);
     let expected = [

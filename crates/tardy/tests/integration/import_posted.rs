@@ -1,6 +1,6 @@
-//! `tardy import` of files that people posted, byte for byte, with the values in them
-//! (`tests/data/import-origins.tsv` has the files' origins), and of minimal texts of the same
-//! kinds.
+//! Checks that `tardy import` finds the values in files that people posted. The files are
+//! unchanged; `tests/data/import-origins.tsv` lists their origins. Also imports minimal texts of
+//! the same kinds.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
 //! Faults on the host that `tardy lab` finds before it boots a guest, with exit code 2. Otherwise
-//! `git bisect run` would meet them in every guest.
+//! `git bisect run` would encounter them in every guest.
 
 use crate::support;
 

@@ -160,7 +160,8 @@ fn the_next_start_removes_what_an_import_left_and_says_so() {
 fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start() {
     let place = Workplace::new();
     lab_host::prepare(&place);
-    // The tool serves as busybox because it is a static program, as the guest's shell must be.
+    // The tool's own binary stands in for busybox, because the guest's shell must be a static
+    // program, and the tool is one.
     let line = format!(
         "lab shell --kernel kernel --busybox {}",
         env!("CARGO_BIN_EXE_tardy")

@@ -165,7 +165,8 @@ fn warns_of_loss(summary: &Value) -> bool {
     summary["warnings"].as_array().unwrap().iter().any(is_loss)
 }
 
-/// Returns whether `shown` has every sample, warns, or is a refusal.
+/// Returns whether the output `shown` contains every sample, warns about missing samples, or
+/// refuses the folder.
 fn is_honest(shown: &Outcome, whole: &[u64]) -> bool {
     if shown.code() == 2 {
         return !shown.stderr.is_empty();

@@ -111,7 +111,7 @@ fn a_probe_that_is_moved_and_put_back_is_noticed_by_its_samples() {
     };
     let probe = probe_of(&place, "run", &mut running);
     affinity::set(probe, &[other]).unwrap();
-    // Long enough for the probe to wake on the other CPU, even if late.
+    // This length is enough for the probe to wake up on the other CPU, even if late.
     std::thread::sleep(std::time::Duration::from_millis(400));
     affinity::set(probe, &[cpu]).unwrap();
     let outcome = running.wait().ends_with(4);

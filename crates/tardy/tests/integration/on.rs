@@ -70,7 +70,7 @@ impl Relay {
     }
 }
 
-/// Boards that are all this machine.
+/// Boards, each of which is this machine.
 struct Rack {
     place: Workplace,
     relay: Relay,
@@ -252,7 +252,7 @@ fn several_boards_give_one_table_and_a_folder_each_and_keep_nothing() {
     // `show` later prints the same table from the folder.
     let again = place.tardy("show rack").ends_with(0);
     assert_eq!(again.stdout, all.stdout);
-    // A report has all boards.
+    // The report contains all boards.
     place.tardy("report rack --html rack.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("rack.html")).unwrap();
     assert!(page.contains("arm1") && page.contains("the-x86"));

@@ -98,7 +98,7 @@ fn it_opens_without_an_error_and_asks_for_nothing_else() {
         browser.evaluate("document.querySelectorAll('figure').length"),
         8
     );
-    // Every chart has its numbers below.
+    // Every chart has its numbers below it.
     assert_eq!(
         browser.evaluate("document.querySelectorAll('figure details table').length"),
         8

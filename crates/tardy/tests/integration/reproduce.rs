@@ -324,7 +324,8 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
             .unwrap_or_else(|| panic!("no {name}: {page}"))
     };
     let sweep = figure("Figure 4</h3>");
-    // The table has one row per measured number of threads, with mean, 99.999 % and max.
+    // The table has one row per measured number of threads, with the mean, the 99.999th percentile
+    // and the maximum.
     for cells in [
         "<td>1</td><td>15.000</td><td>20.000</td><td>20.000</td>",
         "<td>12</td><td>40.000</td><td>70.000</td><td>70.000</td>",

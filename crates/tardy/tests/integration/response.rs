@@ -505,8 +505,8 @@ fn a_flood_gets_no_more_than_so_many_datagrams_of_a_responder_in_a_time() {
             let (peer, stranger) = (connected("127.0.0.2", 45461), connected("127.0.0.3", 45461));
             ask(&mut responder, &peer, 0, 1);
             for _ in 0..FLOOD {
-                // The bytes are no valid request, because a valid request could open a session. A
-                // full queue is not an error of the sender.
+                // The bytes are not a valid request, because a valid request could open a session.
+                // A full queue is not an error of the sender.
                 let _ = stranger.send(&[b'x'; 40]);
             }
             ask(&mut responder, &peer, 1, u64::MAX);

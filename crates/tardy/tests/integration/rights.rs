@@ -1,4 +1,4 @@
-//! While loads work, /proc shows that their processes have kept exactly the rights of root that the
+//! While loads work, /proc shows that their processes have exactly those rights of root that the
 //! loads' descriptions name.
 
 use std::os::unix::fs::PermissionsExt;

@@ -367,7 +367,7 @@ fn a_histogram_stores_no_sample_and_has_them_all() {
         summary["probes"][0]["counts"]["recorded"]
     );
     // All samples are less than an hour late. A skipped period counts as a miss if the histogram
-    // cannot show its lateness.
+    // cannot show how late it was.
     assert!(
         numbers["misses"].as_u64() <= summary["probes"][0]["counts"]["skipped"].as_u64(),
         "{numbers}"

@@ -425,7 +425,8 @@ fn a_period_is_called_too_short_when_wake_ups_skip_as_a_rule_and_not_for_one_lon
     assert_eq!(stall.first_warning(), "", "{}", stall.stdout);
 }
 
-/// Six seconds of idle and of each of two loads, with the given samples in ns at the given indices.
+/// A run of six seconds without load, and six seconds of each of two loads; the samples at the
+/// given indices have the given values in ns.
 fn loaded(late: &[(usize, i64)]) -> MadeRun {
     MadeRun {
         phases: vec![("idle", 0, 6), ("memory", 6, 12), ("io", 12, 18)],

@@ -144,7 +144,7 @@ fn a_program_runs_unchanged_on_two_kernels_and_the_late_one_is_named_with_its_cu
         assert_eq!(run["program"]["was_stopped"], true, "{run}");
         place.has_output(run);
     }
-    // The guests are kept: the same command boots nothing and shows the same table.
+    // The guests' results are stored, so the same command boots nothing and shows the same table.
     let again = place.app(&asked);
     assert_eq!(document(&again), table);
     let said = String::from_utf8_lossy(&again.stderr).into_owned();

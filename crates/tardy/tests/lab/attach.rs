@@ -87,7 +87,7 @@ fn a_delay_in_a_link_of_a_chain_is_found_in_this_link_each_time() {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), "chain");
     let links = ["recv", "control", "motor"];
-    // 2000 cycles have 100 delays, as many as the result has chains.
+    // 2000 cycles have 100 delays; the result has the same number of chains.
     let script: String = links
         .iter()
         .map(|link| followed(link, &format!("/bin/chain {link} 2000 5000")))
@@ -105,7 +105,7 @@ fn a_delay_in_a_link_of_a_chain_is_found_in_this_link_each_time() {
     }
 }
 
-/// A wake-up, by the stamps of tests/data/woken.c.
+/// A wake-up, as the program of tests/data/woken.c recorded it.
 #[derive(Debug)]
 struct WakeUp {
     way: String,
@@ -151,7 +151,7 @@ fn cycle_of<'a>(found: &'a Value, wake_up: &WakeUp) -> Option<&'a Value> {
 }
 
 /// The largest deviation of a measured length, and the number of delays that did not make the
-/// thread late, by the way of waiting and the context of the delay.
+/// thread late, for each way of waiting and each context of the delay.
 #[derive(Debug, Default)]
 struct Delays {
     delays: usize,
@@ -193,7 +193,7 @@ fn delays_on(kernels: &[&str]) -> BTreeMap<String, Delays> {
                 _ => "waker/",
             };
             let length = wake_up.length();
-            // The delay lasts 3.5 ms from the due time on, or 4 ms from the call on.
+            // The delay lasts until 3.5 ms after the due time, or until 4 ms after the call.
             if length < 1_000_000 {
                 let key = (wake_up.way.clone(), wake_up.context.clone());
                 *delays.not_late.entry(key).or_default() += 1;
@@ -349,7 +349,7 @@ fn time_off_the_cpu_in_a_blocking_call_is_that_of_the_programs_own_clocks() {
     }
 }
 
-/// Median length of the wake-ups of each way, in instructions.
+/// Median length of the wake-ups for each way of waiting, in instructions.
 fn instructions(left: &Path, name: &str) -> [i64; 5] {
     let stamps = stamps(left, name);
     WAYS.map(|way| {
@@ -362,7 +362,7 @@ fn instructions(left: &Path, name: &str) -> [i64; 5] {
 }
 
 /// Number of instructions that `tardy attach` adds to a wake-up of each way: first in the program
-/// that it follows, then in another program beside it.
+/// that it follows, then in another program that runs at the same time.
 fn added_on(source: &str) -> [[i64; 5]; 2] {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), "woken");
@@ -387,9 +387,9 @@ fn following_adds_few_instructions_to_a_wake_up() {
     if !scripts_run("instructions added to a wake-up") {
         return;
     }
-    // Limits for wake-ups by a timer and by a thread, first in the followed program, then in a
-    // program beside it. On PREEMPT_RT, most wake-ups by a thread also wait for a lock that the
-    // waker holds.
+    // Limits for wake-ups by a timer and by a thread, first in the followed program, then in
+    // another program that runs at the same time. On PREEMPT_RT, most wake-ups by a thread also
+    // wait for a lock that the waker holds.
     let limits = [
         (STOCK, [[5000, 3000], [4000, 1500]]),
         (REAL_TIME, [[5000, 20_000], [4000, 4500]]),

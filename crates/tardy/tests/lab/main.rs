@@ -309,9 +309,9 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
         assert!(real_time < 60.0, "{phase}: {real_time} us");
         if phase != "idle" {
             let stock = max_us(&first["6.1-none"], phase);
-            // The limit is ten times that of the real-time kernel. The smallest value is that of
-            // procfs: 0.94 ms, the median of the maxima of six replicas. Any change to the tool
-            // shifts this value.
+            // The limit is ten times that of the real-time kernel. The smallest value is 0.94 ms
+            // for procfs: the median of the maxima of six replicas. Any change to the tool shifts
+            // this value.
             assert!(stock > 600.0, "{phase}: {stock} us");
         }
     }
@@ -380,9 +380,9 @@ fn firings(run: &Path) -> Vec<InjectedDelay> {
     firings
 }
 
-/// Returns whether a delay made the probe late. This is so if a sample was due during the delay or
-/// at most a period before it, if its wake-up came after the delay's end, and if its latency was at
-/// least the delay minus a period.
+/// Returns whether a delay made the probe late. It made the probe late if a sample was due during
+/// the delay or at most a period before it, if the sample's wake-up came after the delay's end, and
+/// if the sample's latency was at least the delay minus a period.
 fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
     samples.iter().any(|&(due, latency)| {

@@ -268,7 +268,8 @@ fn shown(arguments: &[&str]) -> Value {
 
 const FIRINGS: usize = 5;
 
-/// Maximum time from the start of a section to the first clock read of the delay in it, in ns.
+/// Maximum time from the start of a section to the first clock read of the delay that lies in the
+/// section, in ns.
 const TO_FIRST_TIME: i64 = 5_000;
 
 #[test]
@@ -278,7 +279,7 @@ fn delays_of_known_length_are_sections_of_their_kind_at_their_length() {
     }
     let folder = tempfile::tempdir().unwrap();
     let modules = modules();
-    // On a kernel in which the delay's context (a sleeping lock or a softirq) is no section, no
+    // On a kernel in which the delay's context (a sleeping lock or a softirq) is not a section, no
     // section of the delay's length may be reported.
     let cases = [
         (Context::PreemptionOff, "6.1-full"),
@@ -582,7 +583,7 @@ const ENDINGS: [&str; 4] = [
 ];
 /// Loads that end processes or free a large area as their work.
 const ENDING_LOADS: [&str; 2] = ["tardy-load-memo", "tardy-load-fork"];
-/// A sample counts as late above this multiple of the median of its row.
+/// A sample counts as late if its latency exceeds this multiple of the median of its row.
 const LATE: i64 = 4;
 
 /// Returns the late samples that waited for the tool outside its measuring loop: before it was
@@ -729,7 +730,8 @@ fn a_traced_run_and_what_was_seen_from_outside_blame_the_same() {
         let run = out.join(variant).join("replica-000");
         let agreement = agreement(&run, Nanos::ZERO).unwrap();
         // Only nine of ten late samples must agree, because trace events do not show when a pass of
-        // softirqs ends. Above 100 us, 99 of 100 agreed (docs/proof-archive.md).
+        // softirqs ends. Of the late samples above 100 us, 99 of 100 agreed
+        // (docs/proof-archive.md).
         assert!(
             agreement.samples > 0
                 && (agreement.differences.len() as u64 + agreement.only_executed) * 10

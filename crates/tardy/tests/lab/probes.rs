@@ -37,11 +37,11 @@ pub(super) fn notes(run: &Path) -> String {
 const LENGTH: i64 = 2 * MILLI;
 const PERIOD: i64 = 20 * MILLI;
 /// Time in a gap outside the load's interval: the load's wake-up, two context switches, and
-/// recording the interval. A wake-up takes 3,700 instructions; this allows 15,000.
+/// recording the interval. A wake-up takes 3,700 instructions; this constant allows 15,000.
 const AROUND: i64 = 60_000;
 
-/// Runs the probe beside the load `busy` in a guest. Returns the run's folder and the intervals
-/// that the load recorded.
+/// Runs the probe together with the load `busy` in a guest. Returns the run's folder and the
+/// intervals that the load recorded.
 fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>) {
     let load = "busy:length=2ms:period=20ms:priority=50:record=/run/out/record";
     let own = [
@@ -205,7 +205,7 @@ fn gtod_finds_every_interval_that_the_load_spin_occupied() {
 }
 
 /// Takes all moments modulo the tick, and returns the length in ns of the shortest part of a tick
-/// that contains them. This is the tick minus its longest part without a moment.
+/// that contains them. This length is the tick minus the longest part of the tick without a moment.
 fn spread(moments: &[i64]) -> i64 {
     let mut places: Vec<i64> = moments
         .iter()
@@ -376,8 +376,8 @@ fn assert_rtc(run: &Path) {
     );
 }
 
-/// A guest that answers on its second serial port, with the host's clock. The guest is killed on
-/// drop.
+/// A guest that runs on the host's clock and answers on its second serial port. The guest is killed
+/// on drop.
 struct AnsweringGuest {
     qemu: Child,
     terminal: String,

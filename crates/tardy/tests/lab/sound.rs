@@ -173,7 +173,7 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
     );
 }
 
-/// The time for which the player is kept from writing, which is longer than the sound written
+/// The time for which the player is prevented from writing, which is longer than the sound written
 /// ahead.
 const STALL: i64 = 80 * MILLI;
 const BUFFER: i64 = 50 * MILLI;

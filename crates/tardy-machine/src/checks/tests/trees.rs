@@ -30,7 +30,7 @@ pub(super) fn machine(texts: &[&str]) -> FakeRoot {
             );
         }
     }
-    // Read as four bytes, this value means no request.
+    // The kernel reports this number to a reader of four bytes if there is no request.
     fake.with("dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes())
 }
 

@@ -58,7 +58,7 @@ const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 /// Maximum time that loads take to start and to end.
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
 
-/// Why the loop of a program is not explained.
+/// The note for a program whose loop cannot be explained.
 const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace and this \
                             container use different thread IDs; measure outside the container";
 
@@ -91,7 +91,7 @@ pub(super) struct ActiveRun {
     pub(super) clock_read: Nanos,
     pub(super) settings: Settings,
     pub(super) spool: Option<Spool>,
-    /// Division of the disk budget of `--disk`.
+    /// How the disk budget of `--disk` is divided.
     pub(super) division: Option<DiskDivision>,
 }
 
@@ -354,8 +354,8 @@ fn change_settings(
     })
 }
 
-/// Locks all memory, or none. If the locked memory left no room under the limit, the next thread
-/// could not be started.
+/// Locks all memory. Unlocks it again if the limit then leaves too little room for the run. Without
+/// this room, the next thread could not be started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -595,8 +595,9 @@ fn prepare_series(
     series.into_iter().map(prepare).collect()
 }
 
-/// Returns times around each end of a phase except the last. Hourly histograms are cut at these
-/// times, so that nearly all samples of a phase are in intervals without samples of other phases.
+/// Returns a time just before and a time just after the end of each phase except the last. Hourly
+/// histograms are cut at these times, so that nearly all samples of a phase are in intervals
+/// without samples of other phases.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;
@@ -615,7 +616,7 @@ fn too_small(least: u64) -> std::io::Error {
     ))
 }
 
-/// Writes the heads of all files, into memory but not yet to the disk.
+/// Writes the heads of all files, but does not wait until they are on the disk.
 fn begin_series(
     series: Vec<(PreparedSeries, SeriesPlan)>,
     start: Nanos,
@@ -630,9 +631,9 @@ fn begin_series(
 }
 
 impl SeriesPlan {
-    /// Returns whether the series' cycles are counted. Otherwise their number follows from the
-    /// clock. Cycles of other programs' loops are not counted. Cycles of a series of gaps are
-    /// counted only if bins count the gaps below the parameter `least`.
+    /// Returns whether the recorder counts the cycles of the series. Cycles of other programs'
+    /// loops are not counted. In a series of gaps, cycles are counted only if the gaps below the
+    /// parameter `least` are counted in bins.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(

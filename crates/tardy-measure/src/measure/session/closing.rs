@@ -82,7 +82,8 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         }
         record.warnings.extend(threshold.finish());
     }
-    // The tracer ends after the recorder, because the recorder passes on the last samples.
+    // The tracer ends after the recorder, because the recorder passes the last samples to the
+    // tracer.
     if let Some(tracer) = armed.tracer {
         tracing::finish(tracer, &mut record);
     }

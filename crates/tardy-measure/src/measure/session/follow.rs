@@ -42,7 +42,7 @@ const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it w
 pub(super) struct StoppedRun {
     pub(super) armed: ActiveRun,
     pub(super) state: State,
-    /// Actions that may still follow from the last latencies.
+    /// The actions of `--on-threshold`, which the last latencies may still cause.
     pub(super) threshold: Option<Threshold>,
 }
 
@@ -470,9 +470,10 @@ impl Follower {
         self.armed.keeper.keeper().replace(&path, content);
     }
 
-    /// Publishes the start in advance, including the first phase if it starts at once and has no
-    /// loads. The tool is then idle in the first periods. Otherwise the tool's work would be
-    /// visible on a machine with one CPU and a kernel that does not preempt system calls.
+    /// Writes the start of the run to its record in advance, and also the start of the first phase
+    /// if this phase starts at once and has no loads. So the tool is idle in the first periods.
+    /// Otherwise the tool's work would be visible on a machine with one CPU and a kernel that does
+    /// not preempt system calls.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO

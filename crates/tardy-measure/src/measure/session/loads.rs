@@ -15,7 +15,8 @@ use tardy_loads::guardian::{LoadEnd, LoadEvent};
 /// considered to be under load.
 const UNLOADED_PART: i64 = 10;
 
-/// A worker of a load in a phase: phase, load, and CPU if the load has a worker for each CPU.
+/// Identifies a worker of a load: its phase, its load, and its CPU if the load has a worker for
+/// each CPU.
 type Part = (usize, String, Option<CpuId>);
 
 /// The loads of a run in progress.
@@ -29,7 +30,7 @@ pub(super) struct Loads {
     asked: BTreeMap<usize, Nanos>,
     /// Loads that died, with their phases, and how they died.
     deaths: BTreeMap<(usize, String), String>,
-    /// The phase from which on loads are missing, and why.
+    /// The first phase in which loads are missing, and why they are missing.
     lost: Option<(usize, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! Plays silence on a sound card. Writes ahead as a player does, and takes the audible time from
-//! the card's pointer.
+//! Plays silence on a sound card. Writes sound ahead as a player does, and computes the audible
+//! time from the card's pointer.
 
 use std::io;
 

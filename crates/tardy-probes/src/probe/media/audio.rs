@@ -56,7 +56,8 @@ impl Sound for AudioClock {
     /// Returns the position in whole played samples; below zero before the start.
     fn position(&mut self, now: Nanos) -> io::Result<Nanos> {
         let samples = (i128::from(self.exact(now).get()) * self.rate).div_euclid(SECOND);
-        // Rounded up, because a time rounded down would be read back as one sample less.
+        // The time is rounded up, because reading a time that was rounded down would give one
+        // sample less.
         Ok(Nanos(
             (samples * SECOND + self.rate - 1).div_euclid(self.rate) as i64,
         ))

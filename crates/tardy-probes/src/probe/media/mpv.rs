@@ -29,8 +29,8 @@ const CLOCK_TRIES: u64 = 9;
 /// this time the kernel ends the player.
 const RUNAWAY_MICROS: u64 = 2_000_000;
 /// IDs of requests, which mpv repeats in its answers and events. SKEW and POSITION are the IDs of
-/// the observed properties. CLOCK is the first query of the clock, and the ID of each further query
-/// is larger by ASKED. All other requests have the ID ASKED.
+/// the observed properties. CLOCK is the ID of the first query of the clock, and the ID of each
+/// further query is larger by ASKED. All other requests have the ID ASKED.
 const SKEW: u64 = 1;
 const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
@@ -78,7 +78,7 @@ impl Mpv {
     /// Starts the player, which at once plays an endless clip.
     ///
     /// # Errors
-    /// Returns errors of starting the player, and an error if it ends or does not answer.
+    /// Returns an error if the player cannot be started, ends, or does not answer.
     pub(super) fn start(program: &Path, orders: &Orders<'_>) -> io::Result<Self> {
         let (socket, its_socket) = UnixStream::pair()?;
         let (statistics, its_statistics) = io::pipe()?;

@@ -79,7 +79,7 @@ impl<S: Sound> Player<S> {
     /// `go_on` returns false for a sample of the skew.
     ///
     /// # Errors
-    /// Returns errors of sleeping, and of the sound.
+    /// Returns an error if sleeping or the sound output fails.
     pub(super) fn play(
         &mut self,
         time: &mut impl Time,
@@ -249,8 +249,8 @@ mod tests {
 
     #[test]
     fn frames_that_are_a_period_late_are_dropped_and_a_long_stall_stops_the_sound() {
-        // A delay of 3.5 periods: three frames passed, and the 200 ms of sound written ahead
-        // sufficed.
+        // After a delay of 3.5 periods, three frames have passed, and the 200 ms of sound written
+        // ahead sufficed.
         let (skews, _, next) = played(30, None, |sleep| if sleep == 10 { 116_666_666 } else { 0 });
         assert_eq!(
             (skews[10].latency, skews[10].skipped),

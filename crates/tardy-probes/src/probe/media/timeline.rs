@@ -3,7 +3,7 @@
 //!
 //! The player sends statistics and properties separately. The statistics have no frame numbers, but
 //! contain every frame in order. The properties have numbers, but two quick changes of a property
-//! are reported once.
+//! are reported only once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,8 +37,8 @@ pub(super) struct Timeline {
     skews: BTreeMap<i64, Nanos>,
 }
 
-/// Maximum number of frames that wait for their skew. A player that reports no skew must not delay
-/// the frames forever.
+/// Maximum number of frames that wait for their skew. If the player reports no skew, the frames
+/// must not wait forever.
 const WAITING_MAX: usize = 256;
 
 impl Timeline {

@@ -76,8 +76,8 @@ fn quantile(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Returns the row of the maxima. Maxima are taken over equal numbers of samples. They have no
-/// interval; only a test gives their verdict.
+/// Returns the row of the maxima. Maxima are taken over equal numbers of samples. Maxima have no
+/// interval; only a test gives the verdict on them.
 fn maxima(maxima: &Maxima) -> Vec<String> {
     let middle = |values: &[f64]| {
         let mut sorted = values.to_vec();

@@ -13,14 +13,14 @@ use crate::report::junit::{Case, Suite, document};
 
 const FACTS_SHOWN: usize = 6;
 
-/// The changes that were found.
+/// The changes that a comparison over time found.
 pub(super) struct Changes<'a> {
     /// Number of compared runs.
     pub(super) runs: usize,
     pub(super) verdict: Outcome,
     pub(super) reason: &'a str,
     pub(super) margin: Margin,
-    /// The steps, one line each.
+    /// The steps at which numbers changed, one line each.
     pub(super) steps: Vec<String>,
     pub(super) changes: &'a [Change],
 }

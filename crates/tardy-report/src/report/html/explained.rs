@@ -21,7 +21,7 @@ const HOLDERS_SHOWN: usize = 15;
 /// Width and height of a time line, in units of its SVG.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 22.0;
-/// Minimum width of a drawn piece.
+/// Minimum width of a piece of a time line.
 const WIDTH_MIN: f64 = 1.5;
 
 /// Formats a time for the page.

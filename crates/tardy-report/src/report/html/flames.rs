@@ -20,7 +20,8 @@ const LETTERS_MIN: f64 = 3.0;
 struct Flame {
     name: String,
     width_ns: u64,
-    /// Times in the two compared latencies, including callees.
+    /// Time of the function in each of the two compared latencies, including the functions that it
+    /// called.
     base_ns: u64,
     new_ns: u64,
     above: Vec<Flame>,
@@ -92,8 +93,8 @@ impl Flame {
     }
 }
 
-/// Returns the graph; empty without stacks. `is_from_outside` means a plugin trace, which takes no
-/// time of the guest.
+/// Returns the graph; empty without stacks. `is_from_outside` is true for a plugin trace, whose
+/// recording takes no time of the guest.
 pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
     let mut root = Flame::default();
     for row in rows {

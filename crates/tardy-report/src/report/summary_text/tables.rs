@@ -232,7 +232,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
     table
 }
 
-/// Returns the number of rows of a complete table of loads; 0 if there was only one phase.
+/// Returns how many rows a complete table of loads has; 0 if there was only one phase.
 pub(super) fn load_rows(summary: &Summary) -> usize {
     if summary.phases.len() < 2 {
         0
@@ -385,8 +385,8 @@ fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     vec![an_hour, word(verdict.outcome).to_lowercase()]
 }
 
-/// Returns the length of the longest run of misses in any of the series. The length is unknown for
-/// samples without an order.
+/// Returns the length of the longest sequence of consecutive misses in any of the series. The
+/// length is unknown for samples without an order.
 fn longest_burst(series: &[&SeriesSummary]) -> String {
     let longest = series
         .iter()

@@ -26,7 +26,7 @@ pub(super) fn scenario(plan: &Plan) -> Option<String> {
 pub(super) fn cycles(plan: &Plan) -> Option<u64> {
     let is_counted = plan.phases.iter().any(|phase| phase.cycles.is_some());
     if !is_counted && plan.origin() == Origin::Flags {
-        // In plans of older tools, only the plan has the number of cycles, and its phases do not.
+        // Plans of older tools have the number of cycles only once, not in each phase.
         return plan.cycles;
     }
     let cycles = plan.phases.first()?.cycles;

@@ -141,7 +141,7 @@ impl RunOption {
     }
 
     /// Returns the option's values in `request`, one for each time that the option must be given.
-    /// Returns none if the option has its default.
+    /// Returns no values if the option has its default.
     #[must_use]
     pub fn values(&self, request: &Request) -> Vec<String> {
         (self.values)(request)
@@ -493,7 +493,7 @@ impl Word for Tuning {
 /// Parses a duration above zero.
 ///
 /// # Errors
-/// Returns a sentence with an example of a valid value.
+/// Returns an error message with an example of a valid value.
 pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(duration) if duration > Nanos::ZERO => Ok(duration),
@@ -507,7 +507,7 @@ pub fn positive_duration(text: &str) -> Result<Nanos, String> {
 /// Parses a share from 0 to 1, which may be written in percent.
 ///
 /// # Errors
-/// Returns a sentence with an example of a valid value.
+/// Returns an error message with an example of a valid value.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, scale) = text
         .trim()

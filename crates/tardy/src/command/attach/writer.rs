@@ -50,7 +50,7 @@ pub(super) struct FolderWriter {
     part: u32,
     series: usize,
     unwritten: Option<io::Error>,
-    /// The cycles of the parts before `--resume`.
+    /// The cycles of the parts of the recording before it was resumed.
     earlier: Cycles,
 }
 

@@ -27,7 +27,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::app::AppArguments;
 use crate::command::output;
 
-/// Memory of a guest beside its files, in MiB: kernel, tardy, and buffers of the kernel's trace.
+/// Memory that a guest needs in addition to its files, in MiB: for the kernel, for tardy, and for
+/// the buffers of the kernel's trace.
 const MEMORY_MIB: u64 = 160;
 
 pub(super) fn run(arguments: &AppArguments) -> Result<Exit, LabError> {

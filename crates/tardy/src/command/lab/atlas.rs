@@ -137,7 +137,7 @@ pub(in crate::command) fn make(
     order.make(setting, grid)
 }
 
-/// How the guests of a grid are run, and where their cells are kept.
+/// How the guests of a grid are run, and where their cells are stored.
 pub(super) struct Order<'a> {
     /// Returns the guest's job for a load and a replica.
     pub(super) job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),

@@ -595,8 +595,8 @@ mod tests {
         ] {
             assert_eq!((decided.exit(), decided.is_decided()), (Exit::Failed, true));
         }
-        // At exit code 125, git bisect skips the kernel; from 128 on it aborts; it interprets all
-        // other codes from 1 to 127 as bad.
+        // At exit code 125, git bisect skips the kernel; at 128 and above, it aborts; it interprets
+        // all other codes from 1 to 127 as bad.
         assert_eq!((Exit::Skip as u8, Exit::StopBisect as u8), (125, 128));
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(),
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write: {error}")))
 }
 
-/// Runs the measurement of the arguments in every replica of every variant.
+/// Runs the measurement that the arguments request, in every replica of every variant.
 pub(super) fn run_all(
     setting: &Setting,
     variants: &[Variant],

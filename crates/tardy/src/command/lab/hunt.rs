@@ -47,7 +47,7 @@ const IDLE: [&str; 4] = ["sleep=1000", "sleep=2000", "sleep=3000", "sleep=20000"
 const RESULT_NAME: &str = "result.json";
 const SCENARIO_NAME: &str = "scenario.toml";
 const RUN_NAME: &str = "run";
-/// Number of worst samples of a finding's run whose code is kept for `tardy explain`.
+/// Number of worst samples of a finding's run whose code is stored for `tardy explain`.
 const WATCH_WORST: u32 = 10;
 
 impl From<HuntFolderError> for LabError {
@@ -163,7 +163,7 @@ fn question(
     })
 }
 
-/// Returns the sections of a guest in which no program runs.
+/// Returns the sections of a guest that runs no program.
 fn idle(folder: &HuntFolder, bench: &GuestBench<'_>) -> Result<Idle, LabError> {
     if let Some(results) = folder.idle()? {
         return Ok(Idle::new(&results));
@@ -312,12 +312,12 @@ fn reduce_new(
 /// The runs of a reproducer.
 struct Repetition {
     first: ProgramResult,
-    /// Number of runs that equal the first, including the first.
+    /// Number of runs that are equal to the first run, including the first run itself.
     equal: u32,
 }
 
 impl Repetition {
-    /// Runs the program alone, and keeps its scenario and its first run in `folder`.
+    /// Runs the program alone, and stores its scenario and its first run in `folder`.
     fn of(
         program: &Program,
         bench: &GuestBench<'_>,
@@ -350,7 +350,7 @@ impl Repetition {
     }
 }
 
-/// Prints the result and keeps it in the folder.
+/// Prints the result and stores it in the folder.
 fn show(
     arguments: &HuntArguments,
     question: HuntQuestion,

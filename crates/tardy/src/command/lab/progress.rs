@@ -48,7 +48,7 @@ impl Progress {
     pub(super) fn ended(&self, variant: &Variant, outcome: &Outcome) {
         let bad =
             outcome.result.is_err() || !matches!(outcome.repetition, None | Some(Repetition::Same));
-        // The lock keeps the lines of several threads apart.
+        // The lock prevents the lines of several threads from being mixed.
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         guests
             .running

@@ -84,7 +84,7 @@ const FIRST_WORK: [(&str, Nanos); 3] = [
 /// several loads that run at the same time and share resources.
 const FIRST_WORK_OF_OTHERS: Nanos = Nanos::from_millis(400);
 
-/// Returns the length, in whole seconds, at which each phase is long enough for its load, and the
+/// Returns the length, in whole seconds, that makes each phase long enough for its load, and the
 /// load that needs this length; `None` if the requested length suffices.
 pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String)> {
     let asked = measure.length.filter(|_| measure.program.is_none())?;

@@ -78,7 +78,7 @@ impl Progress {
         self.say(&format!("{}: {text}", self.names[index]));
     }
 
-    /// Records that the machine has finished. The reason of a failure is printed at the end.
+    /// Records that the machine has finished. The reason for a failure is printed at the end.
     pub(super) fn ended(&mut self, index: usize, error: Option<String>) {
         self.steps[index] = if error.is_some() {
             Step::Failed

@@ -14,8 +14,8 @@ use tardy_results::reproduce::ExperimentCommand;
 use crate::cli::reproduce::ReproduceArgs;
 use crate::cli::{Cli, Command};
 
-/// Virtual time of a guest per time of the host's CPU that executes it. The command
-/// `reproduce all --on lab --quick` measures for 175 s on two CPUs and took 6 minutes
+/// Virtual time that passes in a guest per CPU time that the host needs to execute the guest. The
+/// command `reproduce all --on lab --quick` measures for 175 s on two CPUs and took 6 minutes
 /// (docs/papers.md), including boots and costs.
 const LAB_RATE: f64 = 0.5;
 

@@ -152,7 +152,7 @@ fn variants(
     ))
 }
 
-/// Returns `base` with these words added. A preemption model is kept apart from other words,
+/// Returns `base` with these words added. A preemption model is stored separately from other words,
 /// because the kernel must confirm it.
 fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Variant {
     let (mut model, mut all) = (base.preemption.clone(), base.words.clone());

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::drawn::{File, Thread, cpus, one_in, threads};
 use super::reading::{Reading, Row};
 
-/// Draws the text around the numbers.
+/// Generates the text around the numbers at random.
 pub(super) fn document(random: &mut Pcg64Mcg, tool: &str, body: &str) -> String {
     let (version, is_realtime) = (random.random_range(20..30), random.random_range(0..2));
     format!(

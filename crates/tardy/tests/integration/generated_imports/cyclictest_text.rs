@@ -112,7 +112,7 @@ impl Style {
     }
 }
 
-/// Draws the text at the start of the file.
+/// Generates the text at the start of the file at random.
 pub(super) fn head(random: &mut Pcg64Mcg) -> &'static str {
     [
         "",

@@ -85,7 +85,8 @@ impl Imported {
     }
 }
 
-/// Finds the series of a reading. Finds nothing if the file and the run disagree about the CPU.
+/// Finds the run's series that corresponds to a reading. Finds nothing if the file and the run
+/// disagree about the CPU.
 fn series<'a>(shown: &'a Value, reading: &Reading) -> Option<&'a Value> {
     let mut series = shown["series"].as_array().unwrap().iter();
     series.find(|one| one["probe"] == reading.probe && one["cpu"] == serde_json::json!(reading.cpu))
@@ -146,7 +147,7 @@ fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     found
 }
 
-/// Draws a deadline at the end of a histogram's bucket or inside one.
+/// Chooses a random deadline at the end of a histogram's bucket or inside one.
 fn deadline(random: &mut Pcg64Mcg, readings: &[Reading]) -> i64 {
     let rows: Vec<_> = readings.iter().flat_map(|reading| &reading.rows).collect();
     if rows.is_empty() {
@@ -157,7 +158,7 @@ fn deadline(random: &mut Pcg64Mcg, readings: &[Reading]) -> i64 {
     if one_in(random, 2) { inside } else { row.high }.max(1)
 }
 
-/// Draws two files of a format and checks the result of `compare`.
+/// Generates two random files of a format and checks the result of `compare`.
 fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     let place = Workplace::new();
     let mut import = |name: &str| {
@@ -214,7 +215,7 @@ fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     )]
 }
 
-/// Draws a file, imports it whole and truncated, and returns what is wrong.
+/// Generates a random file, imports it whole and truncated, and returns what is wrong.
 fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     let file = (format.draw)(random);
     let readings = (format.read)(&file);

@@ -31,8 +31,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Adds `count` samples that lie beyond the file's rows. One is the largest; the others lie
-    /// between `low` and the true maximum, which is less than `width` above `maximum`.
+    /// Adds `count` samples that lie beyond the file's rows. One of these samples is the largest;
+    /// the others lie between `low` and the true maximum, which is less than `width` above
+    /// `maximum`.
     pub(super) fn push_beyond(&mut self, low: i64, maximum: i64, width: i64, count: u64) {
         let high = maximum + width - 1;
         let largest = u64::from(count > 0);
@@ -204,8 +205,9 @@ impl Reading {
         found
     }
 
-    /// Checks the output of `tardy compare --json` for this reading as the base and `new`: each
-    /// verdict on a quantile or the maximum must be possible with the numbers in the files.
+    /// Checks the output of `tardy compare --json` with this reading as the base and `new` as the
+    /// other side: each verdict on a quantile or the maximum must be possible with the numbers in
+    /// the files.
     pub(super) fn against_comparison(&self, new: &Self, table: &Value) -> Vec<String> {
         let mut found = Vec::new();
         let mut expect =

@@ -206,7 +206,8 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         .take_while(|line| !line.starts_with("over:"))
         .map(|line| super::reading::numbers(line))
         .collect();
-    // The file does not state the width of the buckets, which start at its multiples.
+    // The file does not state the width of the buckets; each bucket starts at a multiple of the
+    // width.
     let indices: Vec<i64> = rows.iter().map(|row| row[0]).collect();
     let width = indices
         .iter()

@@ -73,7 +73,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Returns the verdict of a row, which is `better` for `better: 99 % 101 us -> 73.8 us*` too.
+/// Returns the verdict of a row; for `better: 99 % 101 us -> 73.8 us*`, this is `better`.
 pub(super) fn verdict(row: &Row) -> &str {
     let cell = row.text("verdict").unwrap_or("");
     cell.split_once(": ").map_or(cell, |(verdict, _)| verdict)

@@ -20,7 +20,7 @@ pub(super) fn check_title(page: &Page, verdict: &Verdict, found: &mut Findings) 
 
 /// Checks the upper limits of the miss rate. In a run without a miss, the limit at 95 % is at least
 /// three misses in the measured time. With few due times, the limit is at least the largest miss
-/// rate that so few due times without a miss leave possible.
+/// rate at which so few due times can pass without a miss.
 fn check_rates(page: &Page, verdict: &Verdict, found: &mut Findings) {
     let (Some(measured), period_ns) = (page.measured, page.period.map_or(0.0, |p| p.ns)) else {
         return;

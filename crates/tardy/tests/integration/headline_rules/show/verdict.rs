@@ -92,7 +92,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// The CPU, if the sentence is about a single one.
+    /// The CPU, if the sentence is about a single CPU.
     pub(super) fn cpu_alone(&self) -> Option<&'a str> {
         let place = self.sentence.find(" alone: ")?;
         self.sentence[..place].rsplit(' ').next()

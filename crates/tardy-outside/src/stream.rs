@@ -17,11 +17,9 @@ const MAGIC: &[u8; 8] = b"tardyout";
 const VERSION: u64 = 3;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
-/// Maximum number of sites or tasks. The plugin writes fewer sites and tasks, so a stream with more
-/// is damaged.
+/// Maximum number of sites or tasks. A stream with more is damaged.
 const DEFINITIONS_MAX: usize = 1 << 18;
-/// Maximum number of code blocks, or of steps of a window. The plugin writes fewer blocks and
-/// steps.
+/// Maximum number of code blocks, or of steps of a window. The plugin writes fewer.
 const BLOCKS_MAX: usize = 1 << 20;
 const STEPS_MAX: u64 = 1 << 23;
 /// Maximum length of a block, in bytes. A block ends at the latest with the second page that it
@@ -226,8 +224,7 @@ pub struct End {
     pub knows_preemption: bool,
     /// Number of worst samples whose preceding code could not be stored.
     pub left_out_windows: u64,
-    /// Whether the plugin saw the scheduler run. If the plugin did not see the scheduler, nothing
-    /// is known about switches.
+    /// Whether the plugin saw the scheduler run. Without it, no switches are known.
     pub knows_scheduler: bool,
     /// Number of longest intervals whose call path could not be stored.
     pub left_out_paths: u64,

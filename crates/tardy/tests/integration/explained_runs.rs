@@ -155,8 +155,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     for part in ["request", "timer", "expiry", "waker", "switch", "return"] {
         assert!(parts.contains(&part), "no {part} in {parts:?}");
     }
-    // The waker on another CPU sends an interrupt. Kernels since 6.4 trace the sender of the
-    // interrupt.
+    // The waker on another CPU sends an interrupt. Kernels since 6.4 trace its sender.
     let has_senders = found["tracing"]["events"]
         .as_array()
         .unwrap()
@@ -501,8 +500,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         return;
     }
     let place = Workplace::new();
-    // These loads make kernel code disable interrupts or preemption for tens of microseconds at a
-    // time.
+    // These loads make kernel code disable interrupts or preemption for tens of microseconds.
     place
         .tardy("run --for 6s --load memory --load fork --explain=stacks --quiet --out run")
         .ends_with(0);

@@ -1,7 +1,6 @@
 //! Development tasks: `cargo xtask test`, `cargo xtask prove`, `cargo xtask bench` and others.
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
 mod debian;
 mod extend;
 mod fleet;
@@ -9,6 +8,7 @@ mod fuzz;
 mod golden;
 mod kernels;
 mod package;
+#[cfg(test)]
 mod pages;
 mod perfetto;
 mod product;

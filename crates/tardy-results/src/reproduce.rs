@@ -79,8 +79,19 @@ pub struct ExperimentResult {
     /// Deviations from the experiment, such as loads that did not run and folders that cannot be
     /// read.
     pub remarks: Vec<String>,
+    /// The loads that ran.
+    pub loads: Vec<LoadAmount>,
     /// The causes of late samples, if the experiment asks for them.
     pub culprits: Vec<Culprit>,
+}
+
+/// The amount of a load's work in an experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LoadAmount {
+    /// The load's label in the plan.
+    pub load: String,
+    /// The number of operations in the run where the load did least.
+    pub least_operations: u64,
 }
 
 /// The outcome of a claim.
@@ -212,6 +223,7 @@ fn of_paper(
             .map(|words| typed(&words)),
         kernels: measured.kernels(&experiment.name),
         remarks: measured.remarks(&experiment.name),
+        loads: measured.loads(&experiment.name),
         culprits: if experiment.is_for_culprits {
             culprits(&PaperRuns::first_runs(&experiment.name, folder))
         } else {

@@ -10,7 +10,7 @@ use tardy_results::reproduce::{
 use super::page::{Page, maker, themed};
 use super::reproduce_figures::{FigureCharts, of_figure};
 use super::reproduce_text::{
-    VIRTUAL, cells, late, not_measured, note, outcome, summary, times, value, why,
+    VIRTUAL, cells, late, loads, not_measured, note, outcome, summary, times, value, why,
 };
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
@@ -111,6 +111,7 @@ fn of_experiment(found: &ExperimentResult) -> Markup {
             @if found.kernels.is_empty() { p { "no run" } } @else {
                 p { @for (kernel, replicas) in &found.kernels { span.kernel { (kernel) " x " (replicas) } " " } }
             }
+            @if let Some(text) = loads(found) { p { (text) } }
             @for remark in &found.remarks { p.note { (remark) } }
             @if !found.culprits.is_empty() {
                 p { "Causes of late samples:" }

@@ -202,12 +202,30 @@ fn of_experiment(out: &mut String, found: &ExperimentResult) {
     if let Some(command) = &found.command {
         let _ = writeln!(out, "    {command}");
     }
+    if let Some(text) = loads(found) {
+        let _ = writeln!(out, "    {text}");
+    }
     for remark in &found.remarks {
         let _ = writeln!(out, "    ! {remark}");
     }
     for culprit in &found.culprits {
         let _ = writeln!(out, "    cause of late samples: {}", late(culprit));
     }
+}
+
+/// Returns the number of operations of each load; `None` if no load ran.
+pub(super) fn loads(found: &ExperimentResult) -> Option<String> {
+    let amounts: Vec<String> = found
+        .loads
+        .iter()
+        .map(|amount| format!("{} {}", amount.load, amount.least_operations))
+        .collect();
+    (!amounts.is_empty()).then(|| {
+        format!(
+            "operations of each load, in the run with the fewest: {}",
+            amounts.join(", ")
+        )
+    })
 }
 
 /// Formats a cause of latency, for example `kernel none, 11.1 ms late: kernel code of cp (a, b)`.

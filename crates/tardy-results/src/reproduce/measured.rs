@@ -19,6 +19,7 @@ use tardy_samples::backlog;
 use tardy_samples::read_series::SeriesFile;
 use tardy_statistics::estimate::Estimate;
 
+use super::LoadAmount;
 use crate::cost::summary::{CostSummary, of_record};
 use crate::statistics::observed::observed;
 use crate::statistics::preset::Preset;
@@ -110,6 +111,43 @@ impl PaperRuns {
         of_experiment
             .map(|((_, kernel), runs)| (kernel.clone(), runs.len()))
             .collect()
+    }
+
+    /// Returns the loads that ran in each run of an experiment, with the amount of their work.
+    #[must_use]
+    pub fn loads(&self, experiment: &str) -> Vec<LoadAmount> {
+        let of_run = |record: &RunRecord| {
+            let mut operations: BTreeMap<String, u64> = BTreeMap::new();
+            for work in &record.load_work {
+                *operations.entry(work.load.clone()).or_default() += work.operations;
+            }
+            operations
+        };
+        let runs: Vec<_> = self.latency_records(experiment).map(of_run).collect();
+        let loads: BTreeSet<&String> = runs.iter().flat_map(BTreeMap::keys).collect();
+        let least = |load: &String| {
+            let of_runs = runs
+                .iter()
+                .map(|run| run.get(load).copied().unwrap_or_default());
+            LoadAmount {
+                load: load.clone(),
+                least_operations: of_runs.min().unwrap_or_default(),
+            }
+        };
+        loads.into_iter().map(least).collect()
+    }
+
+    /// Returns the records of an experiment's runs, without those of costs.
+    fn latency_records(&self, experiment: &str) -> impl Iterator<Item = &RunRecord> {
+        let of_experiment = self
+            .runs
+            .iter()
+            .filter(move |((name, _), _)| name == experiment);
+        let runs = of_experiment.flat_map(|(_, runs)| runs);
+        runs.filter_map(|run| match run {
+            Run::Latencies(run) => Some(&run.record),
+            Run::Costs(_) => None,
+        })
     }
 
     /// Returns how the runs deviate from the experiment.

@@ -497,3 +497,34 @@ fn no_run_outlives_the_command_that_started_it() {
         place.assert_no_process_is_left();
     }
 }
+
+#[test]
+fn the_work_of_each_load_is_that_of_the_run_that_did_least() {
+    let place = Workplace::new();
+    let work = |load: &str, operations: u64| json!({"phase": 0, "load": load, "cpu": null, "operations": operations, "bytes": 0, "errors": 0, "cpu_time_ns": 1});
+    for (mode, load_work) in [
+        (
+            "voluntary",
+            json!([
+                work("nfs-compile", 2),
+                work("nfs-compile", 3),
+                work("fpu", 7)
+            ]),
+        ),
+        ("rt", json!([work("nfs-compile", 6)])),
+    ] {
+        let run = MadeRun {
+            machine: kernel(mode),
+            phases: vec![("stress-kernel", 0, 1)],
+            load_work,
+            ..MadeRun::new(vec![vec![10_000; 1000]])
+        };
+        write_run(&place, "williams-realfeel", mode, &run);
+    }
+    let words = "reproduce williams2002 --on lab --quick --out out --report-only --quiet";
+    let text = place.tardy(words).ends_with(0).stdout;
+    let page = std::fs::read_to_string(place.path("out/reproduce.html")).unwrap();
+    let line = "operations of each load, in the run with the fewest: fpu 0, nfs-compile 5";
+    assert!(text.contains(line), "{text}");
+    assert!(page.contains(line), "{page}");
+}

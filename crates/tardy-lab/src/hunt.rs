@@ -8,8 +8,8 @@
 //! later guests are mutations of them. A random search draws all programs instead; it is the
 //! control.
 //!
-//! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens a
-//! program that was found, and [`folder`] keeps the results of every guest. [`guests`] runs the
+//! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens the
+//! programs of a finding, and [`folder`] keeps the results of every guest. [`guests`] runs the
 //! guests.
 
 pub mod corpus;

@@ -8,8 +8,8 @@
 //! section than before. The programs of later guests are mutations of kept programs. In a random
 //! search, which is the control, all programs are drawn at random.
 //!
-//! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens a
-//! program that was found, and [`folder`] keeps the results of every guest. [`guests`] runs the
+//! [`mutation`] draws and changes programs, [`corpus`] keeps the best, [`reduction`] shortens the
+//! programs of a finding, and [`folder`] keeps the results of every guest. [`guests`] runs the
 //! guests.
 
 pub mod corpus;

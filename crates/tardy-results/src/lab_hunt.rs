@@ -123,21 +123,27 @@ pub struct Search {
     pub call_paths: u32,
 }
 
-/// A program that causes a long section when it runs alone, reduced to the steps that it needs.
+/// A long section, and the programs that cause it, reduced to the operations that it needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The functions that identify the section.
     pub call_path: String,
-    /// The program before the reduction.
-    pub found: Program,
-    /// Length of the section when the search found it. Other programs had run before it in the same
-    /// guest.
+    /// All programs of the guest in which the search found the section.
+    pub found: Vec<Program>,
+    /// Length of the section when the search found it.
     pub found_ns: Nanos,
-    /// The reduced program, its section and its latency.
-    pub reduced: ProgramResult,
-    /// Number of guests that ran during the reduction.
+    /// The reduced programs. A guest executes them one after the other.
+    pub reduced: Vec<Program>,
+    /// The result of the reduced program that runs during the section.
+    pub result: ProgramResult,
+    /// Number of guests that the reduction took.
     pub reductions: u32,
-    /// Number of runs of the reproducer, and how many of them equal the first run bit for bit.
+    /// Maximum number of guests of the reduction.
+    pub reductions_max: u32,
+    /// Whether the reduction ended before it reached this maximum.
+    pub is_complete: bool,
+    /// Number of runs of the reproducer, and how many of them had this result and the samples of
+    /// the first run, bit for bit.
     pub repeats: u32,
     pub equal: u32,
     /// Folder of the reproducer, in the folder of the hunt.

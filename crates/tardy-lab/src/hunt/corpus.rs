@@ -8,7 +8,9 @@ use tardy_outside::kind::Kind;
 use tardy_results::lab_hunt::{LongSection, ProgramResult};
 use tardy_run::operations::Program;
 
-/// The key of the program with the largest latency. All other keys contain call paths.
+use super::folder::GuestResult;
+
+/// The key of the largest latency, which is no call path.
 const LATENCY: &str = "latency";
 
 /// The sections of a guest in which no program runs. These sections come from the tool and the
@@ -108,30 +110,47 @@ impl<'a> Corpus<'a> {
     }
 }
 
-/// Returns the longest section of each call path, with its result; the longest sections come first.
-/// Covers only sections in which no other task could run, and leaves out those that also occur in
-/// an idle guest.
+/// A section of a guest.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    pub section: &'a LongSection,
+    /// The result of the program that ran during the section.
+    pub result: &'a ProgramResult,
+    /// All programs of the guest, in their order.
+    pub programs: &'a [Program],
+    /// The index of the program that ran during the section.
+    pub place: usize,
+}
+
+/// For each call path of a section in which no other task could run: the longest section, the
+/// longest of all paths first. Leaves out sections of an idle guest.
 #[must_use]
 pub fn longest_of_paths<'a>(
-    results: impl Iterator<Item = &'a ProgramResult>,
+    guests: impl Iterator<Item = &'a GuestResult>,
     idle: &Idle,
-) -> Vec<(&'a LongSection, &'a ProgramResult)> {
-    let mut longest: BTreeMap<String, (&LongSection, &ProgramResult)> = BTreeMap::new();
-    for result in results {
-        for section in &result.sections {
-            if section.kind != Kind::Blocked || idle.explains(section) {
-                continue;
-            }
-            let kept = longest
-                .entry(section.call_path())
-                .or_insert((section, result));
-            if kept.0.length_ns < section.length_ns {
-                *kept = (section, result);
+) -> Vec<Found<'a>> {
+    let mut longest: BTreeMap<String, Found<'a>> = BTreeMap::new();
+    for guest in guests {
+        for (place, result) in guest.results.iter().flatten().enumerate() {
+            for section in &result.sections {
+                if section.kind != Kind::Blocked || idle.explains(section) {
+                    continue;
+                }
+                let found = Found {
+                    section,
+                    result,
+                    programs: &guest.programs,
+                    place,
+                };
+                let kept = longest.entry(section.call_path()).or_insert(found);
+                if kept.section.length_ns < section.length_ns {
+                    *kept = found;
+                }
             }
         }
     }
     let mut longest: Vec<_> = longest.into_values().collect();
-    longest.sort_by_key(|(section, _)| std::cmp::Reverse(section.length_ns));
+    longest.sort_by_key(|found| std::cmp::Reverse(found.section.length_ns));
     longest
 }
 
@@ -173,17 +192,21 @@ pub(super) mod tests {
         }
     }
 
-    fn results(texts: &[&str]) -> Vec<ProgramResult> {
-        let made = |text: &&str| made_result(&text.parse().unwrap());
-        texts.iter().map(made).collect()
+    fn guest(texts: &[&str]) -> GuestResult {
+        let programs: Vec<Program> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        GuestResult {
+            results: Ok(programs.iter().map(made_result).collect()),
+            programs,
+        }
     }
 
     #[test]
     fn the_longest_of_each_path_is_kept() {
         let idle = Idle::default();
         let mut corpus = Corpus::new(&idle);
-        let results = results(&["timers=5", "timers=9", "timers=7", "kill,timers=8", "kill"]);
-        results.iter().for_each(|result| corpus.add(result));
+        let guest = guest(&["timers=5", "timers=9", "timers=7", "kill,timers=8", "kill"]);
+        let results = guest.results.iter().flatten();
+        results.for_each(|result| corpus.add(result));
         let best: Vec<String> = corpus
             .best()
             .iter()
@@ -191,24 +214,25 @@ pub(super) mod tests {
             .collect();
         // The last program has the largest latency.
         assert_eq!(best, ["timers=9", "kill,timers=8", "timers=5"]);
-        let longest = longest_of_paths(results.iter(), &idle);
-        let programs: Vec<String> = longest
-            .iter()
-            .map(|(_, result)| result.program.to_string())
-            .collect();
-        assert_eq!(programs, ["timers=9", "kill,timers=8"]);
+        let longest = longest_of_paths(std::iter::once(&guest), &idle);
+        let places: Vec<usize> = longest.iter().map(|found| found.place).collect();
+        assert_eq!(places, [1, 3]);
+        for found in longest {
+            assert_eq!(found.result.program, found.programs[found.place]);
+        }
     }
 
     #[test]
     fn what_an_idle_guest_shows_does_not_count() {
-        let idle = Idle::new(&results(&["timers=100", "kill,timers=3"]));
+        let idle = guest(&["timers=100", "kill,timers=3"]).results.unwrap();
+        let idle = Idle::new(&idle);
         assert_eq!(idle.longest_ns(), Nanos(100_001));
         let mut corpus = Corpus::new(&idle);
-        let results = results(&["timers=125", "kill,timers=5"]);
-        results.iter().for_each(|result| corpus.add(result));
-        // Both programs are kept, for their latency or call path. Only the second program has a
-        // longer section than the idle guest.
+        let guest = guest(&["timers=125", "kill,timers=5"]);
+        let results = guest.results.iter().flatten();
+        results.for_each(|result| corpus.add(result));
+        // Both are kept for their latency or path; only the second is longer than when idle.
         assert_eq!(corpus.best()[0].program.to_string(), "kill,timers=5");
-        assert_eq!(longest_of_paths(results.iter(), &idle).len(), 1);
+        assert_eq!(longest_of_paths(std::iter::once(&guest), &idle).len(), 1);
     }
 }

@@ -181,7 +181,7 @@ impl HuntFolder {
         for (_, folder) in numbered(&self.path.join(FINDINGS_NAME), "", "")? {
             findings.extend(read::<Finding>(&folder.join(FINDING_NAME))?);
         }
-        findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.reduced.longest_ns()));
+        findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.result.longest_ns()));
         Ok(findings)
     }
 
@@ -315,10 +315,13 @@ mod tests {
             let program: Program = text.parse().unwrap();
             let finding = Finding {
                 call_path: (*text).to_owned(),
-                found: program.clone(),
+                found: vec![program.clone()],
                 found_ns: tardy_core::units::Nanos(5),
-                reduced: made_result(&program),
+                result: made_result(&program),
+                reduced: vec![program],
                 reductions: 1,
+                reductions_max: 1,
+                is_complete: true,
                 repeats: 2,
                 equal: 2,
                 folder: hunt.next_finding(known),

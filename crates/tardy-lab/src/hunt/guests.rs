@@ -111,8 +111,9 @@ fn load(program: &Program) -> String {
     format!("operations:passes=1:steps={program}")
 }
 
-/// Returns a scenario with a phase for each program. The due times of its probe are on the grid of
-/// the operation `align`.
+/// Returns a scenario with a phase for each program, and a phase without loads after them: the tool
+/// ends in the last phase, and its end has long sections, which would count as those of a program.
+/// The due times of the probe are on the grid of the operation `align`.
 #[must_use]
 pub fn scenario(programs: &[Program]) -> String {
     let mut text = String::from(
@@ -128,6 +129,7 @@ pub fn scenario(programs: &[Program]) -> String {
             load(program)
         );
     }
+    text.push_str("\n[[phase]]\nname = \"end\"\nlength = \"100ms\"\n");
     text
 }
 
@@ -136,11 +138,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_has_a_phase_for_each_program() {
+    fn a_scenario_has_a_phase_for_each_program_and_one_without_loads_after_them() {
         let programs = ["fork=3,kill", "sleep=5"].map(|text| text.parse().unwrap());
         let text = scenario(&programs);
-        assert_eq!(text.matches("[[phase]]").count(), 2);
+        assert_eq!(text.matches("[[phase]]").count(), 3);
         let line = "loads = [\"operations:passes=1:steps=fork=3,kill\"]";
         assert!(text.contains(line), "{text}");
+        let last = text.rsplit("[[phase]]").next().unwrap();
+        assert!(!last.contains("loads"), "{text}");
     }
 }

@@ -12,7 +12,7 @@ use tardy_lab::guest_job::{self, GuestJob, Task};
 use tardy_lab::hunt::corpus::{Idle, longest_of_paths};
 use tardy_lab::hunt::folder::{GuestPlace, GuestResult, HuntFolder, HuntFolderError, KeptGuest};
 use tardy_lab::hunt::guests::{GuestBench, scenario};
-use tardy_lab::hunt::reduction::reduce;
+use tardy_lab::hunt::reduction::{Reduced, reduce};
 use tardy_lab::hunt::{Bench, Choice, Hunt, NoResult};
 use tardy_lab::provenance::meaning;
 use tardy_lab::snapshot::Snapshots;
@@ -23,7 +23,7 @@ use tardy_outside::kind::Kind;
 use tardy_report::report::lab_hunt_text;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
-use tardy_results::lab_hunt::{Finding, HuntQuestion, LabHunt, ProgramResult, Search};
+use tardy_results::lab_hunt::{Finding, HuntQuestion, LabHunt, Search};
 use tardy_run::operations::Program;
 use tardy_run::request::Request;
 
@@ -244,63 +244,45 @@ fn reduce_new(
     bench: &GuestBench<'_>,
 ) -> Result<(), LabError> {
     let guests = folder.guests(Choice::Guided)?;
-    let results = guests
-        .iter()
-        .flat_map(|guest| guest.result.results.iter().flatten());
+    let results = guests.iter().map(|guest| &guest.result);
     let mut findings = folder.findings()?;
-    let mut known: BTreeSet<String> = findings
+    let known: BTreeSet<String> = findings
         .iter()
         .map(|finding| finding.call_path.clone())
         .collect();
     let mut left = arguments.findings;
-    for (section, found) in longest_of_paths(results, idle) {
+    for found in longest_of_paths(results, idle) {
         if left == 0 {
             break;
         }
-        if known.contains(&section.call_path()) {
+        let call_path = found.section.call_path();
+        if known.contains(&call_path) {
             continue;
         }
         left -= 1;
-        let reduced = match reduce(&found.program, bench) {
-            Ok(reduced) => reduced,
-            Err(error) => {
-                say!("{}: {error}", found.program);
-                continue;
-            }
-        };
-        // When the program runs alone, its section can have another call path, which may belong to
-        // a known finding.
-        let call_path = reduced
-            .result
-            .longest()
-            .map(|section| section.call_path())
-            .unwrap_or_default();
-        if !known.insert(call_path.clone()) {
-            say!(
-                "{}: alone, the program causes a section that is known",
-                found.program
-            );
-            continue;
-        }
+        say!("reducing: {} in {call_path}", found.section.length_ns);
+        let reduced = reduce(&found, arguments.reductions, bench);
         let name = folder.next_finding(findings.len());
         let path = folder.path().join(&name);
-        let runs = Repetition::of(&reduced.result.program, bench, &path, arguments.repeats)?;
+        let equal = repeat(&reduced, bench, &path, arguments.repeats)?;
         let finding = Finding {
             call_path,
-            found: found.program.clone(),
-            found_ns: section.length_ns,
-            reduced: runs.first,
+            found: found.programs.to_vec(),
+            found_ns: found.section.length_ns,
+            reduced: reduced.programs,
+            result: reduced.result,
             reductions: reduced.guests,
+            reductions_max: arguments.reductions,
+            is_complete: reduced.is_complete,
             repeats: arguments.repeats,
-            equal: runs.equal,
+            equal,
             folder: name,
         };
         folder.write_finding(&finding)?;
         say!(
-            "{}: {} in {}, {} of {} runs are equal",
+            "{}: {}, {} of {} runs are equal",
             finding.folder,
-            finding.reduced.longest_ns(),
-            finding.reduced.program,
+            finding.result.longest_ns(),
             finding.equal,
             finding.repeats
         );
@@ -309,45 +291,33 @@ fn reduce_new(
     Ok(())
 }
 
-/// The runs of a reproducer.
-struct Repetition {
-    first: ProgramResult,
-    /// Number of runs that are equal to the first run, including the first run itself.
-    equal: u32,
-}
-
-impl Repetition {
-    /// Runs the program alone, and stores its scenario and its first run in `folder`.
-    fn of(
-        program: &Program,
-        bench: &GuestBench<'_>,
-        folder: &Path,
-        repeats: u32,
-    ) -> Result<Self, LabError> {
-        let programs = std::slice::from_ref(program);
-        let run = folder.join(RUN_NAME);
-        // A killed hunt may have left a run.
-        if run.exists() {
-            std::fs::remove_dir_all(&run).map_err(|error| unreadable(&run, &error))?;
-        }
-        std::fs::create_dir_all(folder).map_err(|error| unreadable(folder, &error))?;
-        let path = folder.join(SCENARIO_NAME);
-        std::fs::write(&path, scenario(programs)).map_err(|error| unreadable(&path, &error))?;
-        let first = bench
-            .run_in(programs, &run)
-            .map_err(|error| no_guest(&error))?;
-        let mut equal = 1;
-        for _ in 1..repeats {
-            let again = bench.cache.scratch("hunt")?;
-            let result = bench.run_in(programs, again.path());
-            equal += u32::from(result.as_ref() == Ok(&first));
-        }
-        let none = || LabError::Unable("the guest left no result".to_owned());
-        Ok(Self {
-            first: first.0.into_iter().next().ok_or_else(none)?,
-            equal,
-        })
+/// Runs a reproducer, and keeps its scenario and its first run in `folder`. Returns the number of
+/// runs with the reduction's result and the samples of the first run.
+fn repeat(
+    reduced: &Reduced,
+    bench: &GuestBench<'_>,
+    folder: &Path,
+    repeats: u32,
+) -> Result<u32, LabError> {
+    let run = folder.join(RUN_NAME);
+    // A killed hunt may have left a run.
+    if run.exists() {
+        std::fs::remove_dir_all(&run).map_err(|error| unreadable(&run, &error))?;
     }
+    std::fs::create_dir_all(folder).map_err(|error| unreadable(folder, &error))?;
+    let path = folder.join(SCENARIO_NAME);
+    std::fs::write(&path, scenario(&reduced.programs))
+        .map_err(|error| unreadable(&path, &error))?;
+    let first = bench
+        .run_in(&reduced.programs, &run)
+        .map_err(|error| no_guest(&error))?;
+    let mut equal = u32::from(first.0.contains(&reduced.result));
+    for _ in 1..repeats {
+        let again = bench.cache.scratch("hunt")?;
+        let result = bench.run_in(&reduced.programs, again.path());
+        equal += u32::from(result.as_ref() == Ok(&first) && first.0.contains(&reduced.result));
+    }
+    Ok(equal)
 }
 
 /// Prints the result and stores it in the folder.
@@ -428,7 +398,7 @@ fn summary(choice: Choice, guests: &[KeptGuest], idle: &Idle) -> Search {
         largest_latency_ns: results()
             .filter_map(|result| result.largest_latency_ns)
             .max(),
-        call_paths: count(longest_of_paths(results(), idle).len()),
+        call_paths: count(longest_of_paths(guests.iter().map(|guest| &guest.result), idle).len()),
     }
 }
 

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod budget;
 pub mod bytes;
 pub mod cause;
 pub mod chunk;

@@ -5,13 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget;
 use crate::cause::plainly;
 use crate::cpu::{CpuId, CpuList};
 use crate::units::Nanos;
-
-/// Start of the text that explains why the kernel refused a real-time policy, if the cause is a
-/// control group. The group's path follows.
-pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 
 /// How much a warning affects the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -446,11 +443,7 @@ impl Warning {
                 f,
                 "probes ran as ordinary tasks instead of {policy} ({error}), so latencies are \
                  those of an ordinary task: {}",
-                if error.starts_with(NO_BUDGET) {
-                    "write a budget to the group's cpu.rt_runtime_us, or run outside the group"
-                } else {
-                    "run as root, or grant CAP_SYS_NICE or an rtprio limit"
-                }
+                budget::remedy(error)
             ),
             Self::MemoryNotLocked { error } => {
                 write!(

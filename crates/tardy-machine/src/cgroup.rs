@@ -7,11 +7,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tardy_core::budget::{NO_BUDGET, NO_BUDGETS};
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
-use tardy_core::warning::NO_BUDGET;
 
+use super::kernel_configuration::KernelConfiguration;
 use super::root::Root;
+
+/// Number of the capability to use any scheduling policy and priority (linux/capability.h).
+const CAP_SYS_NICE: u32 = 23;
 
 /// The limits of this process's control groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -107,14 +111,50 @@ impl CgroupLimits {
 pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
     let limits = CgroupLimits::read(root);
     match (limits.real_time, limits.groups.get("cpu")) {
-        (Some(budget), Some(group))
-            if budget.quota == Nanos::ZERO
-                && error.kind() == std::io::ErrorKind::PermissionDenied =>
-        {
+        _ if error.kind() != std::io::ErrorKind::PermissionDenied => error.to_string(),
+        (Some(budget), Some(group)) if budget.quota == Nanos::ZERO => {
             format!("{NO_BUDGET}{group}")
         }
+        (None, Some(group)) if is_without_budgets(root) => format!("{NO_BUDGETS}{group}"),
         _ => error.to_string(),
     }
+}
+
+/// Returns whether the kernel refuses real-time policies because this process is in a group of
+/// version 2. Such a group has no file for a budget (kernel/sched/core.c, `rt_group_files`), so its
+/// budget stays 0. A group has `cpu.weight` if the `cpu` controller is enabled for it; the root
+/// group never has this file. Without the right to use any priority, the kernel refuses for this
+/// reason first.
+fn is_without_budgets(root: &Root) -> bool {
+    let may_use_any_priority = || {
+        let status = root.read("proc/self/status").ok()?;
+        let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let set = u64::from_str_radix(set?.trim(), 16).ok()?;
+        // In another user namespace, the kernel does not accept the capability.
+        let users = root.text("proc/self/uid_map")?;
+        let is_first_namespace = users.split_whitespace().eq(["0", "0", "4294967295"]);
+        Some(is_first_namespace && set >> CAP_SYS_NICE & 1 == 1)
+    };
+    let has_budgets = || {
+        let release = root.text("proc/sys/kernel/osrelease");
+        let options = KernelConfiguration::read(root, release.as_deref())?;
+        let command_line = root.text("proc/cmdline").unwrap_or_default();
+        let is_off = command_line
+            .split_whitespace()
+            .any(|word| word == "rt_group_sched=0");
+        Some(options.is_built_in("RT_GROUP_SCHED") && !is_off)
+    };
+    let is_in_group = || {
+        let folders = Branch::of(root, "cpu")?.folders;
+        Some(
+            folders
+                .iter()
+                .any(|folder| root.text(folder.join("cpu.weight")).is_some()),
+        )
+    };
+    is_in_group() == Some(true)
+        && may_use_any_priority() == Some(true)
+        && has_budgets() == Some(true)
 }
 
 impl CpuQuota {
@@ -444,6 +484,45 @@ mod tests {
             CgroupLimits::read(&fake.root()).cpu_quota.unwrap().quota,
             Nanos::from_millis(1)
         );
+    }
+
+    #[test]
+    fn a_refusal_names_the_group_without_a_budget() {
+        let refused = std::io::Error::from_raw_os_error(1);
+        let in_group = || {
+            FakeRoot::new()
+                .with("proc/self/cgroup", "0::/box\n")
+                .with("proc/self/mountinfo", V2_MOUNT)
+                .with("sys/fs/cgroup/box/cpu.weight", "100\n")
+                .with("proc/self/status", "CapEff:\t000001ffffffffff\n")
+                .with("proc/self/uid_map", "         0          0 4294967295\n")
+                .with("proc/sys/kernel/osrelease", "6.18.1\n")
+                .with("boot/config-6.18.1", "CONFIG_RT_GROUP_SCHED=y\n")
+        };
+        let why = |fake: FakeRoot| why_no_real_time(&fake.root(), &refused);
+        let named = why(in_group());
+        assert_eq!(named, format!("{NO_BUDGETS}/box"));
+        assert!(tardy_core::budget::remedy(&named).contains("root control group"));
+
+        let other = std::io::Error::from_raw_os_error(22);
+        assert_eq!(
+            why_no_real_time(&in_group().root(), &other),
+            other.to_string()
+        );
+        let without = [
+            ("proc/self/cgroup", "0::/\n"),
+            ("proc/self/status", "CapEff:\t0000000000000000\n"),
+            ("proc/self/uid_map", "0 1000 1\n"),
+            ("boot/config-6.18.1", "CONFIG_RT_MUTEXES=y\n"),
+            ("proc/cmdline", "quiet rt_group_sched=0\n"),
+        ];
+        for (path, text) in without {
+            assert_eq!(
+                why(in_group().with(path, text)),
+                refused.to_string(),
+                "{path}"
+            );
+        }
     }
 
     #[test]

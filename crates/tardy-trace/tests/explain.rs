@@ -489,6 +489,25 @@ fn a_softirq_whose_end_is_not_recorded_ends_with_the_flag_of_the_next_event() {
 }
 
 #[test]
+fn softirqs_of_two_threads_on_a_cpu_do_not_end_each_other() {
+    // On PREEMPT_RT, threads serve softirqs, and no flag marks their events. From Linux 6.18 on, a
+    // second thread may serve a softirq while the first one is switched away.
+    let mut made = EventStream::sleeping(1_000_000, 30);
+    made.at(500_000, Kind::SoftirqEntry { vector: 3 })
+        .switch(600_000, OTHER)
+        .at(700_000, Kind::SoftirqEntry { vector: 1 })
+        .at(800_000, Kind::SoftirqExit { vector: 1 });
+    made.timer_interrupt(1_002_000, 1_000_000, 0)
+        .switch(1_010_000, 30)
+        .at(1_300_000, Kind::SoftirqExit { vector: 3 })
+        .switch(1_301_000, LOOP);
+    assert_eq!(
+        longest(Facts::default(), &made),
+        (Cause::Softirq, "NET_RX".to_owned(), Certainty::Seen)
+    );
+}
+
+#[test]
 fn an_interrupt_behind_the_last_handler_makes_no_softirq_of_what_follows() {
     let mut made = EventStream::sleeping(1_000_000, OTHER);
     made.timer_interrupt(1_002_000, 1_000_000, 0).flags = 0x10;

@@ -98,19 +98,51 @@ impl Donors {
 pub(super) fn owner(
     holder: Holder,
     known: Certainty,
+    thread: Thread,
     donor: Thread,
     is_switch: bool,
 ) -> (Holder, Certainty) {
-    let known = match holder.cause {
-        Cause::FairServer => Certainty::Inferred,
-        Cause::Switch if !is_switch => Certainty::Inferred,
-        Cause::PreemptionOff | Cause::KernelCode => Certainty::CannotTell(holder.cause),
+    let known = match (holder.cause, known) {
+        (Cause::FairServer, _) => Certainty::Inferred,
+        // The woken thread ran, and then lost the CPU before it read the clock. The owner has the
+        // CPU for the donor even if the woken thread waits again.
+        (Cause::Blocked, Certainty::CannotTell(Cause::FairServer)) => Certainty::Inferred,
+        (Cause::Switch, _) if !is_switch => Certainty::Inferred,
+        (Cause::PreemptionOff | Cause::KernelCode, _) => Certainty::CannotTell(holder.cause),
         _ => return (holder, known),
     };
     let owner = Holder {
         cause: Cause::LockOwner,
+        name: thread.name,
+        priority: Some(thread.priority),
         sender: Some(donor.name),
         ..holder
     };
     (owner, known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_takes_the_cpu_from_a_thread_that_has_not_read_the_clock() {
+        let thread = |pid, priority, name: &str| Thread {
+            pid,
+            priority,
+            name: name.into(),
+        };
+        let (owning, donor) = (thread(20, 120, "dd"), thread(30, 9, "motor"));
+        let blocked = Holder::of(Cause::Blocked);
+        let unclear = Certainty::CannotTell(Cause::FairServer);
+        let (found, known) = owner(blocked, unclear, owning, donor, false);
+        assert_eq!(
+            (found.cause, found.name, found.priority, found.sender),
+            (Cause::LockOwner, owning.name, Some(120), Some(donor.name))
+        );
+        assert_eq!(known, Certainty::Inferred);
+        // The idle task owns no mutex.
+        let idle = owner(blocked, Certainty::Inferred, owning, donor, false);
+        assert_eq!(idle, (blocked, Certainty::Inferred));
+    }
 }

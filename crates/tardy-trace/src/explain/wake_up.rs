@@ -752,7 +752,7 @@ impl Explainer {
                 && let Some(donor) = self.donors.of(owner.pid, way.thread, start, end)
             {
                 let is_switch = end - start <= self.facts.switch_ns;
-                (holder, known) = donors::owner(holder, known, donor, is_switch);
+                (holder, known) = donors::owner(holder, known, owner, donor, is_switch);
             }
             if let Some(moment) = moment.filter(|_| holder.cause == super::Cause::Interrupt) {
                 let sender = timeline.sender(moment.time);

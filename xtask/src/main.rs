@@ -46,10 +46,6 @@ enum Task {
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     #[command(disable_help_flag = true)]
     Bench(product::Words),
-    /// Try every option of Debian's versions of cyclictest in both cyclictest and `tardy
-    /// cyclictest`, and write the table of docs/cyclictest.md (as root)
-    #[command(disable_help_flag = true)]
-    DropIn(product::Words),
     /// Draw new cases for the property tests, and run the fuzz targets
     Fuzz(fuzz::FuzzArguments),
     /// Run the tests of the crates with unsafe code under Miri and AddressSanitizer (needs a
@@ -116,7 +112,6 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Sanitize(arguments) => sanitize::run(&arguments),
         Task::Bench(words) => product::benchmarks("bench", &words),
-        Task::DropIn(words) => product::benchmarks("drop-in", &words),
         Task::Pictures(words) => product::benchmarks("pictures", &words),
         Task::Accessibility(words) => product::benchmarks("accessibility", &words),
         Task::Kernels(arguments) => kernels::run(&arguments),

@@ -167,16 +167,6 @@ const LANES: &[Lane] = &[
         run: answers,
     },
     Lane {
-        name: "drop-in",
-        about: "`tardy cyclictest` is compared with four versions of cyclictest, option by option",
-        paths: "crates/tardy/src/cli/cyclictest.rs crates/tardy/src/command/cyclictest.rs \
-                crates/tardy-bench/src/drop_in crates/tardy-bench/src/drop_in.rs \
-                crates/tardy-formats/src/export \
-                crates/tardy-measure/src/cyclictest_words.rs",
-        except: "",
-        run: || xtask(&["drop-in"]),
-    },
-    Lane {
         name: "fuzz",
         about: "property tests pass with new cases, and each fuzz target runs for a minute",
         paths: "crates fuzz",

@@ -11,7 +11,6 @@ mod attach_cost;
 mod contender;
 mod cost_spread;
 mod document;
-mod drop_in;
 mod example_runs;
 mod explained;
 mod figure;
@@ -42,8 +41,6 @@ use xtask::{failure, program, workspace};
 enum Task {
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     Bench(BenchArguments),
-    /// Compare `tardy cyclictest` with the cyclictest of Debian's releases, option by option
-    DropIn(drop_in::DropInArguments),
     /// Check reports for barriers to screen-reader and keyboard users (needs npm)
     Accessibility(accessibility::AccessibilityArguments),
     /// Make the pictures of the documentation
@@ -99,7 +96,6 @@ struct BenchArguments {
 fn main() -> ExitCode {
     failure::exit_code(match Task::parse() {
         Task::Bench(arguments) => run(&arguments),
-        Task::DropIn(arguments) => drop_in::run(&arguments),
         Task::Accessibility(arguments) => accessibility::run(&arguments),
         Task::Pictures(arguments) => pictures::run(&arguments),
         Task::MakeRun(arguments) => made_run::run(&arguments),

@@ -7,24 +7,18 @@
 #![forbid(unsafe_code)]
 
 mod accessibility;
+mod atlas;
 mod attach_cost;
 mod contender;
-mod cost_spread;
 mod document;
 mod example_runs;
-mod explained;
 mod figure;
-mod instructions;
-mod lab;
 mod large_inputs;
 mod made_run;
 mod pairs;
 mod pictures;
-mod real_runs;
-mod sched_trace;
 mod statistics;
 mod threads;
-mod wake_ups;
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -51,26 +45,16 @@ enum Task {
 
 /// All figures, in the order of the document.
 const FIGURES: &[Figure] = &[
-    instructions::FIGURE,
     pairs::CPU_TIME,
     pairs::EQUIVALENCE,
-    real_runs::LOSSES,
-    wake_ups::WAKE_UPS,
-    wake_ups::LIVE_VIEW,
-    real_runs::MEMORY,
-    real_runs::STORED_BYTES,
     large_inputs::SUMMARY,
     large_inputs::REPORT,
     large_inputs::COMPARISON,
     large_inputs::MANY_CPUS,
     large_inputs::MANY_RUNS,
     large_inputs::IMPORT_RATE,
-    lab::BUDGET,
-    lab::ATLAS,
-    explained::COST,
-    explained::RATE,
+    atlas::FIGURE,
     attach_cost::FIGURE,
-    cost_spread::FIGURE,
 ];
 
 /// `cargo xtask bench`.
@@ -111,7 +95,7 @@ fn run(arguments: &BenchArguments) -> Result<()> {
         return Ok(());
     }
     let chosen = failure::chosen("figure", FIGURES, |figure| figure.name, &arguments.names)?;
-    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_with_symbols)?;
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let bench = Bench {
         tardy,
         is_quick: arguments.quick,

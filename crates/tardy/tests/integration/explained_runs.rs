@@ -108,6 +108,8 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
             "run --for 3s --load none --explain --quiet {probes} --out run"
         ))
         .ends_with(0);
+    let memory = number(&place.record("run")["overhead"]["resident_bytes_max"]);
+    assert!(memory < 200 << 20, "{memory} bytes of memory");
     let found = place
         .tardy("explain run --json --worst 7 --above 1ns")
         .ends_with(0)

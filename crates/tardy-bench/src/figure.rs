@@ -4,9 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
-use serde_json::Value;
 use tardy_sys::affinity;
 
 use crate::failure::{Failure, Result, While};
@@ -63,13 +61,6 @@ impl Bench {
         program::capture(command)
     }
 
-    /// Like [`Self::capture`], for a command that prints JSON.
-    pub(crate) fn capture_json(&self, command: &mut Command) -> Result<Value> {
-        let text = self.capture(command)?;
-        serde_json::from_str(&text)
-            .while_doing(|| format!("reading the JSON of `{}`", program::line(command)))
-    }
-
     /// Returns the CPU to measure: the last one, because the first serves most interrupts. Fails if
     /// no other CPU is left for other tasks.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
@@ -79,20 +70,6 @@ impl Bench {
             _ => Err(Failure::new(
                 "this figure needs a second CPU, for everything but the measuring thread",
             )),
-        }
-    }
-}
-
-/// Returns data that several figures share. The first figure that needs the data measures it.
-pub(crate) fn measured_once<T>(
-    cell: &OnceLock<T>,
-    measure: impl FnOnce() -> Result<T>,
-) -> Result<&T> {
-    match cell.get() {
-        Some(measured) => Ok(measured),
-        None => {
-            let measured = measure()?;
-            Ok(cell.get_or_init(|| measured))
         }
     }
 }

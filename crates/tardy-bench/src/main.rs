@@ -45,8 +45,7 @@ enum Task {
 
 /// All figures, in the order of the document.
 const FIGURES: &[Figure] = &[
-    pairs::CPU_TIME,
-    pairs::EQUIVALENCE,
+    pairs::FIGURE,
     large_inputs::SUMMARY,
     large_inputs::REPORT,
     large_inputs::COMPARISON,

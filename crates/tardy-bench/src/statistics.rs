@@ -39,17 +39,11 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     summary::median(values).unwrap_or(f64::NAN)
 }
 
-/// Returns the difference of two sides.
-pub(crate) fn difference(own: &[f64], peer: &[f64], confidence: f64) -> Estimate {
-    let pairs = own.iter().zip(peer);
-    let differences: Vec<f64> = pairs.map(|(own, peer)| own - peer).collect();
-    middle_and_interval(&differences, confidence)
-}
-
 /// Returns the ratio of two sides.
 pub(crate) fn ratio(own: &[f64], peer: &[f64], confidence: f64) -> Estimate {
-    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-    let found = difference(&logarithms(own), &logarithms(peer), confidence);
+    let pairs = own.iter().zip(peer);
+    let differences: Vec<f64> = pairs.map(|(own, peer)| own.ln() - peer.ln()).collect();
+    let found = middle_and_interval(&differences, confidence);
     Estimate {
         middle: found.middle.exp(),
         lower: found.lower.exp(),

@@ -433,25 +433,11 @@ const COLORS: [&str; 16] = [
     "#6b7280", "#ef7d86", "#a9d48a", "#e9c17b", "#72c0ff", "#d789ee", "#67c7d3", "#ffffff",
 ];
 
-fn color(color: vt100::Color, default: &str) -> String {
+/// Returns a colour of the terminal. tardy uses only the first sixteen.
+fn color(color: vt100::Color, default: &str) -> &str {
     match color {
-        vt100::Color::Default => default.to_owned(),
-        vt100::Color::Idx(index @ 0..16) => COLORS[usize::from(index)].to_owned(),
-        vt100::Color::Idx(index @ 16..232) => {
-            let level = |value: u8| if value == 0 { 0 } else { 55 + 40 * value };
-            let index = index - 16;
-            format!(
-                "rgb({},{},{})",
-                level(index / 36),
-                level(index / 6 % 6),
-                level(index % 6)
-            )
-        }
-        vt100::Color::Idx(index) => {
-            let grey = 8 + 10 * (index - 232);
-            format!("rgb({grey},{grey},{grey})")
-        }
-        vt100::Color::Rgb(red, green, blue) => format!("rgb({red},{green},{blue})"),
+        vt100::Color::Idx(index @ 0..16) => COLORS[usize::from(index)],
+        _ => default,
     }
 }
 

@@ -1,6 +1,5 @@
 //! One command on eight boards with a different fault each. A board is an sshd in namespaces
-//! ([`Board`]). The monotonic clock of one board is 12 years ahead. A time namespace cannot shift
-//! CLOCK_REALTIME; [`crate::clocks`] sets it in a guest.
+//! ([`Board`]). The monotonic clock of one board is 12 years ahead.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Long runs: a day of a guest's virtual time, in which the tool must not grow, a week in a guest
-//! that reboots every day, and a day in which the tool follows a program.
+//! Long runs in which the tool must not grow: a week of virtual time in a guest that reboots every
+//! day, and a day in which the tool follows a program.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,15 +11,6 @@ use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
 use crate::guests::{self, ScriptResult};
 use crate::place::Place;
-
-pub(crate) const LONG_VIRTUAL: Fault = Fault {
-    name: "long-virtual",
-    done: "a run of 24 hours of virtual time in a guest of the lab (1 hour in the short form), \
-           with one sample per second",
-    demanded: "every due time is stored; at the end of the run, the tool has no more memory, \
-               descriptors, threads and files than after its first minute",
-    attempt: |ground| guests::attempt(ground, long_virtual),
-};
 
 pub(crate) const WEEK_VIRTUAL: Fault = Fault {
     name: "week-virtual",
@@ -57,42 +48,6 @@ const GROWTH_KB_MAX: i64 = 256;
 /// Further allowed growth in KiB: memory for folding the oldest samples into hourly histograms,
 /// once per day, when the samples have used their share of the disk.
 const COUNTING_KB: i64 = 4 << 10;
-
-fn long_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
-    let hours = ground.tries(1, 24) as u64;
-    let place = ground.place()?;
-    let result = guests::run_script(
-        &place,
-        &script(hours),
-        &format!("--time-limit {}h --wall-limit 5h --shared 128", hours + 1),
-    )?;
-    let folder = folders::look_at(&place, &result.folder.join("run"))?;
-    let mut wrong: Vec<String> = result.failure().into_iter().collect();
-    wrong.extend(folder.wrong());
-    wrong.extend(not_exact(&folder, &result, hours * 3600));
-    wrong.extend(growth(&result.text("looks"), GROWTH_KB_MAX));
-    let mut names = crate::place::names(&result.folder.join("run"));
-    names.retain(|name| !["run.json", "samples", "state.jsonl"].contains(&name.as_str()));
-    if !names.is_empty() {
-        wrong.push(format!("files that a run does not have: {names:?}"));
-    }
-    let lines = std::fs::read_to_string(result.folder.join("run/state.jsonl"))
-        .unwrap_or_default()
-        .lines()
-        .count() as u64;
-    // The guest's only CPU is measured, so there is one line before the first sample, and one after
-    // the last.
-    if lines != 2 {
-        wrong.push(format!("{lines} lines of state in {hours} h"));
-    }
-    let (begin, end) = memory(&result.text("looks"));
-    tally.count(
-        &format!("{hours} h"),
-        format!("{hours} h, {begin} to {end} KiB of memory, exact"),
-        wrong,
-    );
-    Ok(())
-}
 
 fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let is_short = ground.tries(1, 2) == 1;
@@ -175,7 +130,7 @@ fn attach_script(hours: u64) -> String {
          look=$((look + 1))\ndone\nkill -TERM $tool\nwait $tool\nkill $program\nwait \
          $program\ntrue\n",
         hours + 1,
-        look_at_tool("RssAnon", "! -name '*.series.[0-9]*' ! -path '*/trace*'"),
+        look_at_tool("! -name '*.series.[0-9]*' ! -path '*/trace*'"),
         hours * 3600 / LOOKS
     )
 }
@@ -223,18 +178,18 @@ fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
          $tool\nwait $tool\ntrue\n",
         // Anonymous memory is checked, because pages of the program appear when code runs for the
         // first time. Segments of samples are not counted, because they come and go.
-        look_at_tool("RssAnon", "! -name '*.series.[0-9]*'"),
+        look_at_tool("! -name '*.series.[0-9]*'"),
         (seconds - 60) / LOOKS,
         (seconds - 60) % LOOKS,
     )
 }
 
-/// Returns a shell line that prints five numbers: the tool's memory in KiB (the field `memory` of
-/// /proc/PID/status), its descriptors, its threads, the files in the run folder that match `files`,
+/// Returns a shell line that prints five numbers: the tool's anonymous memory in KiB, its
+/// descriptors, its threads, the files in the run folder that match `files`,
 /// and the folder's size in KiB.
-fn look_at_tool(memory: &str, files: &str) -> String {
+fn look_at_tool(files: &str) -> String {
     format!(
-        "echo $(grep {memory} /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls \
+        "echo $(grep RssAnon /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls \
          /proc/$tool/task | wc -l) $(find /run/out/run {files} | wc -l) $(du -sk /run/out/run | \
          cut -f 1) >>/run/out/looks"
     )
@@ -253,36 +208,6 @@ fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
             folder.warnings()
         )
     })
-}
-
-/// Returns the script of the day's run, which records the tool's size from the end of the first
-/// minute to the end of the run.
-fn script(hours: u64) -> String {
-    format!(
-        "(sh -c 'echo $$ >/run/out/pid; exec /init run --for {hours}h --period 1s --load none \
-         --deadline 1s --quiet --out /run/out/run' >/run/out/text 2>&1; echo $? \
-         >/run/out/code) &\nuntil [ -s /run/out/run/state.jsonl ]; do sleep 1; done\ntool=$(cat \
-         /run/out/pid)\nsleep 60\nlook=0\nwhile [ $look -lt {LOOKS} ]; do\n{}\nsleep \
-         {}\nlook=$((look + 1))\ndone\nuntil [ -e /run/out/code ]; do sleep 1; done\n",
-        look_at_tool("VmRSS", ""),
-        hours * 3600 / (LOOKS + 1)
-    )
-}
-
-/// Returns the counts that differ from the required counts.
-fn not_exact(folder: &Folder, result: &ScriptResult, expected: u64) -> Option<String> {
-    let Folder::Opens { summary, .. } = folder else {
-        return Some(format!("no run: {}", result.text("text")));
-    };
-    let counts = &summary["series"][0]["counts"];
-    let is = |name: &str, number: u64| counts[name].as_u64() == Some(number);
-    let is_exact = is("expected", expected)
-        && is("recorded", expected)
-        && is("skipped", 0)
-        && is("lost", 0)
-        && is("unstored", 0);
-    let code = result.text("code");
-    (!is_exact || code != "0").then(|| format!("exit code {code}, {expected} expected: {counts}"))
 }
 
 /// Returns the growth between the first check and any later one, if it exceeds the limits.

@@ -8,7 +8,6 @@
 
 mod board;
 mod calls;
-mod clocks;
 mod commands;
 mod disks;
 mod endless;
@@ -27,7 +26,6 @@ mod place;
 mod sequences;
 mod soak;
 mod starts;
-mod stops;
 mod strace;
 mod system_calls;
 
@@ -54,15 +52,9 @@ const FAULTS: &[Fault] = &[
     starts::FAULT,
     disks::FULL,
     disks::READ_ONLY,
-    disks::POWER_CUT,
-    stops::FAULT,
     limits::DESCRIPTORS,
-    limits::MEMORY,
     limits::OUT_OF_MEMORY,
-    clocks::STEPPED,
     guest_power::GUEST_POWER,
-    guest_power::REBOOT,
-    long::LONG_VIRTUAL,
     long::WEEK_VIRTUAL,
     long::ATTACH_VIRTUAL,
     fleet::FLEET,

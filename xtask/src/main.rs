@@ -50,7 +50,7 @@ enum Task {
     Fuzz(fuzz::FuzzArguments),
     /// Run the tests of the crates with unsafe code under Miri and AddressSanitizer (needs a
     /// nightly compiler with miri and rust-src)
-    Sanitize(sanitize::SanitizeArguments),
+    Sanitize,
     /// Build the static binary for other machines, with its CycloneDX bill of materials
     Build(static_build::BuildArguments),
     /// Make a tarball and a Debian package, with manual pages and completions
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         Task::Build(arguments) => static_build::run(&arguments),
         Task::Package(arguments) => package::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
-        Task::Sanitize(arguments) => sanitize::run(&arguments),
+        Task::Sanitize => sanitize::run(),
         Task::Bench(words) => product::benchmarks("bench", &words),
         Task::Pictures(words) => product::benchmarks("pictures", &words),
         Task::Accessibility(words) => product::benchmarks("accessibility", &words),

@@ -7,8 +7,6 @@
 
 use std::process::Command;
 
-use clap::{Args, ValueEnum};
-
 use crate::failure::{Failure, Result};
 use crate::{program, workspace};
 
@@ -26,33 +24,19 @@ const MIRI_TESTS: [&str; 4] = [
     "scoped::tests::what_no_thread_can_do_the_calling_one_does",
 ];
 
-/// A tool that detects undefined behaviour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Tool {
-    /// Miri, on the tests that it can run
-    Miri,
-    /// AddressSanitizer, on all tests
-    Address,
-}
-
-/// `cargo xtask sanitize`.
-#[derive(Debug, Args)]
-pub(crate) struct SanitizeArguments {
-    /// The tools to run [default: all]
-    #[arg(long = "tool", value_name = "TOOL,...", value_delimiter = ',')]
-    tools: Vec<Tool>,
-}
-
-/// Runs the task.
-pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
-    let tools = if arguments.tools.is_empty() {
-        Tool::value_variants()
-    } else {
-        &arguments.tools
-    };
-    let failed: Vec<String> = tools
-        .iter()
-        .filter_map(|tool| program::run(&mut tool.command()).err())
+/// Runs both tools.
+pub(crate) fn run() -> Result<()> {
+    let mut miri = tests("miri", &["miri", "test"]);
+    miri.env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .args(["--", "--exact"])
+        .args(MIRI_TESTS);
+    // RUSTFLAGS replaces the flags of .cargo/config.toml, because a sanitizer does not work in a
+    // static program.
+    let mut address = tests("address", &["test"]);
+    address.env("RUSTFLAGS", "-Zsanitizer=address");
+    let failed: Vec<String> = [miri, address]
+        .iter_mut()
+        .filter_map(|tool| program::run(tool).err())
         .map(|failure| failure.to_string())
         .collect();
     if failed.is_empty() {
@@ -62,41 +46,18 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
     }
 }
 
-impl Tool {
-    /// Returns the command that runs the tests.
-    fn command(self) -> Command {
-        let mut command = Command::new("cargo");
-        command.current_dir(workspace::root()).arg("+nightly");
-        command.args(if self == Self::Miri {
-            &["miri", "test"][..]
-        } else {
-            &["test"]
-        });
-        command.args(["--locked", "--lib", "--target", TARGET]);
-        for name in CRATES {
-            command.args(["--package", name]);
-        }
-        // RUSTFLAGS replaces the flags of .cargo/config.toml, because a sanitizer does not work in
-        // a static program.
-        match self {
-            Self::Miri => command.env("MIRIFLAGS", "-Zmiri-disable-isolation"),
-            Self::Address => command.env("RUSTFLAGS", "-Zsanitizer=address"),
-        };
-        command
-            .arg("--target-dir")
-            .arg(workspace::root().join("target/sanitize").join(self.name()));
-        if self == Self::Miri {
-            command.args(["--", "--exact"]).args(MIRI_TESTS);
-        }
-        command
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Miri => "miri",
-            Self::Address => "address",
-        }
-    }
+/// Returns the command that runs the tests with these words of cargo, in a target folder of the
+/// tool `name`.
+fn tests(name: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(workspace::root())
+        .arg("+nightly")
+        .args(words)
+        .args(["--locked", "--lib", "--target", TARGET, "--target-dir"])
+        .arg(workspace::root().join("target/sanitize").join(name))
+        .args(CRATES.iter().flat_map(|name| ["--package", name]));
+    command
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ enum Task {
     Check,
     /// Install the packages that the tests need, after asking, and run every check
     Test(test::TestArguments),
-    /// Measure the project's promises side by side with cyclictest and jitterdebugger
+    /// Measure the project's promises, some of them beside other tools
     #[command(disable_help_flag = true)]
     Bench(product::Words),
     /// Draw new cases for the property tests, and run the fuzz targets

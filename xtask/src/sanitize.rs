@@ -46,8 +46,7 @@ pub(crate) fn run() -> Result<()> {
     }
 }
 
-/// Returns the command that runs the tests with these words of cargo, in a target folder of the
-/// tool `name`.
+/// Returns the command `cargo WORDS` for the tests, in the target folder `target/sanitize/NAME`.
 fn tests(name: &str, words: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command

@@ -1,5 +1,4 @@
-//! `cargo xtask bench`: measures the project's promises, side by side with cyclictest and
-//! jitterdebugger.
+//! `cargo xtask bench`: measures the project's promises, some of them beside other tools.
 //!
 //! No result makes the command fail: it prints the result beside the promise, and the reader
 //! judges. This is a separate crate because it needs the product's crates. `cargo xtask` must not
@@ -33,7 +32,7 @@ use xtask::{failure, program, workspace};
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
 enum Task {
-    /// Measure the project's promises side by side with cyclictest and jitterdebugger
+    /// Measure the project's promises, some of them beside other tools
     Bench(BenchArguments),
     /// Check reports for barriers to screen-reader and keyboard users (needs npm)
     Accessibility(accessibility::AccessibilityArguments),

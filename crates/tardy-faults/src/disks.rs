@@ -235,4 +235,3 @@ pub(crate) fn made_image(place: &Place, mib: u64) -> Result<PathBuf> {
     )?;
     Ok(file)
 }
-

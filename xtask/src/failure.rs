@@ -35,6 +35,18 @@ pub fn exit_code(result: Result<()>) -> ExitCode {
     }
 }
 
+/// Fails with a sentence that lists these items, if there are any.
+///
+/// # Errors
+/// Returns the failure; its sentence begins with `beginning`.
+pub fn unless_empty(beginning: &str, items: &[impl AsRef<str>]) -> Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    Err(Failure(format!("{beginning}{}", items.join("; "))))
+}
+
 /// Adds what the task was doing to a failure.
 pub trait While<T> {
     /// Adds `doing` to the failure's sentence, after the word "while".

@@ -112,12 +112,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
             )));
         }
     }
-    let architecture = static_build::Architecture::here()
-        .ok_or_else(|| Failure::new("there is no static build for this machine"))?;
-    let binary = match &arguments.binary {
-        Some(binary) => binary.clone(),
-        None => static_build::build(architecture)?,
-    };
+    let binary = static_build::given_or_built(arguments.binary.as_ref())?;
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
     program::python(&python, PYTHON)?;

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Result, While};
 use crate::test::Tools;
 use crate::{failure, program, workspace};
 
@@ -71,14 +71,7 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
             failed.extend(result.err().map(|failure| failure.to_string()));
         }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!(
-            "make an ordinary test of each case that failed: {}",
-            failed.join("; ")
-        )))
-    }
+    failure::unless_empty("make an ordinary test of each case that failed: ", &failed)
 }
 
 /// Runs each property test in a separate process, like all other test runs.

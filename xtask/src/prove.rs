@@ -210,10 +210,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
             &order,
         )?;
     }
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(format!("failed: {}", failed.join(", "))))
+    failure::unless_empty("failed: ", &failed)
 }
 
 /// Runs another task of xtask in a new process.

@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Result};
 use crate::{program, workspace};
 
 /// The crates with unsafe code.
@@ -39,11 +39,7 @@ pub(crate) fn run() -> Result<()> {
         .filter_map(|tool| program::run(tool).err())
         .map(|failure| failure.to_string())
         .collect();
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(failed.join("; ")))
-    }
+    failure::unless_empty("", &failed)
 }
 
 /// Returns the command `cargo WORDS` for the tests, in the target folder `target/sanitize/NAME`.

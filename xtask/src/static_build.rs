@@ -203,6 +203,14 @@ pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
     )
 }
 
+/// Returns the given binary, or builds the distributed one for this machine.
+pub(crate) fn given_or_built(binary: Option<&PathBuf>) -> Result<PathBuf> {
+    workspace::given_or(binary, || {
+        let here = Architecture::here();
+        build(here.ok_or_else(|| Failure::new("there is no static build for this machine"))?)
+    })
+}
+
 /// Builds `tree` into the folder `made`. Names of folders are replaced, so they leave no trace in
 /// the binary.
 fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {

@@ -13,7 +13,7 @@ use clap::Args;
 
 use crate::debian::Debian;
 use crate::failure::{Failure, Result, While};
-use crate::{static_build, workspace};
+use crate::{failure, static_build, workspace};
 use page::{Example, examples};
 
 /// Folder in which commands run.
@@ -109,12 +109,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 
 /// Runs the task.
 pub(crate) fn run(arguments: &WalkArguments) -> Result<()> {
-    let architecture = static_build::Architecture::here()
-        .ok_or_else(|| Failure::new("there is no static build for this machine"))?;
-    let binary = arguments
-        .binary
-        .clone()
-        .map_or_else(|| static_build::build(architecture), Ok)?;
+    let binary = static_build::given_or_built(arguments.binary.as_ref())?;
     let debian = Debian::fresh("walk")?;
     debian.put(&binary, "usr/bin/tardy")?;
     prepare(&debian)?;
@@ -140,11 +135,7 @@ pub(crate) fn run(arguments: &WalkArguments) -> Result<()> {
         walk.left_out,
         walk.failed.len()
     );
-    if walk.failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(walk.failed.join("\n")))
-    }
+    failure::unless_empty("", &walk.failed)
 }
 
 fn pages() -> Result<Vec<PathBuf>> {

@@ -165,11 +165,7 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
         .filter(|row| row.has_failed())
         .map(|row| row.fault.name)
         .collect();
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!("not survived: {}", failed.join(", "))))
-    }
+    failure::unless_empty("not survived: ", &failed)
 }
 
 fn attempt<'a>(fault: &'a Fault, ground: &Ground) -> Row<'a> {

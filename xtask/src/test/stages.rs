@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Result};
 use crate::program::children_cpu_s;
 
 /// The stages that have run, in order, and the failed ones.
@@ -53,10 +53,7 @@ impl Stages {
 
     /// Returns an error that names every failed stage, if a stage failed.
     pub(super) fn result(&self) -> Result<()> {
-        if self.failed.is_empty() {
-            return Ok(());
-        }
-        Err(Failure::new(format!("failed: {}", self.failed.join(", "))))
+        failure::unless_empty("failed: ", &self.failed)
     }
 }
 
@@ -95,6 +92,7 @@ fn load() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Failure;
 
     #[test]
     fn a_failed_stage_is_named_and_the_next_one_runs() {

@@ -152,8 +152,8 @@ impl PrivateApt {
         )
     }
 
-    /// Records the time of the renewal if every list that the server has was renewed. `messages` is
-    /// apt's standard error.
+    /// Records the time of the renewal if all lists of the server were renewed. `messages` is apt's
+    /// standard error.
     fn settle(&self, is_success: bool, messages: &str) -> Result<Option<StaleLists>, AptError> {
         if is_renewed(is_success, messages) && (is_success || self.has_lists()) {
             write_whole(&self.stamp(), b"")?;

@@ -60,8 +60,8 @@ fn folder_name(name: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Makes equal names of variants different: adds the kernels' versions, or digests if the versions
-/// are equal, or else numbers.
+/// Makes identical names of variants distinct: adds the kernels' versions, or digests if the
+/// versions are equal, or else numbers.
 pub fn make_names_unique(variants: &mut [Variant]) {
     let names: Vec<String> = variants
         .iter()

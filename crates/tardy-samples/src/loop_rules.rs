@@ -60,7 +60,7 @@ pub struct RecordedKinds {
     pub timers: bool,
     /// Whether the trace has wake-ups.
     pub wakings: bool,
-    /// Whether the trace has waits for locks of the kernel.
+    /// Whether the trace contains waits for kernel locks.
     pub contention: bool,
     /// Whether the trace has calls of futex(2).
     pub futex: bool,

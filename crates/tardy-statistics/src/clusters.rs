@@ -19,8 +19,8 @@ pub struct Clusters {
 
 /// Returns the clusters that the intervals estimator finds. The estimator assumes
 /// `C = floor(index * N) + 1` clusters, so the C-th largest distance is the largest distance within
-/// a cluster. Either all distances of the same length separate clusters, or none of them does.
-/// Returns `None` for fewer than two exceedances.
+/// a cluster. Gaps of the same length either all separate clusters, or none of them does. Returns
+/// `None` for fewer than two exceedances.
 ///
 /// `positions` are the sample numbers of the exceedances in strictly ascending order. Source: Ferro
 /// and Segers 2003, section 4.

@@ -131,7 +131,8 @@ fn call(
 /// they are closed.
 ///
 /// # Errors
-/// Returns EINVAL if nothing is mounted there; EBUSY; EPERM; ENOENT.
+/// Returns EINVAL if nothing is mounted there, and the other errors of umount2(2), such as EBUSY,
+/// EPERM and ENOENT.
 pub fn unmount(target: &Path, detach: bool) -> io::Result<()> {
     let target = CString::new(target.as_os_str().as_bytes())?;
     let flags = if detach { libc::MNT_DETACH } else { 0 };

@@ -13,7 +13,7 @@ use std::path::Path;
 /// The kernel's snd_pcm_uframes_t: a number of frames. A frame is a sample of each channel.
 type Frames = libc::c_ulong;
 
-/// Directions of asm-generic/ioctl.h, which most architectures use.
+/// Direction bits of ioctl(2) requests from asm-generic/ioctl.h, which most architectures use.
 const NONE: u32 = 0;
 const WRITE: u32 = 1;
 const READ: u32 = 2;

@@ -188,7 +188,7 @@ impl Batches {
         batch.due_times += latencies.len() as u64 + skipped;
     }
 
-    /// Adds the misses of a sample that is due at `due` and was added before.
+    /// Adds the misses of a sample that was due at `due`. The sample itself has already been added.
     pub fn note_misses(&mut self, stratum: Stratum, due: Nanos, misses: u64) {
         self.batch(stratum, due).misses += misses;
     }

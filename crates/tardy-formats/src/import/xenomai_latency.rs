@@ -180,7 +180,7 @@ impl Head {
         self.mode = inside.split(',').next().map(|mode| mode.trim().to_owned());
     }
 
-    /// Returns the quantity: with a GPIO, latmus measures from an edge to the answer.
+    /// Returns the quantity. With a GPIO, latmus measures the time from an edge to the answer.
     pub(super) fn quantity(&self) -> &'static str {
         let is_gpio = self
             .mode

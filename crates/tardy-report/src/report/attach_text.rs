@@ -17,7 +17,7 @@ use super::table::Table;
 const ROWS_MAX: usize = 16;
 /// Number of threads whose parts are shown.
 const PARTS_MAX: usize = 4;
-/// Column heads of the parts, in the order of [`Parts::NAMES`].
+/// Column headings of the parts, in the order of [`Parts::NAMES`].
 const PARTS: [&str; Parts::NAMES.len()] = ["set late", "slack", "timer", "waking", "switch"];
 
 /// Returns the result as text, in lines of at most `columns`.
@@ -54,7 +54,7 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     out
 }
 
-/// Writes first why the program is late, if its longest cycle was blocked longer than the worst
+/// First writes why the program is late, if its longest cycle was blocked longer than the worst
 /// wake-up took.
 fn cycle_headline(out: &mut String, result: &AttachResult, columns: usize) {
     let worst_wake_up = result.all.map_or(Nanos::ZERO, |all| all.max_ns);

@@ -274,7 +274,7 @@ pub struct Table {
     pub misses: Option<Misses>,
 }
 
-/// A number that decides a table.
+/// A number on which the verdict of a table depends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Decider {
     /// Identifies the number.

@@ -64,7 +64,7 @@ impl Excesses {
     }
 
     /// Returns the excesses of the samples at or above `threshold`, which must be the edge of a
-    /// bucket. The values in `tally` are the lower edges of buckets of the width `width`.
+    /// bucket. The values in `tally` are the lower edges of buckets of width `width`.
     #[must_use]
     pub fn grouped_from(tally: &Tally, threshold: f64, width: f64) -> Self {
         let from = tally.entries().partition_point(|entry| entry.0 < threshold);

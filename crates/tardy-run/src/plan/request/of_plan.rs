@@ -35,7 +35,8 @@ pub(super) fn cycles(plan: &Plan) -> Option<u64> {
 
 pub(super) fn length(plan: &Plan) -> Option<Nanos> {
     // The request has a total length only if no phase is counted in cycles and no phase of a
-    // scenario is missing. If a phase were missing, the total would lengthen the other phases.
+    // scenario is missing. If a phase were missing, the same total would be divided among fewer
+    // phases, which would then be longer.
     let is_counted =
         cycles(plan).is_some() || plan.phases.iter().any(|phase| phase.cycles.is_some());
     let is_absent = |warning: &Warning| matches!(warning, Warning::LoadAbsent { .. });

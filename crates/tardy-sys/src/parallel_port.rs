@@ -62,8 +62,8 @@ impl ParallelPort {
         .map(drop)
     }
 
-    /// Returns the number of interrupts since the last call, without waiting. While there are some,
-    /// the descriptor is readable.
+    /// Returns the number of interrupts since the last call, without waiting. While there are
+    /// unread interrupts, the descriptor is readable.
     ///
     /// # Errors
     /// Returns the errors of the port's driver.

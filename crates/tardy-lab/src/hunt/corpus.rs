@@ -1,5 +1,5 @@
-//! The best programs of a round: for each call path of long sections, the program that caused the
-//! longest section with this path, and also the program with the largest latency.
+//! The best programs of a round: for each call path of a long section, the program that caused the
+//! longest section with this path; in addition, the program with the largest latency.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use tardy_outside::kind::Kind;
 use tardy_results::lab_hunt::{LongSection, ProgramResult};
 use tardy_run::operations::Program;
 
-/// The key of the program with the largest latency. All other keys contain call paths.
+/// The key under which the program with the largest latency is stored. All other keys are call
+/// paths.
 const LATENCY: &str = "latency";
 
-/// The sections of a guest in which no program runs. These sections come from the tool and the
-/// kernel themselves.
+/// The sections that occur in a guest while no program runs. They come from the tool and the kernel
+/// themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Idle(BTreeMap<String, Nanos>);
 
-/// If an idle guest has a section with the same call path as a program's section, the program's
-/// section counts only if it is longer than this percentage of the idle guest's section.
+/// A program's section may have the same call path as a section of an idle guest. Then it counts
+/// only if it is longer than this percentage of the idle guest's section.
 const LONGER_PERCENT: i64 = 125;
 
 impl Idle {
-    /// Collects the sections of programs that do nothing.
+    /// Collects the sections that occur with programs that do nothing.
     #[must_use]
     pub fn new(results: &[ProgramResult]) -> Self {
         let mut idle: BTreeMap<String, Nanos> = BTreeMap::new();
@@ -32,15 +33,15 @@ impl Idle {
         Self(idle)
     }
 
-    /// Returns whether a section with this call path and about this length also occurs in an idle
-    /// guest.
+    /// Returns whether an idle guest has a section with the same call path, and this section is not
+    /// much longer than the one in an idle guest.
     #[must_use]
     pub fn explains(&self, section: &LongSection) -> bool {
         let known = self.0.get(&key(section));
         known.is_some_and(|known| section.length_ns.0 * 100 <= known.0 * LONGER_PERCENT)
     }
 
-    /// Returns the longest section.
+    /// Returns the longest section of the idle guest.
     #[must_use]
     pub fn longest_ns(&self) -> Nanos {
         self.0.values().copied().max().unwrap_or_default()
@@ -76,7 +77,8 @@ impl<'a> Corpus<'a> {
     }
 
     /// Keeps the program if it causes a section with a new call path, the longest section of a
-    /// known call path, or the largest latency. Of programs with equal results, the first is kept.
+    /// known call path, or the largest latency. If several programs have equal results, the first
+    /// one is kept.
     pub fn add(&mut self, result: &ProgramResult) {
         let sections = result.sections.iter();
         let lengths = sections
@@ -98,19 +100,20 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// Returns the kept programs, those with the longest sections first.
+    /// Returns the kept programs in the order of their sections' lengths, longest first.
     #[must_use]
     pub fn best(&self) -> Vec<&Entry> {
         let mut entries: Vec<&Entry> = self.entries.values().collect();
-        // The map is ordered and the sort is stable, so the order depends only on the entries.
+        // The map is ordered and the sort is stable, so the same entries always come out in the
+        // same order.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.length_ns));
         entries
     }
 }
 
-/// Returns the longest section of each call path, with its result; the longest sections come first.
-/// Covers only sections in which no other task could run, and leaves out those that also occur in
-/// an idle guest.
+/// Returns the longest section of each call path, with the result that contains it, longest first.
+/// Includes only sections during which no other task could run, and leaves out those that also
+/// occur in an idle guest.
 #[must_use]
 pub fn longest_of_paths<'a>(
     results: impl Iterator<Item = &'a ProgramResult>,
@@ -153,7 +156,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A result whose section lasts as many us as the program has timers, and whose path is the
+    /// A result in which the section lasts one us per timer of the program, and the path is the
     /// program's first operation.
     pub(crate) fn made_result(program: &Program) -> ProgramResult {
         let steps = program.0.iter();
@@ -206,8 +209,8 @@ pub(super) mod tests {
         let mut corpus = Corpus::new(&idle);
         let results = results(&["timers=125", "kill,timers=5"]);
         results.iter().for_each(|result| corpus.add(result));
-        // Both programs are kept, for their latency or call path. Only the second program has a
-        // longer section than the idle guest.
+        // Both programs are kept: one of them for its latency, the other for its call path. Only
+        // the second program has a longer section than the idle guest.
         assert_eq!(corpus.best()[0].program.to_string(), "kill,timers=5");
         assert_eq!(longest_of_paths(results.iter(), &idle).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Reduces a program to the steps and amounts that its section needs.
+//! Reduces a program to the steps and amounts without which its section does not occur.
 
 use tardy_core::units::Nanos;
 use tardy_outside::kind::Kind;
@@ -9,14 +9,14 @@ use super::{Bench, NoResult};
 
 /// A shorter program is accepted if its section has at least this share of the length, in percent.
 const KEPT_PERCENT: i64 = 90;
-/// Maximum number of guests of a reduction.
+/// Maximum number of guests that one reduction may run.
 const GUESTS_MAX: u32 = 40;
 
-/// A program that was reduced.
+/// The result of reducing a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reduced {
     pub result: ProgramResult,
-    /// Number of guests that ran.
+    /// How many guests the reduction ran.
     pub guests: u32,
 }
 
@@ -89,14 +89,14 @@ impl Runs<'_> {
     }
 }
 
-/// Returns the program without a step; `None` if no step would be left.
+/// Returns the program without this step; `None` if it has no other step.
 fn without(program: &Program, place: usize) -> Option<Program> {
     let mut steps = program.0.clone();
     steps.remove(place);
     (!steps.is_empty()).then_some(Program(steps))
 }
 
-/// Returns the program with the amount of a step halved; `None` if the step has no smaller amount.
+/// Returns the program with half the amount in this step; `None` if the step has no smaller amount.
 fn halved(program: &Program, place: usize) -> Option<Program> {
     let mut steps = program.0.clone();
     let step = &mut steps[place];
@@ -112,7 +112,8 @@ mod tests {
 
     use crate::hunt::corpus::tests::made_result;
 
-    /// A guest whose section needs at least 3 processes before its timers.
+    /// Stands for a guest in which the section occurs if the program has at least 3 processes
+    /// before its timers.
     struct NeedsProcesses;
 
     impl Bench for NeedsProcesses {

@@ -1,4 +1,4 @@
-//! `tardy lab hunt`: the search for the longest section of a kernel.
+//! `tardy lab hunt`: searches for the longest section of a kernel.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -326,7 +326,7 @@ impl Repetition {
     ) -> Result<Self, LabError> {
         let programs = std::slice::from_ref(program);
         let run = folder.join(RUN_NAME);
-        // A killed hunt may have left a run.
+        // A hunt that was killed may have left a run folder.
         if run.exists() {
             std::fs::remove_dir_all(&run).map_err(|error| unreadable(&run, &error))?;
         }
